@@ -1,0 +1,44 @@
+# make demo and make test do all their set-up alone; see `make help`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test lint format bench clean core dev
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     set up and run the main job"
+	@echo "make test     set up and run the tests"
+	@echo "make lint     style, types and the floors of the house"
+	@echo "make format   bring the code into the house style"
+	@echo "make bench    measure side by side with peers"
+	@echo "make clean    remove the environment and every build product"
+	@echo
+	@echo "Another Python: make demo PYTHON=python3.12"
+
+# tools/environment.py installs only when something changed.
+core dev:
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { echo "set-up: $(PYTHON) is not a command here; name a Python 3.11 to 3.13, as in: make demo PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" tools/environment.py $(if $(filter dev,$@),dev)
+
+demo: core
+	@$(BIN)/albertine info
+
+test: dev
+	@$(BIN)/pytest
+
+lint: dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: dev
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: core
+	@$(BIN)/albertine bench startup
+
+clean:
+	@rm -rf .venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,75 @@
+"""How long the command line takes to answer, beside a bare Python.
+
+`albertine --help` promises half a second. What it costs beyond the interpreter's
+own start is our imports, so the peer is `python -c pass`, run in turn with ours.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from albertine import progress
+from albertine.errors import InputError, WorkError, nearest
+from albertine.settings import Settings, setting
+
+BENCHMARKS = ("startup",)
+
+
+@dataclass(frozen=True)
+class BenchSettings(Settings):
+    """Settings of a benchmark."""
+
+    runs: int = setting(7, "Measured runs of each side; the median counts.", least=1, most=1000)
+
+
+@dataclass(frozen=True)
+class StartupTimes:
+    """Median seconds of a whole process."""
+
+    python_seconds: float
+    help_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times a bare Python's start `albertine --help` takes."""
+        return self.help_seconds / self.python_seconds
+
+
+def measure(name: str, settings: BenchSettings) -> StartupTimes:
+    """Time both sides in turn, after one run of each that does not count."""
+    if name not in BENCHMARKS:
+        raise InputError(
+            f"bench {name}: unknown benchmark{nearest(name, BENCHMARKS)}; known: {', '.join(BENCHMARKS)}"
+        )
+    bare, ours = [sys.executable, "-c", "pass"], [sys.executable, "-m", "albertine", "--help"]
+    _seconds(bare), _seconds(ours)
+    pairs = [
+        (_seconds(bare), _seconds(ours))
+        for _ in progress.track(range(settings.runs), "Starting", unit="pairs")
+    ]
+    return StartupTimes(*(statistics.median(side) for side in zip(*pairs, strict=True)))
+
+
+def _seconds(command: list[str]) -> float:
+    started = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise WorkError(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+    return time.perf_counter() - started
+
+
+def show(times: StartupTimes, *, as_json: bool) -> None:
+    """Print the result."""
+    if as_json:
+        report = {
+            "python_seconds": times.python_seconds,
+            "help_seconds": times.help_seconds,
+            "ratio": times.ratio,
+        }
+        print(json.dumps(report, indent=2))
+        return
+    print(f"python -c pass     {times.python_seconds * 1000:6.0f} ms")
+    print(f"albertine --help   {times.help_seconds * 1000:6.0f} ms   ({times.ratio:.1f} times a bare Python)")

@@ -1,0 +1,96 @@
+"""The command line: one thin function per command. Parsing and calling, nothing else.
+
+A command's first sentence is its line in `albertine --help`; its docstring ends
+with an example. Heavy modules are imported inside the functions, so that
+`albertine --help` answers at once.
+"""
+
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+import albertine
+from albertine.bench.startup import BenchSettings
+from albertine.command import SETTINGS, SHARED, Shared, run
+from albertine.study.anatomy import InfoSettings
+
+_LOOK = Group("Look at models", sort_key=1)
+_MEASURE = Group("Measure", sort_key=6)
+_SETUP = Group("Set up", sort_key=8)
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print the report as JSON, with stable keys.")
+]
+
+app = App(
+    name="albertine",
+    help="ALBERT, whole: from raw text to a served model.",
+    version=albertine.__version__,
+    help_epilogue="Each command explains itself: albertine info --help",
+)
+app["--help"].group = _SETUP
+app["--version"].group = _SETUP
+app.register_install_completion_command(
+    group=_SETUP, help="Install completion for the shell in use: albertine --install-completion"
+)
+
+
+@app.command(group=_LOOK)
+def info(
+    preset: str | None = None,
+    /,
+    *,
+    compare: str | None = None,
+    json: Json = False,
+    settings: Annotated[InfoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Count a model's parameters, operations and memory, beside BERT and the paper.
+
+    Without a preset, the whole family in one table.
+
+    Example: albertine info albert-large --compare bert-large --model.embedding_size 256
+
+    Parameters
+    ----------
+    preset
+        A model of the family, as in albert-base; `albertine info` lists them.
+    compare
+        A second model of the family, shown beside the first.
+    """
+    from albertine.study import anatomy, anatomy_view
+
+    asked = shared.read(InfoSettings, model=preset)
+    if preset is not None or compare is not None or shared.gives("model"):
+        reports = anatomy.side_by_side(asked, preset, compare)
+        anatomy_view.show(reports, as_json=json)
+    else:
+        anatomy_view.show_family(anatomy.family(asked), as_json=json)
+
+
+@app.command(group=_MEASURE)
+def bench(
+    name: str,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[BenchSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Measure a part of Albertine side by side with a peer, in one run.
+
+    Example: albertine bench startup --runs 9
+
+    Parameters
+    ----------
+    name
+        What to measure. `startup`: how long the command line takes to answer, beside a bare Python.
+    """
+    from albertine.bench import startup
+
+    startup.show(startup.measure(name, shared.read(BenchSettings)), as_json=json)
+
+
+def main() -> int:
+    """Run the command that the process was started with and return the exit status."""
+    return run(app)

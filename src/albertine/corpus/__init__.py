@@ -1,0 +1,1 @@
+"""From text to samples: sharded corpora, pair sampling (SOP, NSP, none) and n-gram masking."""

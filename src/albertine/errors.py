@@ -1,0 +1,43 @@
+"""How work fails, and what status the process ends with.
+
+Three outcomes, told apart by who can mend them. `InputError`: the person, by
+giving something else. `WorkError`: nobody from the command line (a full disk, a
+run that diverged). Anything else is a defect of ours and is reported as one.
+The command line turns each into one line and an exit status (`command.py`);
+Python callers catch `AlbertineError`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """The exit statuses of every command."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+class AlbertineError(Exception):
+    """What Albertine raises on purpose; its text is one line that says what, where and what to do."""
+
+    status = Status.FAILED
+
+
+class WorkError(AlbertineError):
+    """The input was fine and the work failed."""
+
+
+class InputError(AlbertineError):
+    """The input was wrong: an argument, a setting, a file's content."""
+
+    status = Status.BAD_INPUT
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean X?)" for the known name closest to a wrong one, or nothing if none is close."""
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {matches[0]}?)" if matches else ""

@@ -1,0 +1,1 @@
+"""Checkpoints of others: Hugging Face folders and hub names, Google's TensorFlow files, both ways."""

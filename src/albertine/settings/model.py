@@ -1,0 +1,99 @@
+"""The settings of the network: everything that decides its tensors, and dropout.
+
+The defaults are ALBERT-base. `share` and `groups` together say where parameters
+repeat over depth, which is the whole difference between BERT and ALBERT:
+
+    share      attention blocks   FFN blocks     what it is
+    all        groups             groups         ALBERT
+    attention  groups             layers         one attention (per group), an FFN for every layer
+    ffn        layers             groups         one FFN (per group), an attention for every layer
+    none       layers             layers         BERT
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from albertine.settings.schema import SettingError, Settings, setting
+
+Share = Literal["all", "attention", "ffn", "none"]
+Activation = Literal["gelu_tanh", "gelu"]
+
+
+@dataclass(frozen=True)
+class ModelSettings(Settings):
+    """One network of the BERT and ALBERT family."""
+
+    vocab_size: int = setting(30_000, "Pieces in the vocabulary, V.", least=8)
+    embedding_size: int = setting(
+        128, "Width E of the embeddings; equal to hidden_size there is no projection.", least=1
+    )
+    hidden_size: int = setting(768, "Width H of the hidden states.", least=1)
+    layers: int = setting(12, "Depth L: how many times a block is applied.", least=1)
+    heads: int = setting(12, "Attention heads; must divide hidden_size.", least=1)
+    ffn_size: int | None = setting(
+        None, "Width of the feed-forward network; 4 * hidden_size if not set.", least=1
+    )
+    share: Share = setting("all", "What the layers share.")
+    groups: int = setting(1, "Runs of layers that share within themselves only; must divide layers.", least=1)
+    inner_groups: int = setting(
+        1,
+        "Different blocks that one layer applies in turn (some published checkpoints; needs share = all).",
+        least=1,
+    )
+    max_length: int = setting(512, "Longest sequence, in pieces: rows of the position table.", least=2)
+    segments: int = setting(2, "Rows of the segment (token type) table.", least=1)
+    activation: Activation = setting("gelu_tanh", "GELU by its tanh form (ALBERT) or exact (BERT).")
+    dropout: float = setting(0.0, "Dropout of hidden states during training.", least=0.0, most=0.99)
+    attention_dropout: float = setting(
+        0.0, "Dropout of attention weights during training.", least=0.0, most=0.99
+    )
+
+    def check(self) -> None:
+        """Refuse widths, depths and sharing that do not fit each other."""
+        if self.hidden_size % self.heads:
+            fitting = _divisors_near(self.hidden_size, self.heads)
+            raise SettingError(
+                "heads", self.heads, f"must divide hidden_size = {self.hidden_size}; try {fitting}"
+            )
+        if self.layers % self.groups:
+            fitting = _divisors_near(self.layers, self.groups)
+            raise SettingError("groups", self.groups, f"must divide layers = {self.layers}; try {fitting}")
+        if self.share == "none" and self.groups != 1:
+            raise SettingError(
+                "groups", self.groups, 'must be 1 where share = "none": there is nothing to group'
+            )
+        if self.share != "all" and self.inner_groups != 1:
+            raise SettingError("inner_groups", self.inner_groups, f'must be 1 where share = "{self.share}"')
+
+    @property
+    def ffn(self) -> int:
+        """The width of the feed-forward network."""
+        return 4 * self.hidden_size if self.ffn_size is None else self.ffn_size
+
+    @property
+    def projects(self) -> bool:
+        """Whether embeddings are projected from width E to width H."""
+        return self.embedding_size != self.hidden_size
+
+    @property
+    def steps(self) -> int:
+        """How many blocks one pass runs through."""
+        return self.layers * self.inner_groups
+
+    @property
+    def attention_blocks(self) -> int:
+        """How many attentions have parameters of their own."""
+        return self.groups * self.inner_groups if self.share in ("all", "attention") else self.layers
+
+    @property
+    def ffn_blocks(self) -> int:
+        """How many feed-forward networks have parameters of their own."""
+        return self.groups * self.inner_groups if self.share in ("all", "ffn") else self.layers
+
+
+def _divisors_near(number: int, wish: int) -> str:
+    """Name the divisors of a number on both sides of the one that was wished for."""
+    divisors = [d for d in range(1, number + 1) if number % d == 0]
+    below = [d for d in divisors if d < wish][-1:]
+    above = [d for d in divisors if d > wish][:1]
+    return " or ".join(map(str, below + above))

@@ -1,0 +1,142 @@
+"""What a setting is: a typed, frozen field with a sentence of explanation and its bounds.
+
+Settings are plain frozen dataclasses. Each field is declared with `setting(...)`,
+which keeps the explanation and the bounds beside the default; they serve the
+help page, the checks and the reference documentation alike. A `Settings` object
+that exists is valid: types, bounds and combinations are checked when it is made,
+whether it comes from a TOML file, the command line or Python.
+"""
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from albertine.errors import InputError, nearest
+
+T = TypeVar("T")
+
+
+class SettingError(InputError):
+    """A setting that cannot be: which one, its value, and what is allowed.
+
+    Attributes:
+        key: dotted name of the setting, as in `model.heads`.
+        problem: the rest of the sentence, to be read after "KEY = VALUE".
+    """
+
+    def __init__(self, key: str, value: object, problem: str):
+        super().__init__(f"{key} = {shown(value)}: {problem}")
+        self.key = key
+        self.value = value
+        self.problem = problem
+
+    def within(self, table: str) -> "SettingError":
+        """Return the same error seen from the tree that holds this table."""
+        return SettingError(f"{table}.{self.key}", self.value, self.problem)
+
+
+def shown(value: object) -> str:
+    """Write a value as a person would in TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{...}"
+    if isinstance(value, str | Path):
+        return '"' + str(value) + '"'
+    return str(value)
+
+
+def setting(default: T, doc: str, *, least: float | None = None, most: float | None = None) -> T:
+    """Declare one setting.
+
+    Args:
+        default: the value when nobody gives one; a `Settings` object makes a table.
+        doc: one sentence for the help page and the reference.
+        least: smallest allowed number.
+        most: largest allowed number.
+    """
+    metadata = {"doc": doc, "least": least, "most": most}
+    if isinstance(default, Settings):
+        table = type(default)
+        made: Any = dataclasses.field(default_factory=table, metadata=metadata)
+    else:
+        made = dataclasses.field(default=default, metadata=metadata)
+    return made  # type: ignore[no-any-return]  # the declaration stands where its value will be
+
+
+class Settings:
+    """Base of every settings tree; subclasses are frozen dataclasses."""
+
+    def __post_init__(self) -> None:
+        for field, hint in fields(type(self)):
+            check_value(field, hint, getattr(self, field.name))
+        self.check()
+
+    def check(self) -> None:
+        """Raise `SettingError` for values that are fine alone and impossible together."""
+
+
+def fields(tree: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
+    """Return the fields of a settings class with their resolved types."""
+    hints = get_type_hints(tree)
+    return [(field, hints[field.name]) for field in dataclasses.fields(tree)]  # type: ignore[arg-type]
+
+
+def is_table(hint: Any) -> bool:
+    """Tell whether a field's type is a settings tree of its own."""
+    return isinstance(hint, type) and issubclass(hint, Settings)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the types a value may have: the members of a union, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def described(hint: Any) -> str:
+    """Say in words what a type allows."""
+    if hint is type(None):
+        return "nothing"
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(described(one) for one in get_args(hint) if one is not type(None))
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "text in quotes",
+        bool: "true or false",
+        Path: "a path in quotes",
+    }
+    return "a table" if is_table(hint) else names[hint]
+
+
+def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None:
+    """Raise `SettingError` if a value has another type than its field or lies out of bounds."""
+    if not any(fits(one, value) for one in alternatives(hint)):
+        choices = [str(c) for one in alternatives(hint) for c in get_args(one) if get_origin(one) is Literal]
+        raise SettingError(field.name, value, f"must be {described(hint)}{nearest(str(value), choices)}")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    least, most = field.metadata.get("least"), field.metadata.get("most")
+    if not math.isfinite(value):
+        raise SettingError(field.name, value, "must be a finite number")
+    if least is not None and value < least:
+        raise SettingError(field.name, value, f"must be at least {least}")
+    if most is not None and value > most:
+        raise SettingError(field.name, value, f"must be at most {most}")
+
+
+def fits(hint: Any, value: object) -> bool:
+    """Tell whether a value has exactly this type; a whole number also serves as a float."""
+    if hint is None or hint is type(None):
+        return value is None
+    if get_origin(hint) is Literal:
+        return any(value == one and type(value) is type(one) for one in get_args(hint))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)

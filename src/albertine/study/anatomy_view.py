@@ -1,0 +1,185 @@
+"""Prints the report of `anatomy`: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from albertine.study.anatomy import Anatomy
+
+_PARTS = {
+    "token_embedding": "token embedding",
+    "positions": "position embedding",
+    "segments": "segment embedding",
+    "projection": "projection E to H",
+    "attention": "attention",
+    "ffn": "feed-forward",
+    "norms": "layer norms",
+    "pooler": "pooler",
+}
+
+_FAMILY_NOTE = """
+Parameters of the encoder with its pooler, exact; the paper rounds, and counts a little differently.
+Operations of a forward pass at up to {length} pieces. One model in full: albertine info albert-base"""
+
+Row = tuple[str, Callable[[Anatomy], str]]
+
+
+def show(reports: Sequence[Anatomy], *, as_json: bool) -> None:
+    """Print one model, or two side by side."""
+    if as_json:
+        content = (
+            reports[0].to_json() if len(reports) == 1 else {"models": [one.to_json() for one in reports]}
+        )
+        print(json.dumps(content, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for one in reports:
+        table.add_column(one.name, justify="right")
+    for title, rows in _sections(reports):
+        table.add_row("")
+        table.add_row(Text(title, style="bold"))
+        for label, value in rows:
+            table.add_row("  " + label, *(value(one) for one in reports))
+    Console(width=_width()).print(table)
+
+
+def show_family(reports: Sequence[Anatomy], *, as_json: bool) -> None:
+    """Print the whole family in one table."""
+    if as_json:
+        print(json.dumps({"models": [one.to_json() for one in reports]}, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("model", "L", "H", "E", "share", "parameters", "paper", "of BERT", "GFLOP/token", "bf16"):
+        table.add_column(title, justify="left" if title in ("model", "share") else "right", no_wrap=True)
+    for one in reports:
+        model = one.model
+        table.add_row(
+            one.name,
+            str(model.layers),
+            str(model.hidden_size),
+            str(model.embedding_size),
+            model.share,
+            f"{one.parameters.encoder:,}",
+            "" if one.published_millions is None else f"{one.published_millions}M",
+            _factor(one),
+            f"{one.flops.forward_per_token / 1e9:.3g}",
+            size(one.weight_bytes()["bf16"]),
+        )
+    console = Console(width=_width())
+    console.print(table)
+    console.print(_FAMILY_NOTE.format(length=reports[0].settings.length), style="dim", highlight=False)
+
+
+def _width() -> int | None:
+    """Keep tables whole where nobody sees a terminal: a pipe or a file has no width."""
+    return None if Console().is_terminal else 110
+
+
+def _sections(reports: Sequence[Anatomy]) -> list[tuple[str, list[Row]]]:
+    first = reports[0].settings
+    shape = f"batch {first.batch}, {first.length} pieces, {first.precision}"
+    sections = [
+        ("Shape", _shape_rows()),
+        ("Parameters", _parameter_rows()),
+        ("Token embedding", _embedding_rows()),
+        (f"Operations per token, at {first.length} pieces", _flops_rows()),
+        ("Weights", [_weight_row(precision) for precision in ("fp32", "bf16", "int8")]),
+        (f"Training memory, {shape}", _memory_rows()),
+        (f"Data-parallel training, {first.processes} processes", _traffic_rows()),
+    ]
+    if first.memory is not None:
+        fits = [_fits_row(key) for key in ("without_recomputation", "with_recomputation")]
+        sections.append((f"Largest batch in {first.memory}", fits))
+    return sections
+
+
+def _part_row(part: str, label: str) -> Row:
+    return label, lambda one: f"{getattr(one.parameters, part):,}"
+
+
+def _weight_row(precision: str) -> Row:
+    return precision, lambda one: size(one.weight_bytes()[precision])
+
+
+def _fits_row(key: str) -> Row:
+    return key.replace("_", " "), lambda one: f"{one.fits[key]:,}" if one.fits else ""
+
+
+def _traffic_rows() -> list[Row]:
+    return [
+        ("gradients", lambda one: size(one.gradient_bytes)),
+        ("sent by each per step", lambda one: size(one.traffic_bytes)),
+    ]
+
+
+def _shape_rows() -> list[Row]:
+    return [
+        ("layers", lambda one: str(one.model.layers)),
+        ("hidden size H, heads", lambda one: f"{one.model.hidden_size:,}, {one.model.heads}"),
+        ("embedding size E", lambda one: f"{one.model.embedding_size:,}"),
+        ("feed-forward size", lambda one: f"{one.model.ffn:,}"),
+        ("vocabulary V", lambda one: f"{one.model.vocab_size:,}"),
+        ("shared, groups", lambda one: f"{one.model.share}, {one.model.groups}"),
+    ]
+
+
+def _parameter_rows() -> list[Row]:
+    return [
+        *(_part_row(part, label) for part, label in _PARTS.items()),
+        ("encoder", lambda one: f"{one.parameters.encoder:,}"),
+        ("MLM head (decoder tied)", lambda one: f"{one.parameters.mlm_head:,}"),
+        ("pair head", lambda one: f"{one.parameters.pair_head:,}"),
+        ("total", lambda one: f"{one.parameters.total:,}"),
+        ("by the paper's rule", lambda one: f"{one.as_published:,}"),
+        ("BERT of the same shape", lambda one: f"{one.bert_total:,} ({_factor(one)})"),
+    ]
+
+
+def _embedding_rows() -> list[Row]:
+    return [
+        ("V x H, not factorized", lambda one: f"{one.embedding_unfactorized:,}"),
+        ("V x E + E x H", lambda one: f"{one.embedding_factorized:,}"),
+    ]
+
+
+def _flops_rows() -> list[Row]:
+    return [
+        ("forward", lambda one: operations(one.flops.forward_per_token)),
+        ("of it, growing with length", lambda one: operations(one.flops.attention_per_token)),
+        ("pre-training heads", lambda one: operations(one.flops.heads_per_token)),
+        ("training", lambda one: operations(one.flops.training_per_token)),
+        ("training, recomputing", lambda one: operations(one.flops.training_with_recomputation_per_token)),
+    ]
+
+
+def _memory_rows() -> list[Row]:
+    return [
+        ("weights", lambda one: size(one.training.weights)),
+        ("gradients", lambda one: size(one.training.gradients)),
+        ("optimizer", lambda one: size(one.training.optimizer)),
+        ("activations", lambda one: size(one.training.activations)),
+        ("activations, recomputing", lambda one: size(one.training_recomputed.activations)),
+        ("total", lambda one: size(one.training.total)),
+        ("total, recomputing", lambda one: size(one.training_recomputed.total)),
+    ]
+
+
+def _factor(one: Anatomy) -> str:
+    return "1" if one.bert_total == one.parameters.total else f"1/{one.factor:.1f}"
+
+
+def operations(count: float) -> str:
+    """Write a number of operations with its unit."""
+    return f"{count / 1e9:.3g} GFLOP" if count >= 1e8 else f"{count / 1e6:.3g} MFLOP"
+
+
+def size(count: int) -> str:
+    """Write a number of bytes with its unit, in powers of ten as vendors do."""
+    for unit, width in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= width:
+            return f"{count / width:.3g} {unit}" if count < 1000 * width else f"{count / width:,.0f} {unit}"
+    return f"{count} B"

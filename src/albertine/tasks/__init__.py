@@ -1,0 +1,1 @@
+"""Downstream: task formats, fine-tuning, official metrics, ensembles, prediction."""

@@ -1,0 +1,1 @@
+"""Text and tokens: tokenizers (training, loading, showing) and sentence splitting."""

@@ -1,0 +1,1 @@
+"""One training loop for pre-training and fine-tuning: optimizers, schedules, checkpoints, distribution."""

@@ -1,0 +1,1 @@
+"""The generated little world: stories with state, and tasks in the official layouts with true answers."""

@@ -1,0 +1,66 @@
+"""Parameter counts are exact."""
+
+from dataclasses import replace
+
+import pytest
+
+from albertine.model.parameters import bert_of_same_shape, count_parameters
+from albertine.settings import MODELS, ModelSettings
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        # Encoders with pooler, as counted over the tensors of the released checkpoints.
+        (MODELS["albert-base"], 11_683_584),
+        (MODELS["albert-large"], 17_683_968),
+        (MODELS["albert-xlarge"], 58_724_864),
+        (MODELS["albert-xxlarge"], 222_595_584),
+        (replace(MODELS["bert-base"], vocab_size=30_522), 109_482_240),
+        (replace(MODELS["bert-large"], vocab_size=30_522), 335_141_888),
+    ],
+)
+def test_released_encoders(model: ModelSettings, parameters: int) -> None:
+    assert count_parameters(model).encoder == parameters
+
+
+def test_factorized_embedding_of_the_papers_example() -> None:
+    parts = count_parameters(MODELS["albert-large"])
+    weights_of_projection = 128 * 1024
+    assert parts.token_embedding + weights_of_projection == 3_971_072
+    assert parts.projection == weights_of_projection + 1024
+    assert count_parameters(MODELS["bert-large"]).token_embedding == 30_720_000
+
+
+def test_groups_multiply_what_is_shared_and_nothing_else() -> None:
+    one, four = ModelSettings(), ModelSettings(groups=4)
+    a, b = count_parameters(one), count_parameters(four)
+    assert (b.attention, b.ffn) == (4 * a.attention, 4 * a.ffn)
+    assert (b.token_embedding, b.positions, b.projection, b.pooler) == (
+        a.token_embedding,
+        a.positions,
+        a.projection,
+        a.pooler,
+    )
+
+
+def test_every_layer_its_own_group_is_sharing_nothing() -> None:
+    grouped = count_parameters(ModelSettings(groups=12))
+    assert grouped == count_parameters(ModelSettings(share="none"))
+
+
+def test_sharing_one_half_leaves_the_other_to_every_layer() -> None:
+    shared, apart = count_parameters(ModelSettings()), count_parameters(ModelSettings(share="none"))
+    attention, ffn = (count_parameters(ModelSettings(share=share)) for share in ("attention", "ffn"))  # type: ignore[arg-type]
+    assert (attention.attention, attention.ffn) == (shared.attention, apart.ffn)
+    assert (ffn.attention, ffn.ffn) == (apart.attention, shared.ffn)
+
+
+def test_inner_groups_are_blocks_of_their_own() -> None:
+    assert count_parameters(ModelSettings(inner_groups=3)).ffn == 3 * count_parameters(ModelSettings()).ffn
+
+
+def test_bert_of_the_same_shape_is_bert() -> None:
+    assert count_parameters(bert_of_same_shape(MODELS["albert-large"])) == count_parameters(
+        MODELS["bert-large"]
+    )

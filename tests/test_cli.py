@@ -1,0 +1,128 @@
+"""The commands, through the real command line."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine import __version__
+from albertine.cli import app
+from albertine.command import run
+from albertine.settings import MODELS
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert run(app, [*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_module_and_console_script_are_the_same_command() -> None:
+    script = Path(sys.executable).parent / "albertine"
+    for command in ([str(script)], [sys.executable, "-m", "albertine"]):
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == __version__
+        assert subprocess.run([*command, "inof"], capture_output=True, check=False).returncode == 2
+
+
+def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(app, ["--help"]) == 0
+    overview = capsys.readouterr().out
+    for verb in ("info", "bench"):
+        assert re.search(rf"│ {verb} +[A-Z]", overview)
+        assert run(app, [verb, "--help"]) == 0
+        assert "Example: albertine " + verb in capsys.readouterr().out
+
+
+def test_info_shows_the_whole_family(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(app, ["info"]) == 0
+    table = capsys.readouterr().out
+    for name in MODELS:
+        assert f"\n{name} " in table
+    assert "11,683,584" in table
+
+
+def test_info_of_one_model_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    one = report(capsys, "info", "albert-large", "--memory", "24GB")
+    assert one["parameters"]["total"] == sum(one["parameters"]["by_part"].values())
+    assert one["parameters"]["encoder"] == 17_683_968
+    assert one["parameters"]["factor"] == pytest.approx(18.8, abs=0.05)
+    assert one["embedding"] == {"unfactorized": 30_720_000, "factorized": 3_971_072}
+    assert one["flops"]["forward_per_token"] > one["flops"]["attention_per_token"] > 0
+    assert one["weight_bytes"]["fp32"] == 4 * one["parameters"]["total"]
+    assert one["training_memory"]["with_recomputation"]["total"] > 0
+    assert one["data_parallel"]["gradient_bytes"] == 4 * one["parameters"]["total"]
+    assert one["largest_batch"]["with_recomputation"] > one["largest_batch"]["without_recomputation"] > 0
+
+
+def test_info_says_the_same_in_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(app, ["info", "albert-large", "--memory", "24GB"]) == 0
+    table = capsys.readouterr().out
+    for shown in ("17,683,968", "30,720,000", "3,971,072", "335,691,058 (1/18.8)", "Largest batch in 24GB"):
+        assert shown in table
+
+
+def test_info_holds_two_models_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    two = report(capsys, "info", "albert-large", "--compare", "bert-large")["models"]
+    assert [one["name"] for one in two] == ["albert-large", "bert-large"]
+    assert two[0]["parameters"]["bert_of_same_shape"] == two[1]["parameters"]["total"]
+
+
+def test_info_takes_any_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--model.embedding_size", "256", "--model.share", "attention", "--model.groups", "4")
+    one = report(capsys, "info", "albert-base", *words)
+    assert one["name"] == "albert-base, changed"
+    assert (one["model"]["embedding_size"], one["model"]["share"], one["model"]["groups"]) == (
+        256,
+        "attention",
+        4,
+    )
+    assert one["parameters"]["published_millions"] is None
+
+
+def test_info_reads_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text('[model]\npreset = "albert-small"\n')
+    assert report(capsys, "info", "--config", str(file))["name"] == "albert-small"
+
+
+def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["info", "bert-base", "--model.groups", "1", "--memory", "8GB", "--length", "64"]
+    assert run(app, [*words, "--print-settings"]) == 0
+    file = tmp_path / "printed.toml"
+    file.write_text(capsys.readouterr().out)
+    assert report(capsys, "info", "--config", str(file)) == report(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["info", "albert-lage"], "--model albert-lage: unknown preset (did you mean albert-large?)"),
+        (["info", "--model.heads", "5"], "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
+        (
+            ["info", "--model.hiden_size", "5"],
+            "Unknown option: --model.hiden_size. Did you mean --model.hidden_size?",
+        ),
+        (["info", "--memory", "24"], "--memory 24: must be a number and a unit, as in 24GB or 16GiB"),
+        (["info", "--length", "513"], "--length 513: must be at most model.max_length = 512"),
+        (["info", "--compare", "brt-base"], "--compare brt-base: unknown preset (did you mean bert-base?)"),
+        (["bench", "stratup"], "bench stratup: unknown benchmark (did you mean startup?); known: startup"),
+    ],
+)
+def test_wrong_input_gets_one_line_and_status_2(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(app, words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    times = report(capsys, "bench", "startup", "--runs", "1")
+    assert times["help_seconds"] > times["python_seconds"] > 0
+    assert times["ratio"] == pytest.approx(times["help_seconds"] / times["python_seconds"])

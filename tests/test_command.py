@@ -1,0 +1,128 @@
+"""Every ending of a command has its status and its one line."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from cyclopts import App
+
+from albertine.command import SETTINGS, SHARED, Shared, run
+from albertine.errors import InputError, WorkError
+from albertine.study.anatomy import InfoSettings
+
+
+def ending_with(error: BaseException) -> App:
+    app = App(name="albertine")
+
+    @app.command
+    def work(*, shared: Shared = SHARED) -> None:
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (InputError("a.txt: empty; give text"), 2, "albertine: a.txt: empty; give text\n"),
+        (WorkError("run diverged"), 1, "albertine: run diverged\n"),
+        (KeyboardInterrupt(), 130, "\nalbertine: interrupted\n"),
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.bin"),
+            1,
+            "albertine: x.bin: No space left on device; free some space and run the same command again\n",
+        ),
+        (
+            RuntimeError("broken\nin two lines"),
+            1,
+            "albertine: a defect in Albertine: RuntimeError: broken in two lines; "
+            "run again with --debug and report what it prints\n",
+        ),
+    ],
+)
+def test_endings(error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ending_with(error), ["work"]) == status
+    assert capsys.readouterr().err == line
+
+
+def test_debug_shows_where_it_broke(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ending_with(InputError("a.txt: empty")), ["work", "--debug"]) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert told.endswith("albertine: a.txt: empty\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["wrk"], ["work", "--unknown", "3"], ["work", "surplus"], ["work", "--config"]],
+)
+def test_wrong_arguments_are_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ending_with(AssertionError("must not run")), words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "See: albertine" in told.err
+
+
+def test_settings_come_from_defaults_file_and_options_in_this_order(tmp_path: Path) -> None:
+    seen: list[InfoSettings] = []
+    app = App(name="albertine")
+
+    @app.command
+    def work(*, settings: Annotated[InfoSettings | None, SETTINGS] = None, shared: Shared = SHARED) -> None:
+        assert settings is None
+        seen.append(shared.read(InfoSettings))
+
+    file = tmp_path / "recipe.toml"
+    file.write_text("length = 64\nbatch = 4\n[model]\nlayers = 3\nheads = 4")
+    words = ["work", "--config", str(file), "--batch", "8", "--model.heads", "2", "--model.share=ffn"]
+    assert run(app, words) == 0
+    assert (seen[0].length, seen[0].batch, seen[0].processes) == (64, 8, 8)
+    assert (seen[0].model.layers, seen[0].model.heads, seen[0].model.share) == (3, 2, "ffn")
+
+
+def test_one_command_does_not_leak_its_settings_into_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    from albertine.cli import app
+
+    assert run(app, ["info", "--batch", "5", "--print-settings"]) == 0
+    assert "batch = 5" in capsys.readouterr().out
+    assert run(app, ["info", "--print-settings"]) == 0
+    assert "batch = 32" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_a_real_process_with_130(tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import sys, time\n"
+        "from cyclopts import App\n"
+        "from albertine.command import run\n"
+        "app = App(name='albertine')\n"
+        "@app.command\n"
+        "def wait():\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "sys.exit(run(app, ['wait']))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as work:
+        assert work.stdout is not None
+        assert work.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        work.send_signal(signal.SIGINT)
+        _, told = work.communicate(timeout=20)
+    assert work.returncode == 130
+    assert told == "\nalbertine: interrupted\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m albertine info --json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout == "{\n"
+    assert done.stderr == ""

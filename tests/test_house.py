@@ -1,0 +1,49 @@
+"""The house is what its plan says: floors, light entrance, no hidden set-up."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import albertine
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(albertine.__file__).parent
+HEAVY = ("torch", "numpy", "transformers", "tokenizers", "pyarrow", "matplotlib", "huggingface_hub", "grain")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    run = "from albertine.cli import app\nfrom albertine.command import run\nassert run(app, ['--help']) == 0"
+    assert not modules_after(run) & set(HEAVY)
+
+
+def test_info_imports_nothing_heavy() -> None:
+    run = "from albertine.cli import app\nfrom albertine.command import run\nassert run(app, ['info']) == 0"
+    assert not modules_after(run) & set(HEAVY)
+
+
+def test_every_file_opens_with_what_it_is() -> None:
+    for file in PACKAGE.rglob("*.py"):
+        assert file.read_text(encoding="utf-8").startswith('"""'), f"{file} has no docstring"
+
+
+def test_the_floors_are_those_of_the_linter() -> None:
+    rooms = {
+        file.stem for file in PACKAGE.iterdir() if file.suffix == ".py" or (file / "__init__.py").exists()
+    }
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    on_a_floor = {room.strip() for floor in contract["layers"] for room in floor.split(":")}
+    assert rooms - {"__init__"} == on_a_floor
+
+
+def test_the_drawing_names_every_room() -> None:
+    drawing = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for room in PACKAGE.iterdir():
+        if (room / "__init__.py").exists():
+            assert f"`{room.name}/`" in drawing, f"docs/architecture.md does not name {room.name}/"
