@@ -23,7 +23,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(module, "VENV", str(tmp_path / ".venv"))
     monkeypatch.setattr(module, "installed", [], raising=False)
-    monkeypatch.setattr(module, "install", module.installed.append)  # type: ignore[attr-defined]  # the note
+    monkeypatch.setattr(module, "install", module.installed.append)
     return module
 
 

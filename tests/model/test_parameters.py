@@ -51,7 +51,7 @@ def test_every_layer_its_own_group_is_sharing_nothing() -> None:
 
 def test_sharing_one_half_leaves_the_other_to_every_layer() -> None:
     shared, apart = count_parameters(ModelSettings()), count_parameters(ModelSettings(share="none"))
-    attention, ffn = (count_parameters(ModelSettings(share=share)) for share in ("attention", "ffn"))  # type: ignore[arg-type]
+    attention, ffn = (count_parameters(ModelSettings(share=share)) for share in ("attention", "ffn"))
     assert (attention.attention, attention.ffn) == (shared.attention, apart.ffn)
     assert (ffn.attention, ffn.ffn) == (apart.attention, shared.ffn)
 
