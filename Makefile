@@ -1,8 +1,10 @@
 # make demo and make test do all their set-up alone; see `make help`.
-PYTHON ?= python3
 BIN := .venv/bin
+# The Python that the environment was made with, until another one is named.
+PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 .PHONY: help demo test lint format bench clean core dev
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:
@@ -17,7 +19,7 @@ help:
 
 # tools/environment.py installs only when something changed.
 core dev:
-	@command -v "$(PYTHON)" >/dev/null 2>&1 || { echo "set-up: $(PYTHON) is not a command here; name a Python 3.11 to 3.13, as in: make demo PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" -c "" >/dev/null 2>&1 || { echo "set-up: '$(PYTHON)' does not run here; name a Python 3.11 to 3.13, as in: make demo PYTHON=python3.12" >&2; exit 2; }
 	@"$(PYTHON)" tools/environment.py $(if $(filter dev,$@),dev)
 
 demo: core

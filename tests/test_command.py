@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def test_wrong_arguments_are_one_line(words: list[str], capsys: pytest.CaptureFi
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
-    assert "See: albertine" in told.err
+    assert "; see albertine" in told.err
 
 
 def test_settings_come_from_defaults_file_and_options_in_this_order(tmp_path: Path) -> None:
@@ -122,7 +123,30 @@ def test_ctrl_c_ends_a_real_process_with_130(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    command = f"{sys.executable} -m albertine info --json | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout == "{\n"
-    assert done.stderr == ""
+    for words in ("info", "info --json", "info --print-settings", "--help", "info albert-large"):
+        done = in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "Error" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("words", ["info --json", "info --print-settings", "info albert-large"])
+def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
+    done = in_shell(f"-m albertine {words} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "albertine: No space left on device; free some space and run the same command again\n"
+    )
+
+
+def test_closed_streams_are_no_defect() -> None:
+    assert in_shell("-m albertine info --json >&-").returncode == 0
+    assert in_shell("-m albertine bench startup --runs 1 2>&-").returncode == 0
+    assert in_shell("-m albertine info --length 0 2>&-").returncode == 2
+
+
+def in_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python's command in a shell; buffered as it is for people."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    line = f"{shlex.quote(sys.executable)} {command}"
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, env=environment)

@@ -52,9 +52,9 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then(
 ) -> None:
     work(clock, 40)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "Counting: 5% of 40 words, 1 words/s, 38 s left"
-    assert lines[1] == "Counting: 30% of 40 words, 1 words/s, 28 s left"
-    assert lines[-1] == "Counting: 40 words, 1 words/s, took 40 s"
+    assert lines[0] == "Counting: 5% of 40 words, 1.0 words/s, 38 s left"
+    assert lines[1] == "Counting: 30% of 40 words, 1.0 words/s, 28 s left"
+    assert lines[-1] == "Counting: 40 words, 1.0 words/s, took 40 s"
     assert len(lines) == 5
 
 
@@ -87,7 +87,7 @@ def test_interrupted_work_ends_its_line(clock: Clock, monkeypatch: pytest.Monkey
 
     with pytest.raises(KeyboardInterrupt):
         interrupted_work()
-    assert terminal.getvalue() == "\rCounting: 5 items, 1 items/s, 5 s so far\x1b[K\n"
+    assert terminal.getvalue() == "\rCounting: 5 items, 1.0 items/s, 5 s so far\x1b[K\n"
 
 
 @pytest.mark.parametrize(

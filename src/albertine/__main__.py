@@ -1,7 +1,27 @@
-"""`python -m albertine`: the same as the command `albertine`."""
+"""The process: `albertine` and `python -m albertine`.
 
+What can go wrong before the command line itself is there to handle it: a Ctrl-C
+while modules are still loading, and standard streams that are closed.
+"""
+
+import os
 import sys
 
-from albertine.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command that the process was started with and return the exit status."""
+    try:
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # as long as the process
+        from albertine.cli import app
+        from albertine.command import run
+
+        return run(app)
+    except KeyboardInterrupt:
+        print("\nalbertine: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

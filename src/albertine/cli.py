@@ -11,7 +11,7 @@ from cyclopts import App, Group, Parameter
 
 import albertine
 from albertine.bench.startup import BenchSettings
-from albertine.command import SETTINGS, SHARED, Shared, run
+from albertine.command import SETTINGS, SHARED, Shared
 from albertine.study.anatomy import InfoSettings
 
 _LOOK = Group("Look at models", sort_key=1)
@@ -19,14 +19,20 @@ _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
 
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print the report as JSON, with stable keys.")
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        help="Print the report as JSON, with stable keys; several models under `models`.",
+    ),
 ]
 
 app = App(
     name="albertine",
     help="ALBERT, whole: from raw text to a served model.",
     version=albertine.__version__,
-    help_epilogue="Each command explains itself: albertine info --help",
+    help_epilogue="Examples: `albertine info`, `albertine info albert-large --compare bert-large`, "
+    "`albertine bench startup`. Each command explains itself: `albertine info --help`.",
 )
 app["--help"].group = _SETUP
 app["--version"].group = _SETUP
@@ -49,21 +55,20 @@ def info(
 
     Without a preset, the whole family in one table.
 
-    Example: albertine info albert-large --compare bert-large --model.embedding_size 256
+    Example: albertine info albert-large --model.share attention
 
     Parameters
     ----------
     preset
         A model of the family, as in albert-base; `albertine info` lists them.
     compare
-        A second model of the family, shown beside the first.
+        A second model of the family, as published, shown beside the first.
     """
     from albertine.study import anatomy, anatomy_view
 
     asked = shared.read(InfoSettings, model=preset)
-    if preset is not None or compare is not None or shared.gives("model"):
-        reports = anatomy.side_by_side(asked, preset, compare)
-        anatomy_view.show(reports, as_json=json)
+    if preset or compare or shared.gives("model"):
+        anatomy_view.show(anatomy.side_by_side(asked, preset, compare), as_json=json)
     else:
         anatomy_view.show_family(anatomy.family(asked), as_json=json)
 
@@ -89,8 +94,3 @@ def bench(
     from albertine.bench import startup
 
     startup.show(startup.measure(name, shared.read(BenchSettings)), as_json=json)
-
-
-def main() -> int:
-    """Run the command that the process was started with and return the exit status."""
-    return run(app)

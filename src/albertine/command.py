@@ -1,4 +1,4 @@
-"""How every command starts, speaks and ends; what a command does is elsewhere.
+"""How every command starts and ends; what a command does is elsewhere.
 
 A command is a plain function in `cli.py`. This file gives it the options that
 all commands have, reads its settings (a TOML file first, then dotted options),
@@ -7,33 +7,46 @@ input was wrong, 130 interrupted. A failure is one line on standard error;
 `--debug` shows the traceback.
 """
 
+import contextlib
 import errno
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Group, Parameter
-from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
-from cyclopts.utils import UNSET
+from cyclopts import (
+    UNSET,
+    App,
+    ArgumentCollection,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from albertine import progress
-from albertine.errors import AlbertineError, Status
+from albertine.errors import AlbertineError, InputError, Status, nearest
 from albertine.settings import Layer, Settings, layer_from_file, read, write
-from albertine.settings.schema import is_table
+from albertine.settings.schema import is_table, shortened
 
 S = TypeVar("S", bound=Settings)
 
 _SETTINGS_GROUP = Group(
-    "Settings", help="Each also stands in the file given by --config, by the same dotted name.", sort_key=8
+    "Settings",
+    help="Each also stands in the file of --config under its dotted name. --TABLE NAME starts a table from a "
+    'preset; in the file: preset = "NAME".',
+    sort_key=8,
 )
 _SHARED_GROUP = Group("Every command", sort_key=9)
 
 # Marks the parameter that shows a command's settings; what is typed there comes out of `shared.read(...)`.
-SETTINGS = Parameter(name="*", group=_SETTINGS_GROUP, name_transform=lambda name: name)
+SETTINGS = Parameter(name="*", group=_SETTINGS_GROUP, name_transform=lambda name: name, negative="")
 
 
 @Parameter(name="*", group=_SHARED_GROUP)
@@ -42,7 +55,8 @@ class Shared:
     """The options that every command has."""
 
     config: Annotated[
-        Path | None, Parameter(help="TOML file of settings; options given here win over it.")
+        Path | None,
+        Parameter(help="TOML file of settings. Options win over it; a preset replaces its whole table."),
     ] = None
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings as TOML and stop.")] = (
         False
@@ -51,11 +65,19 @@ class Shared:
     debug: Annotated[bool, Parameter(negative="", help="Show the traceback of a failure.")] = False
     overrides: Annotated[Mapping[str, Any], Parameter(parse=False)] = field(default_factory=dict)
 
+    @cached_property
+    def file(self) -> Layer:
+        """The settings file, read once: it may be a pipe."""
+        return Layer({}) if self.config is None else layer_from_file(self.config)
+
     def read(self, tree: type[S], **presets: str | None) -> S:
         """Read a command's settings: defaults, the file, presets by table, dotted options; the last wins."""
-        layers = [] if self.config is None else [layer_from_file(self.config)]
-        layers.append(Layer({table: {"preset": name} for table, name in presets.items() if name is not None}))
-        settings = read(tree, *layers, Layer(self.overrides))
+        named = {table: {"preset": name} for table, name in presets.items() if name is not None}
+        for table in named:
+            if "preset" in self.overrides.get(table, {}):
+                twice = f"{named[table]['preset']} and --{table} {self.overrides[table]['preset']}"
+                raise InputError(f"{twice}: two presets for one {table}; give one")
+        settings = read(tree, self.file, Layer(named), Layer(self.overrides))
         if self.print_settings:
             sys.stdout.write(write(settings))
             raise _Finished
@@ -63,9 +85,7 @@ class Shared:
 
     def gives(self, table: str) -> bool:
         """Tell whether the file or an option says anything about a table."""
-        return table in self.overrides or (
-            self.config is not None and table in layer_from_file(self.config).values
-        )
+        return table in self.overrides or table in self.file.values
 
 
 SHARED = Shared()
@@ -78,26 +98,36 @@ class _Finished(Exception):  # noqa: N818  # it is no error: the command has don
 def run(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
     try:
-        _perform(app, words)
+        with contextlib.suppress(_Finished):
+            _perform(app, words)
         sys.stdout.flush()
-    except _Finished:
-        return Status.DONE
     except KeyboardInterrupt:
+        progress.end_line()
         print("\nalbertine: interrupted", file=sys.stderr)
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough of it. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has enough of it: that is no failure.
+        _abandon_output()
         return Status.DONE
     except Exception as error:
-        if debug:
+        progress.end_line()
+        if "--debug" in words:
             traceback.print_exc()
-        status, line = _explain(error, words)
+        status, line = _explain(app, error, words)
         print(f"albertine: {line}", file=sys.stderr)
+        _abandon_output()
         return status
     return Status.DONE
+
+
+def _abandon_output() -> None:
+    """Let go of what could not be written, or Python would try again at exit and complain itself."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _perform(app: App, words: list[str]) -> None:
@@ -108,7 +138,10 @@ def _perform(app: App, words: list[str]) -> None:
         _take_settings(arguments, overrides)
 
     app.config = (capture,)
-    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    command, bound, _ = app.parse_args(
+        words, exit_on_error=False, print_error=False, console=progress.results()
+    )
+    progress.be_quiet(False)
     if "shared" in bound.signature.parameters:
         shared = replace(bound.arguments.get("shared", SHARED), overrides=overrides)
         bound.arguments["shared"] = shared
@@ -133,18 +166,13 @@ def _take_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) -> 
             argument.tokens.clear()
 
 
-def _explain(error: Exception, words: Sequence[str]) -> tuple[Status, str]:
+def _explain(app: App, error: Exception, words: Sequence[str]) -> tuple[Status, str]:
     """Put an error into one line, and say whose it is."""
-    verb = next((word for word in words if not word.startswith("-")), "")
     if isinstance(error, AlbertineError):
-        return error.status, str(error)
+        return error.status, _one_line(error)
     if isinstance(error, CycloptsError):
-        where = (
-            "albertine --help"
-            if isinstance(error, UnknownCommandError)
-            else f"albertine {verb} --help".replace("  ", " ")
-        )
-        return Status.BAD_INPUT, f"{_one_line(error)} See: {where}"
+        verb = next((f"{word} " for word in words if word in app), "")
+        return Status.BAD_INPUT, f"{_misuse(error, words)}; see albertine {verb}--help"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
@@ -155,8 +183,31 @@ def _explain(error: Exception, words: Sequence[str]) -> tuple[Status, str]:
     )
 
 
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
+def _misuse(error: CycloptsError, words: Sequence[str]) -> str:
+    """Say what is wrong with the words that were typed."""
     if isinstance(error, UnknownOptionError):
-        return text if text.endswith("?") else text.rstrip(".") + "."
-    return text
+        return _unknown_option(error, words)
+    if isinstance(error, UnusedCliTokensError):
+        return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
+    if isinstance(error, UnknownCommandError) and words[0].startswith("-"):
+        return f"{shortened(words[0])}: options come after the command"
+    return _one_line(error).rstrip(".")
+
+
+def _unknown_option(error: UnknownOptionError, words: Sequence[str]) -> str:
+    """Name an unknown option with its value, and the one that was meant, or those of its table."""
+    typed = error.token.value or error.token.keyword or ""
+    option = typed.partition("=")[0]
+    after = words[words.index(typed) + 1 :] if typed in words else []
+    value = f" {after[0]}" if after and not after[0].startswith("-") else ""
+    options = [
+        name for one in error.argument_collection if one.parse for name in one.names if name.startswith("--")
+    ]
+    table = option.rpartition(".")[0]
+    beside = [name for name in options if name.rpartition(".")[0] == table]
+    known = ", ".join(beside or [name for name in options if "." not in name])
+    return f"{shortened(typed + value)}: unknown option{nearest(option, options)}; known: {known}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,22 +1,28 @@
-"""How long work speaks while it runs: a live bar on a terminal, plain lines elsewhere, nothing when quiet.
+"""How work speaks: results on standard output, everything else on standard error.
 
-Work wraps what it goes through in `track`; anything under two seconds stays
-silent. Everything here goes to standard error, so that standard output holds
-the result alone and can be piped.
+Work wraps what it goes through in `track`: a live line on a terminal, plain
+lines elsewhere, nothing for what takes under two seconds or when quiet. Since
+only results reach standard output, a pipe or a file gets them alone.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
 SILENT_SECONDS = 2.0
 SECONDS_BETWEEN_LINES = 10.0
+NARROWEST = 80
 
 _quiet = False
+_live: "_Teller | None" = None
 
 
 def be_quiet(quiet: bool) -> None:
@@ -28,7 +34,27 @@ def be_quiet(quiet: bool) -> None:
 def say(message: str) -> None:
     """Tell the person one thing on standard error, unless quiet."""
     if not _quiet:
+        end_line()
         print(message, file=sys.stderr, flush=True)
+
+
+def end_line() -> None:
+    """End the live line, if there is one, so that what comes next starts on its own."""
+    if _live is not None:
+        _live.end_line()
+
+
+def results() -> "Console":
+    """Return a console for tables on standard output; it never cuts a number to make it fit."""
+    from rich.console import Console
+
+    class Results(Console):
+        """A console that leaves a closed pipe to the frame of the command."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Results(width=max(shutil.get_terminal_size().columns, NARROWEST))
 
 
 def track(items: Iterable[T], what: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
@@ -51,12 +77,15 @@ def track(items: Iterable[T], what: str, *, total: int | None = None, unit: str 
 @contextmanager
 def advancing(what: str, *, total: int | None, unit: str = "items") -> Iterator[Callable[[int], None]]:
     """Give a function to call with each amount of work done; for work that does not come as a list."""
-    teller = _Teller(what, total, unit, sys.stderr)
+    global _live
+    outer, _live = _live, _Teller(what, total, unit, sys.stderr)
+    teller = _live
     try:
         yield teller.advance
         teller.finish()
     finally:
-        teller.close()
+        teller.end_line()
+        _live = outer
 
 
 class _Teller:
@@ -64,54 +93,61 @@ class _Teller:
 
     def __init__(self, what: str, total: int | None, unit: str, stream: TextIO):
         self.what, self.total, self.unit, self.stream = what, total, unit, stream
-        self.done = 0
+        self.done, self.told = 0, -1
         self.started = self.spoke = time.monotonic()
-        self.speaking = False
         self.live = stream.isatty()
         self.pause = 0.1 if self.live else SECONDS_BETWEEN_LINES
+        self.line_is_open = False
 
     def advance(self, amount: int) -> None:
         self.done += amount
         now = time.monotonic()
-        wait = self.pause if self.speaking else SILENT_SECONDS
+        wait = SILENT_SECONDS if self.told < 0 else self.pause
         if not _quiet and now - self.spoke >= wait:
-            self.speaking, self.spoke = True, now
             self.tell(now)
 
     def finish(self) -> None:
-        if self.speaking:
+        if 0 <= self.told < self.done:
             self.tell(time.monotonic())
 
-    def close(self) -> None:
-        if self.speaking and self.live:
+    def end_line(self) -> None:
+        if self.line_is_open:
             self.stream.write("\n")
             self.stream.flush()
+            self.line_is_open = False
 
     def tell(self, now: float) -> None:
         line = describe(self.what, self.done, self.total, now - self.started, self.unit)
-        # On a terminal the line is written over itself; "erase to the end" clears a longer one before it.
-        self.stream.write(f"\r{line}\x1b[K" if self.live else f"{line}\n")
+        self.spoke, self.told = now, self.done
+        if self.live:
+            # Written over itself, which a line that wraps could not be; the end clears what was longer.
+            line = line[: shutil.get_terminal_size().columns - 1]
+            self.stream.write(f"\r{line}\x1b[K")
+            self.line_is_open = True
+        else:
+            self.stream.write(f"{line}\n")
         self.stream.flush()
 
 
 def describe(what: str, done: int, total: int | None, seconds: float, unit: str) -> str:
     """Put progress into one line: how far, how fast, how long still."""
     rate = done / seconds if seconds > 0 else 0.0
-    pace = f"{rate:,.0f} {unit}/s" if rate >= 10 else f"{rate:.2g} {unit}/s"
-    if total is None:
+    pace = f"{rate:,.0f} {unit}/s" if rate >= 9.95 else f"{rate:.1f} {unit}/s"
+    if total is None or done > total:
         return f"{what}: {done:,} {unit}, {pace}, {duration(seconds)} so far"
-    share = f"{done / total:.0%}" if total else "100%"
-    if done >= total:
+    if done == total:
         return f"{what}: {done:,} {unit}, {pace}, took {duration(seconds)}"
     left = duration((total - done) / rate) if rate else "unknown time"
-    return f"{what}: {share} of {total:,} {unit}, {pace}, {left} left"
+    return f"{what}: {100 * done // total}% of {total:,} {unit}, {pace}, {left} left"
 
 
 def duration(seconds: float) -> str:
-    """Write a duration as a person would say it: 8 s, 3 min 20 s, 2 h 05 min."""
+    """Write a duration as a person would say it: 8 s, 3 min 20 s, 2 h 05 min, 3 days 4 h."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"

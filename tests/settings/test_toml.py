@@ -107,13 +107,21 @@ def test_a_preset_sets_the_whole_table_and_the_layers_own_keys_go_on_top() -> No
         ("[model]\nlayers = '6'", 'FILE: model.layers = "6": must be a whole number'),
         ("[model]\nshare = 'atention'", "did you mean attention?"),
         ("[model]\nheads = 7", "FILE: model.heads = 7: must divide hidden_size = 768; try 6 or 8"),
-        ("[model]\nhidden_size = 100", "FILE: model.heads = 12: must divide hidden_size = 100; try 10 or 20"),
+        (
+            "[model]\nhidden_size = 100",
+            "FILE: model.hidden_size = 100: does not fit model.heads = 12, which must divide hidden_size",
+        ),
         (
             "[model]\npreset = 'albert-bsae'",
             'FILE: model.preset = "albert-bsae": unknown preset (did you mean',
         ),
         ("preset = 'albert-base'", 'FILE: preset = "albert-base": there are no presets'),
         ("[model", "FILE: not valid TOML: "),
+        ("x = " + "[" * 5000, "FILE: not valid TOML: "),
+        ("rate = 1" + "0" * 5000, "FILE: not valid TOML: "),
+        ('name = 3\n"a\\nb" = 4', "FILE: name = 3: must be text in quotes"),
+        ('"a\\nb" = 4', "FILE: a\\U0000000ab = 4: unknown setting"),
+        ('fast = "' + "a\\n" * 100 + '"', "must be true or false"),
     ],
 )
 def test_a_wrong_file_gets_one_line_with_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
@@ -148,3 +156,25 @@ def test_a_wrong_option_is_named_as_it_was_typed(typed: dict[str, Any], message:
     with pytest.raises(InputError) as caught:
         read(Tree, Layer(typed))
     assert str(caught.value).startswith(message)
+
+
+def test_of_two_that_do_not_fit_the_one_given_last_is_named() -> None:
+    file = Layer({"name": "x", "model": {"hidden_size": 100, "heads": 10}}, "recipe.toml")
+    with pytest.raises(
+        InputError, match=r"^--model\.hidden_size 64: does not fit model\.heads = 10, which must divide"
+    ):
+        read(Tree, file, Layer({"model": {"hidden_size": "64"}}))
+    with pytest.raises(InputError, match=r"^--model\.heads 7: must divide hidden_size = 100"):
+        read(Tree, file, Layer({"model": {"heads": "7"}}))
+
+
+def test_a_wrong_value_is_refused_even_where_a_later_layer_covers_it() -> None:
+    file = Layer({"model": {"hidden_size": "wide"}}, "recipe.toml")
+    with pytest.raises(InputError, match=r"recipe\.toml: model\.hidden_size"):
+        read(Tree, file, Layer({"model": {"preset": "albert-large"}}))
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 400, "1" * 5000, "99999999999"])
+def test_a_number_beyond_all_bounds_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InputError, match=r"--model\.layers 9?1?[0-9]*(\.\.\.)?: must be"):
+        read(Tree, Layer({"model": {"layers": text}}))

@@ -17,32 +17,43 @@ from albertine.settings.schema import SettingError, Settings, setting
 
 Share = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
+HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
 
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
     """One network of the BERT and ALBERT family."""
 
-    vocab_size: int = setting(30_000, "Pieces in the vocabulary, V.", least=8)
+    vocab_size: int = setting(30_000, "Pieces in the vocabulary, V.", least=8, most=100000000)
     embedding_size: int = setting(
-        128, "Width E of the embeddings; equal to hidden_size there is no projection.", least=1
+        128, "Width E of the embeddings; equal to hidden_size there is no projection.", least=1, most=1000000
     )
-    hidden_size: int = setting(768, "Width H of the hidden states.", least=1)
-    layers: int = setting(12, "Depth L: how many times a block is applied.", least=1)
-    heads: int = setting(12, "Attention heads; must divide hidden_size.", least=1)
+    hidden_size: int = setting(768, "Width H of the hidden states.", least=1, most=1000000)
+    layers: int = setting(12, "Depth L: how many times a block is applied.", least=1, most=100000)
+    heads: int = setting(12, "Attention heads; must divide hidden_size.", least=1, most=1000000)
     ffn_size: int | None = setting(
-        None, "Width of the feed-forward network; 4 * hidden_size if not set.", least=1
+        None, "Width of the feed-forward network; 4 * hidden_size if not set.", least=1, most=10_000_000
     )
     share: Share = setting("all", "What the layers share.")
-    groups: int = setting(1, "Runs of layers that share within themselves only; must divide layers.", least=1)
+    groups: int = setting(
+        1, "Runs of layers that share within themselves only; must divide layers.", least=1, most=100000
+    )
     inner_groups: int = setting(
         1,
         "Different blocks that one layer applies in turn (some published checkpoints; needs share = all).",
         least=1,
+        most=1000,
     )
-    max_length: int = setting(512, "Longest sequence, in pieces: rows of the position table.", least=2)
-    segments: int = setting(2, "Rows of the segment (token type) table.", least=1)
+    max_length: int = setting(
+        512, "Longest sequence, in pieces: rows of the position table.", least=2, most=1000000
+    )
+    segments: int = setting(2, "Rows of the segment (token type) table.", least=1, most=1000000)
+    always_project: bool = setting(
+        False,
+        "Project the embeddings even where embedding_size equals hidden_size, as transformers' ALBERT does.",
+    )
     activation: Activation = setting("gelu_tanh", "GELU by its tanh form (ALBERT) or exact (BERT).")
+    norm_epsilon: float = setting(1e-12, "What LayerNorm adds to the variance.", least=0.0)
     dropout: float = setting(0.0, "Dropout of hidden states during training.", least=0.0, most=0.99)
     attention_dropout: float = setting(
         0.0, "Dropout of attention weights during training.", least=0.0, most=0.99
@@ -50,20 +61,20 @@ class ModelSettings(Settings):
 
     def check(self) -> None:
         """Refuse widths, depths and sharing that do not fit each other."""
-        if self.hidden_size % self.heads:
-            fitting = _divisors_near(self.hidden_size, self.heads)
-            raise SettingError(
-                "heads", self.heads, f"must divide hidden_size = {self.hidden_size}; try {fitting}"
-            )
-        if self.layers % self.groups:
-            fitting = _divisors_near(self.layers, self.groups)
-            raise SettingError("groups", self.groups, f"must divide layers = {self.layers}; try {fitting}")
+        self._must_divide("heads", "hidden_size")
+        self._must_divide("groups", "layers")
         if self.share == "none" and self.groups != 1:
-            raise SettingError(
-                "groups", self.groups, 'must be 1 where share = "none": there is nothing to group'
-            )
+            problem = 'must be 1 where share = "none": there is nothing to group'
+            raise SettingError("groups", self.groups, problem, ("share",))
         if self.share != "all" and self.inner_groups != 1:
-            raise SettingError("inner_groups", self.inner_groups, f'must be 1 where share = "{self.share}"')
+            problem = f'must be 1 where share = "{self.share}"'
+            raise SettingError("inner_groups", self.inner_groups, problem, ("share",))
+
+    def _must_divide(self, key: str, other: str) -> None:
+        part, whole = getattr(self, key), getattr(self, other)
+        if whole % part:
+            fitting = _divisors_near(whole, part)
+            raise SettingError(key, part, f"must divide {other} = {whole}; try {fitting}", (other,))
 
     @property
     def ffn(self) -> int:
@@ -73,7 +84,7 @@ class ModelSettings(Settings):
     @property
     def projects(self) -> bool:
         """Whether embeddings are projected from width E to width H."""
-        return self.embedding_size != self.hidden_size
+        return self.always_project or self.embedding_size != self.hidden_size
 
     @property
     def steps(self) -> int:
@@ -89,6 +100,24 @@ class ModelSettings(Settings):
     def ffn_blocks(self) -> int:
         """How many feed-forward networks have parameters of their own."""
         return self.groups * self.inner_groups if self.share in ("all", "ffn") else self.layers
+
+
+@dataclass(frozen=True)
+class HeadSettings(Settings):
+    """What sits on top of the encoder."""
+
+    kind: HeadKind = setting("pretrain", "The head's task.")
+    labels: int = setting(2, "Labels to choose from (classify, token); 1 for regress and choice.", least=1)
+    options: int = setting(4, "Options of each question (choice).", least=1)
+    answerable: bool = setting(False, "Also decide whether there is an answer (span).")
+    dropout: float = setting(0.0, "Dropout before the last layer during training.", least=0.0, most=0.99)
+
+    def check(self) -> None:
+        """Refuse labels where the head gives one number, and an answer where none is sought."""
+        if self.kind in ("regress", "choice") and self.labels != 1:
+            raise SettingError("labels", self.labels, f'must be 1 where kind = "{self.kind}"', ("kind",))
+        if self.kind != "span" and self.answerable:
+            raise SettingError("answerable", True, 'needs kind = "span"', ("kind",))
 
 
 def _divisors_near(number: int, wish: int) -> str:

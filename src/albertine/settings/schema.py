@@ -23,30 +23,42 @@ class SettingError(InputError):
     """A setting that cannot be: which one, its value, and what is allowed.
 
     Attributes:
-        key: dotted name of the setting, as in `model.heads`.
+        key: name of the setting.
         problem: the rest of the sentence, to be read after "KEY = VALUE".
+        others: names of the settings that it does not fit, where it is not wrong by itself.
     """
 
-    def __init__(self, key: str, value: object, problem: str):
+    def __init__(self, key: str, value: object, problem: str, others: tuple[str, ...] = ()):
         super().__init__(f"{key} = {shown(value)}: {problem}")
         self.key = key
         self.value = value
         self.problem = problem
+        self.others = others
 
-    def within(self, table: str) -> "SettingError":
-        """Return the same error seen from the tree that holds this table."""
-        return SettingError(f"{table}.{self.key}", self.value, self.problem)
+
+LONGEST_SHOWN = 80
+
+
+def escaped(text: str) -> str:
+    """Write text as it stands between double quotes in TOML: on one line, with no control characters."""
+    return "".join(
+        "\\" + one if one in '"\\' else one if one.isprintable() else f"\\U{ord(one):08x}" for one in text
+    )
+
+
+def shortened(text: str) -> str:
+    """Write what a person gave on one line, cut where it goes on and on."""
+    line = "".join(one if one.isprintable() else escaped(one) for one in text[: LONGEST_SHOWN + 1])
+    return line if len(text) <= LONGEST_SHOWN else line[:LONGEST_SHOWN] + "..."
 
 
 def shown(value: object) -> str:
-    """Write a value as a person would in TOML."""
+    """Write a value as a person would in TOML, on one line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
         return "{...}"
-    if isinstance(value, str | Path):
-        return '"' + str(value) + '"'
-    return str(value)
+    return shortened(f'"{value}"' if isinstance(value, str | Path) else str(value))
 
 
 def setting(default: T, doc: str, *, least: float | None = None, most: float | None = None) -> T:
@@ -121,12 +133,12 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     least, most = field.metadata.get("least"), field.metadata.get("most")
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise SettingError(field.name, value, "must be a finite number")
     if least is not None and value < least:
-        raise SettingError(field.name, value, f"must be at least {least}")
+        raise SettingError(field.name, value, f"must be at least {least:,}")
     if most is not None and value > most:
-        raise SettingError(field.name, value, f"must be at most {most}")
+        raise SettingError(field.name, value, f"must be at most {most:,}")
 
 
 def fits(hint: Any, value: object) -> bool:

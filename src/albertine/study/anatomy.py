@@ -21,6 +21,7 @@ from albertine.model.cost import (
 )
 from albertine.model.parameters import Parameters, bert_of_same_shape, count_parameters
 from albertine.settings import MODELS, ModelSettings, SettingError, Settings, setting
+from albertine.settings.schema import shortened
 from albertine.study.published import TABLE_1, counted_as_published
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -31,10 +32,10 @@ _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 class InfoSettings(Settings):
     """What to report on."""
 
-    length: int = setting(128, "Pieces per sequence, for operations and memory.", least=1)
-    batch: int = setting(32, "Sequences per training step on one device.", least=1)
+    length: int = setting(128, "Pieces per sequence, for operations and memory.", least=1, most=1_000_000)
+    batch: int = setting(32, "Sequences per training step on one device.", least=1, most=1_000_000_000)
     precision: Literal["fp32", "bf16"] = setting("bf16", "Precision of the computation in training.")
-    processes: int = setting(8, "Data-parallel processes, for the traffic.", least=1)
+    processes: int = setting(8, "Data-parallel processes, for the traffic.", least=1, most=1_000_000)
     memory: str | None = setting(None, "Memory of the device, as in 24GB: which batch fits?")
     model: ModelSettings = setting(ModelSettings(), "The network.")
 
@@ -42,7 +43,10 @@ class InfoSettings(Settings):
         """Refuse sequences that the position table cannot hold, and memory that is no size."""
         if self.length > self.model.max_length:
             raise SettingError(
-                "length", self.length, f"must be at most model.max_length = {self.model.max_length}"
+                "length",
+                self.length,
+                f"must be at most model.max_length = {self.model.max_length}",
+                ("model.max_length",),
             )
         self.memory_bytes()
 
@@ -53,7 +57,10 @@ class InfoSettings(Settings):
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", self.memory.strip())
         if not found or found[2].upper() not in _UNITS:
             raise SettingError("memory", self.memory, "must be a number and a unit, as in 24GB or 16GiB")
-        return int(float(found[1]) * _UNITS[found[2].upper()])
+        memory = float(found[1]) * _UNITS[found[2].upper()]
+        if not 1 <= memory <= 10**18:
+            raise SettingError("memory", self.memory, "must lie between 1B and 1000000TB")
+        return int(memory)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Anatomy:
     parameters: Parameters
     as_published: int
     published_millions: int | None
-    bert_total: int
+    bert_encoder: int
     flops: Flops
     training: TrainingMemory
     training_recomputed: TrainingMemory
@@ -76,8 +83,8 @@ class Anatomy:
 
     @property
     def factor(self) -> float:
-        """How many times as many parameters the BERT of the same shape has."""
-        return self.bert_total / self.parameters.total
+        """How many times as many parameters the encoder of the BERT of the same shape has."""
+        return self.bert_encoder / self.parameters.encoder
 
     @property
     def embedding_unfactorized(self) -> int:
@@ -107,7 +114,7 @@ class Anatomy:
                 "by_part": by_part,
                 "by_the_papers_rule": self.as_published,
                 "published_millions": self.published_millions,
-                "bert_of_same_shape": self.bert_total,
+                "bert_of_same_shape": self.bert_encoder,
                 "factor": self.factor,
             },
             "embedding": {
@@ -152,7 +159,7 @@ def report(name: str, settings: InfoSettings) -> Anatomy:
         parameters=count_parameters(model),
         as_published=counted_as_published(model),
         published_millions=TABLE_1.get(name) if MODELS.get(name) == model else None,
-        bert_total=count_parameters(bert_of_same_shape(model)).total,
+        bert_encoder=count_parameters(bert_of_same_shape(model)).encoder,
         flops=count_flops(model, length),
         training=_memory(settings, recompute=False),
         training_recomputed=_memory(settings, recompute=True),
@@ -184,11 +191,21 @@ def side_by_side(settings: InfoSettings, name: str | None, other: str | None) ->
     """Report on the model that was asked for, and on a preset to hold beside it."""
     reports = [report(_label(settings.model, name), settings)]
     if other is not None:
-        if other not in MODELS:
-            known = ", ".join(MODELS)
-            raise InputError(f"--compare {other}: unknown preset{nearest(other, MODELS)}; known: {known}")
-        reports.append(report(other, replace(settings, model=MODELS[other])))
+        reports.append(report(other, _compared(settings, other)))
     return reports
+
+
+def _compared(settings: InfoSettings, other: str) -> InfoSettings:
+    """Return the same questions about a preset of the family."""
+    if other not in MODELS:
+        known = ", ".join(MODELS)
+        raise InputError(
+            f"--compare {shortened(other)}: unknown preset{nearest(other, MODELS)}; known: {known}"
+        )
+    try:
+        return replace(settings, model=MODELS[other])
+    except SettingError as error:
+        raise InputError(f"--compare {other}: does not fit {error}") from None
 
 
 def _label(model: ModelSettings, asked: str | None) -> str:

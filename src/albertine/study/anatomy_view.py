@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from albertine import progress
 from albertine.study.anatomy import Anatomy
 
 _PARTS = {
@@ -21,8 +21,9 @@ _PARTS = {
 }
 
 _FAMILY_NOTE = """
-Parameters of the encoder with its pooler, exact; the paper rounds, and counts a little differently.
-Operations of a forward pass at up to {length} pieces. One model in full: albertine info albert-base"""
+Parameters of the encoder with its pooler, exact; the paper rounds, and counts a
+little differently. GFLOP per token of a forward pass at up to {length} pieces.
+One model in full: albertine info albert-base"""
 
 Row = tuple[str, Callable[[Anatomy], str]]
 
@@ -44,7 +45,7 @@ def show(reports: Sequence[Anatomy], *, as_json: bool) -> None:
         table.add_row(Text(title, style="bold"))
         for label, value in rows:
             table.add_row("  " + label, *(value(one) for one in reports))
-    Console(width=_width()).print(table)
+    progress.results().print(table)
 
 
 def show_family(reports: Sequence[Anatomy], *, as_json: bool) -> None:
@@ -52,31 +53,32 @@ def show_family(reports: Sequence[Anatomy], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"models": [one.to_json() for one in reports]}, indent=2))
         return
+    # What the paper printed, or the batch that fits if memory was asked for: 80 columns hold one of them.
+    asked = reports[0].settings.memory
+    last = "fits" if asked else "paper"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("model", "L", "H", "E", "share", "parameters", "paper", "of BERT", "GFLOP/token", "bf16"):
+    for title in ("model", "L", "H", "E", "share", "parameters", "of BERT", "GFLOP", last):
         table.add_column(title, justify="left" if title in ("model", "share") else "right", no_wrap=True)
     for one in reports:
-        model = one.model
+        published = "" if one.published_millions is None else f"{one.published_millions}M"
         table.add_row(
             one.name,
-            str(model.layers),
-            str(model.hidden_size),
-            str(model.embedding_size),
-            model.share,
+            str(one.model.layers),
+            str(one.model.hidden_size),
+            str(one.model.embedding_size),
+            one.model.share,
             f"{one.parameters.encoder:,}",
-            "" if one.published_millions is None else f"{one.published_millions}M",
             _factor(one),
             f"{one.flops.forward_per_token / 1e9:.3g}",
-            size(one.weight_bytes()["bf16"]),
+            f"{one.fits['without_recomputation']:,}" if one.fits else published,
         )
-    console = Console(width=_width())
-    console.print(table)
-    console.print(_FAMILY_NOTE.format(length=reports[0].settings.length), style="dim", highlight=False)
-
-
-def _width() -> int | None:
-    """Keep tables whole where nobody sees a terminal: a pipe or a file has no width."""
-    return None if Console().is_terminal else 110
+    progress.results().print(table)
+    length = reports[0].settings.length
+    progress.say(_FAMILY_NOTE.format(length=length))
+    if asked:
+        progress.say(
+            f"Fits: the largest batch of {length} pieces that trains in {asked}, without recomputation."
+        )
 
 
 def _sections(reports: Sequence[Anatomy]) -> list[tuple[str, list[Row]]]:
@@ -135,7 +137,7 @@ def _parameter_rows() -> list[Row]:
         ("pair head", lambda one: f"{one.parameters.pair_head:,}"),
         ("total", lambda one: f"{one.parameters.total:,}"),
         ("by the paper's rule", lambda one: f"{one.as_published:,}"),
-        ("BERT of the same shape", lambda one: f"{one.bert_total:,} ({_factor(one)})"),
+        ("encoder of its BERT", lambda one: f"{one.bert_encoder:,} ({_factor(one)})"),
     ]
 
 
@@ -169,17 +171,23 @@ def _memory_rows() -> list[Row]:
 
 
 def _factor(one: Anatomy) -> str:
-    return "1" if one.bert_total == one.parameters.total else f"1/{one.factor:.1f}"
+    return "1" if one.bert_encoder == one.parameters.encoder else f"1/{one.factor:.1f}"
 
 
 def operations(count: float) -> str:
     """Write a number of operations with its unit."""
-    return f"{count / 1e9:.3g} GFLOP" if count >= 1e8 else f"{count / 1e6:.3g} MFLOP"
+    return _with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def size(count: int) -> str:
     """Write a number of bytes with its unit, in powers of ten as vendors do."""
-    for unit, width in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= width:
-            return f"{count / width:.3g} {unit}" if count < 1000 * width else f"{count / width:,.0f} {unit}"
-    return f"{count} B"
+    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
+
+
+def _with_unit(count: float, units: Sequence[str]) -> str:
+    """Write three digits and the unit that they need, chosen after rounding."""
+    for unit in units[:-1]:
+        if float(f"{count:.3g}") < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{float(f'{count:.3g}'):,.10g} {units[-1]}"

@@ -70,5 +70,6 @@ def counted_as_published(model: ModelSettings) -> int:
     """Count a model's parameters by the paper's own rule."""
     parts = count_parameters(model)
     wider_positions = model.max_length * (model.hidden_size - model.embedding_size)
-    pooler_left_out = parts.pooler if model.share == "none" else 0
+    nothing_shared = model.share == "none" or model.groups == model.layers > 1
+    pooler_left_out = parts.pooler if nothing_shared else 0
     return parts.encoder + wider_positions - pooler_left_out
