@@ -38,8 +38,9 @@ format: dev
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: core
+bench: dev
 	@$(BIN)/albertine bench startup
+	@$(BIN)/albertine bench model
 
 clean:
 	@rm -rf .venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -95,3 +95,24 @@ def test_interrupted_work_ends_its_line(clock: Clock, monkeypatch: pytest.Monkey
 )
 def test_durations_read_as_one_would_say_them(seconds: float, words: str) -> None:
     assert progress.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (999_499, "999 kB"),
+        (999_500, "1 MB"),
+        (999_950_000, "1 GB"),
+        (23_600_000, "23.6 MB"),
+        (10**18, "1,000,000 TB"),
+    ],
+)
+def test_bytes_have_the_unit_that_they_need(count: int, text: str) -> None:
+    assert progress.size(count) == text
+
+
+def test_operations_have_the_unit_that_they_need() -> None:
+    assert progress.operations(1.75e8) == "175 MFLOP"
+    assert progress.operations(6.17e8 * 3) == "1.85 GFLOP"

@@ -1,7 +1,41 @@
-"""ALBERT, whole: from raw text to a served model."""
+"""ALBERT, whole: from raw text to a served model.
+
+    model = albertine.load("checkpoint-folder")
+    strip = albertine.Strip.from_padded(input_ids, attention_mask, token_type_ids)
+    hidden = model.encoder(strip)
+    output = model(strip)
+
+What is named here is the public face. The network is imported at first use, so
+that the command line, which asks only for errors and settings, starts at once.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from albertine.errors import AlbertineError, InputError, WorkError
 
+if TYPE_CHECKING:
+    from albertine.interop.huggingface import save_folder as save
+    from albertine.interop.load import load
+    from albertine.model.network import Model
+    from albertine.model.strip import Strip
+
 __version__ = "0.1.0"
 
-__all__ = ["AlbertineError", "InputError", "WorkError", "__version__"]
+_LATE = {
+    "Model": ("albertine.model.network", "Model"),
+    "Strip": ("albertine.model.strip", "Strip"),
+    "load": ("albertine.interop.load", "load"),
+    "save": ("albertine.interop.huggingface", "save_folder"),
+}
+
+__all__ = ["AlbertineError", "InputError", "Model", "Strip", "WorkError", "__version__", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the public face when it is first asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'albertine' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _LATE[name]
+    return getattr(import_module(module), attribute)

@@ -10,7 +10,8 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.startup import BenchSettings
+from albertine.bench.model import ModelBench
+from albertine.bench.startup import StartupBench
 from albertine.command import SETTINGS, SHARED, Shared
 from albertine.study.anatomy import InfoSettings
 
@@ -73,24 +74,39 @@ def info(
         anatomy_view.show_family(anatomy.family(asked), as_json=json)
 
 
-@app.command(group=_MEASURE)
-def bench(
-    name: str,
-    /,
+bench = App(
+    name="bench", help="Measure a part of Albertine side by side with a peer, in one run.", group=_MEASURE
+)
+app.command(bench)
+
+
+@bench.command(name="startup")
+def bench_startup(
     *,
     json: Json = False,
-    settings: Annotated[BenchSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[StartupBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
     shared: Shared = SHARED,
 ) -> None:
-    """Measure a part of Albertine side by side with a peer, in one run.
+    """Time how long the command line takes to answer, beside a bare Python.
 
     Example: albertine bench startup --runs 9
-
-    Parameters
-    ----------
-    name
-        What to measure. `startup`: how long the command line takes to answer, beside a bare Python.
     """
     from albertine.bench import startup
 
-    startup.show(startup.measure(name, shared.read(BenchSettings)), as_json=json)
+    startup.show(startup.measure(shared.read(StartupBench)), as_json=json)
+
+
+@bench.command(name="model")
+def bench_model(
+    *,
+    json: Json = False,
+    settings: Annotated[ModelBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Time a training step and a forward pass beside `transformers`, same weights and same work.
+
+    Example: albertine bench model --batch sentences --precision fp32
+    """
+    from albertine.bench import model
+
+    model.show(model.measure(shared.read(ModelBench)), as_json=json)

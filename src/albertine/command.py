@@ -171,8 +171,7 @@ def _explain(app: App, error: Exception, words: Sequence[str]) -> tuple[Status, 
     if isinstance(error, AlbertineError):
         return error.status, _one_line(error)
     if isinstance(error, CycloptsError):
-        verb = next((f"{word} " for word in words if word in app), "")
-        return Status.BAD_INPUT, f"{_misuse(error, words)}; see albertine {verb}--help"
+        return Status.BAD_INPUT, f"{_misuse(error, words)}; see {_named(app, words)} --help"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
@@ -181,6 +180,17 @@ def _explain(app: App, error: Exception, words: Sequence[str]) -> tuple[Status, 
         f"a defect in Albertine: {type(error).__name__}: {_one_line(error)}; "
         "run again with --debug and report what it prints"
     )
+
+
+def _named(app: App, words: Sequence[str]) -> str:
+    """Return the command that the words got to, as one types it."""
+    names = [app.name[0]]
+    for word in words:
+        if word not in app:
+            break
+        app = app[word]
+        names.append(word)
+    return " ".join(names)
 
 
 def _misuse(error: CycloptsError, words: Sequence[str]) -> str:

@@ -151,3 +151,22 @@ def duration(seconds: float) -> str:
     if whole < 48 * 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
+
+
+def operations(count: float) -> str:
+    """Write a number of operations with its unit."""
+    return _with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
+
+
+def size(count: int) -> str:
+    """Write a number of bytes with its unit, in powers of ten as vendors do."""
+    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
+
+
+def _with_unit(count: float, units: tuple[str, ...]) -> str:
+    """Write three digits and the unit that they need, chosen after rounding."""
+    for unit in units[:-1]:
+        if float(f"{count:.3g}") < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{float(f'{count:.3g}'):,.10g} {units[-1]}"

@@ -12,15 +12,13 @@ import time
 from dataclasses import dataclass
 
 from albertine import progress
-from albertine.errors import InputError, WorkError, nearest
+from albertine.errors import WorkError
 from albertine.settings import Settings, setting
-
-BENCHMARKS = ("startup",)
 
 
 @dataclass(frozen=True)
-class BenchSettings(Settings):
-    """Settings of a benchmark."""
+class StartupBench(Settings):
+    """What to measure."""
 
     runs: int = setting(7, "Measured runs of each side; the median counts.", least=1, most=1000)
 
@@ -38,12 +36,8 @@ class StartupTimes:
         return self.help_seconds / self.python_seconds
 
 
-def measure(name: str, settings: BenchSettings) -> StartupTimes:
+def measure(settings: StartupBench) -> StartupTimes:
     """Time both sides in turn, after one run of each that does not count."""
-    if name not in BENCHMARKS:
-        raise InputError(
-            f"bench {name}: unknown benchmark{nearest(name, BENCHMARKS)}; known: {', '.join(BENCHMARKS)}"
-        )
     bare, ours = [sys.executable, "-c", "pass"], [sys.executable, "-m", "albertine", "--help"]
     _seconds(bare), _seconds(ours)
     pairs = [

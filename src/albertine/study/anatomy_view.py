@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from albertine import progress
+from albertine.progress import operations, size
 from albertine.study.anatomy import Anatomy
 
 _PARTS = {
@@ -172,22 +173,3 @@ def _memory_rows() -> list[Row]:
 
 def _factor(one: Anatomy) -> str:
     return "1" if one.bert_encoder == one.parameters.encoder else f"1/{one.factor:.1f}"
-
-
-def operations(count: float) -> str:
-    """Write a number of operations with its unit."""
-    return _with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
-
-
-def size(count: int) -> str:
-    """Write a number of bytes with its unit, in powers of ten as vendors do."""
-    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
-
-
-def _with_unit(count: float, units: Sequence[str]) -> str:
-    """Write three digits and the unit that they need, chosen after rounding."""
-    for unit in units[:-1]:
-        if float(f"{count:.3g}") < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{float(f'{count:.3g}'):,.10g} {units[-1]}"

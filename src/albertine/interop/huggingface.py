@@ -1,0 +1,206 @@
+"""Checkpoints in the layout of `transformers`: a folder of `config.json` and `model.safetensors`.
+
+What was saved there loads here, and what is saved here opens there, with no
+tensor missing and none left over.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in
+from albertine.interop.names import Family, Slot, family_of, repeated, slots
+from albertine.interop.tensors import read_safetensors, read_tensors
+from albertine.model.network import Model
+from albertine.settings import HeadSettings, ModelSettings
+
+# The one layer of ours that transformers has no place for travels beside its file.
+_BESIDE = "answerable.safetensors"
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "spiece.model",
+    "vocab.txt",
+)
+
+
+def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
+    """Load a checkpoint; with `head`, its encoder under another head, freshly drawn."""
+    file = folder / "config.json"
+    config = _read_config(file)
+    family = family_in(config, str(file))
+    stored, source = read_tensors(folder)
+    tensors = _with_prefix(stored, family)
+    found = head_in(config, str(file)) if head is None else None
+    wanted = head or found or HeadSettings()
+    network = _network(config, file, family, tensors, wanted)
+    model = Model(network, wanted, seed=seed)
+    fresh = _fill(model, slots(network, wanted, family), tensors, source, complete=found is not None)
+    if wanted.answerable and (folder / _BESIDE).exists():
+        model.head.load_state_dict(read_safetensors(folder / _BESIDE), strict=False)
+    if fresh:
+        progress.say(f"{folder}: head {wanted.kind} is freshly drawn ({', '.join(fresh)})")
+    return model
+
+
+def _read_config(file: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
+    except ValueError as error:
+        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{file}: holds no table of settings")
+    return config
+
+
+def _with_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
+    """Name the tensors of an encoder saved alone as they are called in a whole model."""
+    if any(name.startswith(family + ".") for name in tensors):
+        return tensors
+    return {f"{family}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _network(
+    config: Mapping[str, Any], file: Path, family: Family, tensors: Mapping[str, Tensor], head: HeadSettings
+) -> ModelSettings:
+    """Return the plan that a config keeps, if the tensors still follow it; else what their format says.
+
+    Trained on in `transformers`, copies of a shared half drift apart, and what was no
+    projection becomes one: then the model is what its tensors are.
+    """
+    plain = model_in(config, str(file))
+    kept = plan_in(config, str(file))
+    if kept is None:
+        return plain
+    if family == "albert" and not kept.projects:
+        weight = tensors.get("albert.encoder.embedding_hidden_mapping_in.weight")
+        bias = tensors.get("albert.encoder.embedding_hidden_mapping_in.bias")
+        if weight is None or bias is None or not _is_identity(weight, bias):
+            kept = replace(kept, always_project=True)
+    for slot in slots(kept, head, family):
+        first, *others = ([tensors.get(name) for name in copy] for copy in slot.copies)
+        for other in others:
+            if any(
+                a is None or b is None or not torch.equal(a, b) for a, b in zip(first, other, strict=True)
+            ):
+                progress.say(
+                    f"{file.parent}: copies of a shared block differ; loaded as groups of whole layers"
+                )
+                return plain
+    return kept
+
+
+def _is_identity(weight: Tensor, bias: Tensor) -> bool:
+    square = weight.dim() == 2 and weight.shape[0] == weight.shape[1]
+    return square and torch.equal(weight.float(), torch.eye(len(weight))) and not bias.any()
+
+
+def _fill(
+    model: Model, table: list[Slot], tensors: Mapping[str, Tensor], source: Path, *, complete: bool
+) -> list[str]:
+    """Copy tensors into a model, check every one, and return the layers that kept their fresh weights."""
+    parameters = dict(model.named_parameters())
+    used: set[str] = set()
+    fresh: list[str] = []
+    for slot in table:
+        names = slot.copies[0]
+        used.update(name for copy in slot.copies for name in copy)
+        missing = [name for name in names if name not in tensors]
+        if missing and slot.ours.startswith("head.") and not complete:
+            fresh.append(slot.ours.rpartition(".")[0])
+            continue
+        if missing:
+            raise InputError(f"{source}: tensor {missing[0]} is missing")
+        joined = torch.cat([tensors[name] for name in names]) if len(names) > 1 else tensors[names[0]]
+        parameter = parameters[slot.ours]
+        if joined.shape != parameter.shape:
+            shapes = f"{list(joined.shape)}, not {list(parameter.shape)}"
+            raise InputError(f"{source}: tensor {names[0]} has shape {shapes} as config.json says")
+        parameter.data.copy_(joined)
+    if complete:
+        _refuse_surplus(tensors, used, source, family="albert" if _is_albert(tensors) else "bert")
+    return list(dict.fromkeys(fresh))
+
+
+def _is_albert(tensors: Mapping[str, Tensor]) -> bool:
+    return any(name.startswith("albert.") for name in tensors)
+
+
+def _refuse_surplus(tensors: Mapping[str, Tensor], used: set[str], source: Path, *, family: Family) -> None:
+    """Refuse tensors that nothing here would hold; those that say nothing new are passed over."""
+    ties = repeated(family)
+    identity = "albert.encoder.embedding_hidden_mapping_in."
+    for name in sorted(tensors.keys() - used):
+        if (
+            name.endswith(("position_ids", "token_type_ids"))
+            or ".pooler." in name
+            or name.startswith(identity)
+        ):
+            continue
+        if name in ties and torch.equal(tensors[name], tensors[ties[name]]):
+            continue
+        what = "differs from the tensor that it is tied to" if name in ties else "has no place in this model"
+        raise InputError(f"{source}: tensor {name} {what}")
+
+
+def save_folder(model: Model, folder: Path, *, tokenizer: Path | None = None) -> None:
+    """Write a checkpoint that `transformers` opens; `folder` appears whole or not at all.
+
+    Args:
+        model: what to write.
+        folder: where; must not exist yet, or be empty.
+        tokenizer: a folder whose tokenizer files go along.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; name another folder or remove it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
+    partial.mkdir()
+    try:
+        _write(model, partial)
+        for name in TOKENIZER_FILES if tokenizer else ():
+            if tokenizer and (tokenizer / name).exists():
+                shutil.copyfile(tokenizer / name, partial / name)
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(model: Model, folder: Path) -> None:
+    config = config_of(model.model, model.head_settings)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    save_file(tensors_of(model), folder / "model.safetensors", metadata={"format": "pt"})
+    if model.head_settings.answerable:
+        beside = {
+            name: one.contiguous() for name, one in model.head.state_dict().items() if "answerable" in name
+        }
+        save_file(beside, folder / _BESIDE)
+
+
+def tensors_of(model: Model) -> dict[str, Tensor]:
+    """Return a model's tensors under the names of `transformers`."""
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    family = family_of(model.model)
+    tensors: dict[str, Tensor] = {}
+    for slot in slots(model.model, model.head_settings, family):
+        for copy in slot.copies:
+            parts = parameters[slot.ours].chunk(len(copy))
+            tensors |= {name: part.cpu().clone().contiguous() for name, part in zip(copy, parts, strict=True)}
+    if family == "albert" and not model.model.projects:
+        width = model.model.hidden_size
+        tensors["albert.encoder.embedding_hidden_mapping_in.weight"] = torch.eye(width)
+        tensors["albert.encoder.embedding_hidden_mapping_in.bias"] = torch.zeros(width)
+    return tensors

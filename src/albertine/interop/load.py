@@ -1,0 +1,37 @@
+"""`albertine.load`: a model from a preset, a folder or a hub name."""
+
+from pathlib import Path
+from typing import get_args
+
+from albertine import progress
+from albertine.errors import InputError, nearest
+from albertine.interop.huggingface import load_folder
+from albertine.model.network import Model
+from albertine.settings import MODELS, HeadSettings
+from albertine.settings.model import HeadKind
+
+
+def load(source: str | Path, head: HeadKind | HeadSettings | None = None, *, seed: int = 0) -> Model:
+    """Load a model.
+
+    Args:
+        source: a checkpoint folder in the layout of `transformers`, or a preset's name for fresh weights.
+        head: another head in place of the checkpoint's, freshly drawn.
+        seed: what fresh weights are drawn from.
+    """
+    wanted = _head(head)
+    if Path(source).is_dir():
+        return load_folder(Path(source), wanted, seed=seed)
+    if source in MODELS:
+        progress.say(f"{source}: a preset, all weights are freshly drawn from seed {seed}")
+        return Model(MODELS[str(source)], wanted, seed=seed)
+    raise InputError(f"{source}: neither a folder nor a preset{nearest(str(source), MODELS)}")
+
+
+def _head(head: HeadKind | HeadSettings | None) -> HeadSettings | None:
+    if head is None or isinstance(head, HeadSettings):
+        return head
+    if head not in get_args(HeadKind):
+        known = ", ".join(get_args(HeadKind))
+        raise InputError(f"head {head}: unknown{nearest(head, get_args(HeadKind))}; known: {known}")
+    return HeadSettings(kind=head, labels=1 if head in ("regress", "choice") else 2)

@@ -1,0 +1,74 @@
+"""Reads the tensors of a checkpoint folder, safely.
+
+safetensors whole or in shards; `pytorch_model.bin` only as plain tensors, so that
+a pickle that would run code is refused and never run.
+"""
+
+import json
+import pickle
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from albertine.errors import InputError
+
+
+def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
+    """Return all tensors of a folder by name, and the file to name when one of them is wrong."""
+    whole, index, pickled = (
+        folder / name for name in ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+    )
+    if whole.exists():
+        return read_safetensors(whole), whole
+    if index.exists():
+        return _shards(index), index
+    if pickled.exists():
+        return _pickled(pickled), pickled
+    raise InputError(f"{folder}: has no model.safetensors and no pytorch_model.bin; is it a checkpoint?")
+
+
+def read_safetensors(file: Path) -> dict[str, Tensor]:
+    """Read one safetensors file."""
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file}: torn or not safetensors ({error}); get the file again") from None
+
+
+def _shards(index: Path) -> dict[str, Tensor]:
+    try:
+        places: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{index}: not an index of shards; get the file again") from None
+    tensors: dict[str, Tensor] = {}
+    for name in sorted(set(places.values())):
+        shard = index.parent / Path(name).name  # a shard lies beside its index, whatever the index says
+        if not shard.exists():
+            raise InputError(f"{shard}: missing, though {index.name} names it; get the file again")
+        tensors |= read_safetensors(shard)
+    absent = sorted(places.keys() - tensors.keys())
+    if absent:
+        raise InputError(f"{index}: tensor {absent[0]} is in no shard; get the files again")
+    return tensors
+
+
+def _pickled(file: Path) -> dict[str, Tensor]:
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{file}: refused, it holds more than tensors, which could run code ({reason[:120]}); "
+            "convert it to safetensors where you trust it"
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{file}: torn or no checkpoint ({str(error).partition(chr(10))[0]}); get it again"
+        ) from None
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise InputError(f"{file}: holds something else than tensors by name")
+    # Checkpoints of the TensorFlow time call a norm's weight and bias gamma and beta.
+    return {name.replace(".gamma", ".weight").replace(".beta", ".bias"): one for name, one in content.items()}

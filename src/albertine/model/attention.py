@@ -1,0 +1,96 @@
+"""Attention over a strip: each token looks at its own sequence, and nothing is padded.
+
+On CUDA in bf16 there is a kernel for this, variable-length flash attention. On
+other machines sequences of equal length, lying side by side, are a dense block:
+so the encoder sorts a strip by length once (`Cuts.order`), every distinct length
+becomes one dense call, and neither padding nor mask is ever needed. Splitting
+and joining are one copy each, forward and backward.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from albertine.model.strip import Strip
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Where attention may look, worked out once for all steps of depth.
+
+    Attributes:
+        blocks: (sequences, length) of each run of equal lengths, in sorted order.
+        order: tokens of the strip in sorted order, [N]; None where they lie so already.
+        offsets: the offsets in sorted order, on the device, for the CUDA kernel.
+    """
+
+    blocks: tuple[tuple[int, int], ...]
+    order: Tensor | None
+    offsets: Tensor
+
+    @classmethod
+    def of(cls, strip: Strip) -> "Cuts":
+        """Sort a strip's sequences by length; equal ones keep their order."""
+        lengths, device = strip.lengths, strip.tokens.device
+        runs = [(length, len(list(run))) for length, run in groupby(sorted(lengths))]
+        blocks = tuple((count, length) for length, count in runs if length)
+        if lengths == sorted(lengths):
+            return cls(blocks, None, strip.offsets.to(device, torch.int32))
+        sequences = sorted(range(len(strip)), key=lengths.__getitem__)
+        starts = strip.offsets.tolist()
+        order = torch.cat([torch.arange(starts[i], starts[i + 1]) for i in sequences])
+        offsets = functional.pad(torch.tensor([lengths[i] for i in sequences]).cumsum(0), (1, 0))
+        return cls(blocks, order.to(device), offsets.to(device, torch.int32))
+
+    def restore(self, values: Tensor) -> Tensor:
+        """Bring values of sorted tokens, [N, ...], back into the order of the strip."""
+        if self.order is None:
+            return values
+        restored: Tensor = _Restored.apply(values, self.order)  # type: ignore[no-untyped-call]  # torch's own
+        return restored
+
+
+class _Restored(torch.autograd.Function):
+    """A permutation undone. Each row has one source, so its gradient is a copy and not a sum."""
+
+    @staticmethod
+    def forward(ctx, values: Tensor, order: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(order)
+        return torch.empty_like(values).index_copy_(0, order, values)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
+        (order,) = ctx.saved_tensors
+        return gradient.index_select(0, order), None
+
+
+def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
+    """Let every token attend to its sequence: [N, 3 * H] with queries, keys and values, to [N, H]."""
+    if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and not dropout:
+        return _attend_flash(qkv, cuts, heads)
+    if len(cuts.blocks) == 1:
+        return _attend_block(qkv, *cuts.blocks[0], heads, dropout)
+    runs = torch.split(qkv, [count * length for count, length in cuts.blocks])
+    parts = [_attend_block(run, *block, heads, dropout) for run, block in zip(runs, cuts.blocks, strict=True)]
+    return torch.cat(parts) if parts else qkv[:, : qkv.shape[1] // 3]
+
+
+def _attend_block(qkv: Tensor, count: int, length: int, heads: int, dropout: float) -> Tensor:
+    """Attention of `count` sequences of one length."""
+    width = qkv.shape[1] // 3
+    query, key, value = qkv.view(count, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+    return context.transpose(1, 2).reshape(count * length, width)
+
+
+def _attend_flash(qkv: Tensor, cuts: Cuts, heads: int) -> Tensor:
+    """Attention of all sequences at once, by the variable-length kernel."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    query, key, value = qkv.view(len(qkv), 3, heads, -1).unbind(1)
+    longest = cuts.blocks[-1][1] if cuts.blocks else 0
+    context = varlen_attn(query, key, value, cuts.offsets, cuts.offsets, longest, longest)
+    return context.reshape(len(qkv), -1)  # type: ignore[union-attr]  # a tensor unless more is asked for

@@ -1,0 +1,112 @@
+"""The encoder: an embedding, a few blocks, and a plan that runs depth through them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from albertine.model.attention import Cuts, attend
+from albertine.model.layers import (
+    Attention,
+    AttentionWeights,
+    Embedding,
+    Ffn,
+    FfnWeights,
+    Shape,
+    feed_forward,
+    gelu,
+    mix,
+)
+from albertine.model.plan import plan_of
+from albertine.model.strip import Strip
+from albertine.settings import ModelSettings
+
+
+@dataclass
+class Computation:
+    """How to compute, which changes no weight: precision, and memory or compile time against speed.
+
+    Attributes:
+        dtype: precision of the matrix products; weights stay fp32.
+        recompute: keep only each step's input for the backward pass, and run the step again there.
+        compile: compile what one step does between two attentions; once, whatever the depth.
+    """
+
+    dtype: torch.dtype = torch.float32
+    recompute: bool = False
+    compile: bool = False
+
+
+class Encoder(nn.Module):
+    """A strip in, a hidden state of width H for each of its tokens out."""
+
+    def __init__(self, model: ModelSettings):
+        super().__init__()
+        self.model = model
+        self.embedding = Embedding(model)
+        self.attention = nn.ModuleList(Attention(model) for _ in range(model.attention_blocks))
+        self.ffn = nn.ModuleList(Ffn(model) for _ in range(model.ffn_blocks))
+        self.computation = Computation()
+
+    def forward(self, strip: Strip, *, depth: int | None = None) -> Tensor:
+        """Encode a strip: [N, H]. `depth` runs fewer layers, or more of a shared one."""
+        cuts = Cuts.of(strip)
+        *_, last = self._steps(strip, cuts, depth)
+        return cuts.restore(last)
+
+    def states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
+        """Yield the hidden states [N, H] that depth goes through: the embedding, then each step's output."""
+        cuts = Cuts.of(strip)
+        yield from map(cuts.restore, self._steps(strip, cuts, depth))
+
+    def _steps(self, strip: Strip, cuts: Cuts, depth: int | None) -> Iterator[Tensor]:
+        """Run through depth on tokens sorted by length."""
+        how = self.computation
+        plan = plan_of(self.model, depth)
+        attention = {block: self._attention_weights(block) for block in {step.attention for step in plan}}
+        ffn = {block: self._ffn_weights(block) for block in {step.ffn for step in plan}}
+        hidden = self.embedding(strip, cuts.order, how.dtype)
+        yield hidden
+        for step in plan:
+            arguments = (hidden, cuts, attention[step.attention], ffn[step.ffn])
+            if how.recompute and torch.is_grad_enabled():
+                hidden = checkpoint(self._step, *arguments, use_reentrant=False)
+            else:
+                hidden = self._step(*arguments)
+            yield hidden
+
+    def _attention_weights(self, index: int) -> AttentionWeights:
+        block = self.attention[index]
+        assert isinstance(block, Attention)
+        return block.weights(self.computation.dtype)
+
+    def _ffn_weights(self, index: int) -> FfnWeights:
+        block = self.ffn[index]
+        assert isinstance(block, Ffn)
+        return block.weights(self.computation.dtype)
+
+    def _step(self, hidden: Tensor, cuts: Cuts, attention: AttentionWeights, ffn: FfnWeights) -> Tensor:
+        """One step of depth: attention, then feed-forward."""
+        model = self.model
+        shape = Shape(model.norm_epsilon, gelu(model), model.dropout if self.training else 0.0)
+        qkv = functional.linear(hidden, attention.qkv, attention.qkv_bias)
+        context = attend(qkv, cuts, model.heads, model.attention_dropout if self.training else 0.0)
+        rest = _compiled_rest() if self.computation.compile else _rest_of_step
+        return rest(hidden, context, attention, ffn, shape)
+
+
+def _rest_of_step(
+    hidden: Tensor, context: Tensor, attention: AttentionWeights, ffn: FfnWeights, shape: Shape
+) -> Tensor:
+    """Everything of a step that looks at one token at a time."""
+    return feed_forward(mix(hidden, context, attention, shape), ffn, shape)
+
+
+@cache
+def _compiled_rest() -> Callable[..., Tensor]:
+    """Return the same, compiled; asked for at first use, since the compiler takes long to import."""
+    return torch.compile(_rest_of_step, dynamic=True)

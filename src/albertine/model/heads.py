@@ -1,0 +1,259 @@
+"""The heads: what reads the hidden states, and the loss that trains it.
+
+A head takes the hidden states [N, H] of a strip and returns a small typed
+output; given targets, the output carries the loss. Losses are computed in fp32
+whatever the precision of the rest. A head owns everything above the encoder,
+the pooler included; only the MLM decoder is borrowed: it is the token embedding.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from albertine.errors import InputError
+from albertine.model.layers import gelu
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+
+
+def _linear(layer: nn.Linear, values: Tensor) -> Tensor:
+    """Apply a layer in the precision of its input."""
+    return functional.linear(values, layer.weight.to(values.dtype), layer.bias.to(values.dtype))
+
+
+class Pooler(nn.Module):
+    """The first token of each sequence through a dense layer and tanh: [S, H]."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor, strip: Strip) -> Tensor:
+        """Summarise each sequence."""
+        return torch.tanh(_linear(self.dense, hidden[strip.first]))
+
+
+@dataclass(frozen=True)
+class MaskedTargets:
+    """Which tokens were masked, as indices into the strip [M], and what stood there [M]."""
+
+    at: Tensor
+    pieces: Tensor
+
+
+@dataclass(frozen=True)
+class MaskedOutput:
+    """Scores [M, V] of every piece at the tokens that were asked for; `loss` if the pieces were given."""
+
+    logits: Tensor
+    loss: Tensor | None
+
+
+class MaskedHead(nn.Module):
+    """Which piece was masked? A dense layer H to E, GELU, norm, then the token embedding as decoder."""
+
+    def __init__(self, model: ModelSettings, decoder: nn.Embedding):
+        super().__init__()
+        self.dense = nn.Linear(model.hidden_size, model.embedding_size)
+        self.norm = nn.LayerNorm(model.embedding_size, eps=model.norm_epsilon)
+        self.bias = nn.Parameter(torch.zeros(model.vocab_size))
+        self.form = gelu(model)
+        self._decoder = [decoder]  # in a list, so that its weight stays the encoder's alone
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: MaskedTargets | None = None) -> MaskedOutput:  # noqa: ARG002  # all heads are called alike
+        """Score the masked tokens, or every token without targets."""
+        asked = hidden if targets is None else hidden.index_select(0, targets.at)
+        values = functional.gelu(_linear(self.dense, asked), approximate=self.form)
+        values = self.norm(values.to(self.norm.weight.dtype)).to(hidden.dtype)
+        logits = functional.linear(
+            values, self._decoder[0].weight.to(values.dtype), self.bias.to(values.dtype)
+        )
+        loss = None if targets is None else functional.cross_entropy(logits.float(), targets.pieces)
+        return MaskedOutput(logits, loss)
+
+
+@dataclass(frozen=True)
+class PretrainTargets:
+    """The masked pieces; and [S], 1 where a pair is swapped (SOP) or foreign (NSP), else 0."""
+
+    masked: MaskedTargets
+    pair: Tensor
+
+
+@dataclass(frozen=True)
+class PretrainOutput:
+    """Scores of the masked pieces [M, V] and of the pairs [S, 2]; losses if targets were given."""
+
+    masked: MaskedOutput
+    pair_logits: Tensor
+    pair_loss: Tensor | None
+    loss: Tensor | None
+
+
+class PretrainHead(nn.Module):
+    """Both pre-training objectives: masked pieces, and the order (or company) of two segments."""
+
+    def __init__(self, model: ModelSettings, decoder: nn.Embedding, dropout: float):
+        super().__init__()
+        self.pooler = Pooler(model.hidden_size)
+        self.pair = nn.Linear(model.hidden_size, 2)
+        self.masked = MaskedHead(model, decoder)
+        self.dropout = dropout
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: PretrainTargets | None = None) -> PretrainOutput:
+        """Score both; the loss is their sum."""
+        masked = self.masked(hidden, strip, None if targets is None else targets.masked)
+        pooled = functional.dropout(self.pooler(hidden, strip), self.dropout, self.training)
+        pair_logits = _linear(self.pair, pooled)
+        if targets is None:
+            return PretrainOutput(masked, pair_logits, None, None)
+        pair_loss = functional.cross_entropy(pair_logits.float(), targets.pair)
+        return PretrainOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
+
+
+@dataclass(frozen=True)
+class LabelOutput:
+    """Scores [S, labels] (classification) or values [S] (regression); `loss` if targets were given."""
+
+    logits: Tensor
+    loss: Tensor | None
+
+
+class ClassifyHead(nn.Module):
+    """A label for each sequence; the targets are label numbers [S]."""
+
+    def __init__(self, model: ModelSettings, head: HeadSettings):
+        super().__init__()
+        self.pooler = Pooler(model.hidden_size)
+        self.out = nn.Linear(model.hidden_size, head.labels)
+        self.dropout = head.dropout
+
+    def scores(self, hidden: Tensor, strip: Strip) -> Tensor:
+        """Score each sequence: [S, labels]."""
+        return _linear(self.out, functional.dropout(self.pooler(hidden, strip), self.dropout, self.training))
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:
+        """Score the labels."""
+        logits = self.scores(hidden, strip)
+        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        return LabelOutput(logits, loss)
+
+
+class RegressHead(ClassifyHead):
+    """A number for each sequence; the targets are numbers [S], the loss their mean squared error."""
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:
+        """Give the numbers."""
+        values = self.scores(hidden, strip).squeeze(1)
+        loss = None if targets is None else functional.mse_loss(values.float(), targets.float())
+        return LabelOutput(values, loss)
+
+
+class ChoiceHead(ClassifyHead):
+    """One of several options, each a sequence with its question; sequences of one question lie side by side.
+
+    The targets are [questions], the number of the right option; all questions of a strip
+    have as many options.
+    """
+
+    def __init__(self, model: ModelSettings, head: HeadSettings):
+        super().__init__(model, head)
+        self.options = head.options
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:
+        """Score the options: [questions, options]."""
+        if len(strip) % self.options:
+            raise InputError(f"{len(strip)} sequences do not make questions of {self.options} options each")
+        logits = self.scores(hidden, strip).view(-1, self.options)
+        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        return LabelOutput(logits, loss)
+
+
+class TokenHead(nn.Module):
+    """A label for each token; the targets are [N], with -100 where a token has none."""
+
+    def __init__(self, model: ModelSettings, head: HeadSettings):
+        super().__init__()
+        self.out = nn.Linear(model.hidden_size, head.labels)
+        self.dropout = head.dropout
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:  # noqa: ARG002  # all heads are called alike
+        """Score the labels of each token: [N, labels]."""
+        logits = _linear(self.out, functional.dropout(hidden, self.dropout, self.training))
+        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        return LabelOutput(logits, loss)
+
+
+@dataclass(frozen=True)
+class SpanTargets:
+    """Where each answer starts and ends, counted in its own sequence [S]; `answerable` is 1 or 0 [S].
+
+    A question without answer has start and end at its first token.
+    """
+
+    start: Tensor
+    end: Tensor
+    answerable: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class SpanOutput:
+    """Scores of each token as start and end [N]; of each question as answerable [S], if decided here."""
+
+    start_logits: Tensor
+    end_logits: Tensor
+    answerable_logits: Tensor | None
+    loss: Tensor | None
+
+
+class SpanHead(nn.Module):
+    """The answer as a span of the text; with `answerable`, also whether there is one at all."""
+
+    def __init__(self, model: ModelSettings, head: HeadSettings):
+        super().__init__()
+        self.out = nn.Linear(model.hidden_size, 2)
+        self.answerable = nn.Linear(model.hidden_size, 1) if head.answerable else None
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
+        """Score the tokens; each loss is a softmax over the tokens of one sequence."""
+        start, end = _linear(self.out, hidden).unbind(-1)
+        answerable = (
+            None if self.answerable is None else _linear(self.answerable, hidden[strip.first]).squeeze(1)
+        )
+        loss = None
+        if targets is not None:
+            outside = float("-inf")
+            starts, ends = (strip.pad(scores.float(), outside) for scores in (start, end))
+            loss = (
+                functional.cross_entropy(starts, targets.start) + functional.cross_entropy(ends, targets.end)
+            ) / 2
+            if answerable is not None:
+                loss = loss + self._answerable_loss(answerable, targets)
+        return SpanOutput(start, end, answerable, loss)
+
+    @staticmethod
+    def _answerable_loss(logits: Tensor, targets: SpanTargets) -> Tensor:
+        if targets.answerable is None:
+            raise InputError("this head decides whether there is an answer: give targets.answerable")
+        return functional.binary_cross_entropy_with_logits(logits.float(), targets.answerable.float())
+
+
+def make_head(model: ModelSettings, head: HeadSettings, decoder: nn.Embedding) -> nn.Module:
+    """Make the head that the settings name."""
+    match head.kind:
+        case "pretrain":
+            return PretrainHead(model, decoder, head.dropout)
+        case "mlm":
+            return MaskedHead(model, decoder)
+        case "classify":
+            return ClassifyHead(model, head)
+        case "regress":
+            return RegressHead(model, head)
+        case "choice":
+            return ChoiceHead(model, head)
+        case "token":
+            return TokenHead(model, head)
+        case "span":
+            return SpanHead(model, head)

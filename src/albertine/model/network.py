@@ -1,0 +1,58 @@
+"""The whole model: an encoder and the head on top of it, made from settings and a seed."""
+
+import hashlib
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from albertine.model.encoder import Encoder
+from albertine.model.heads import make_head
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+
+DEVIATION = 0.02
+
+
+class Model(nn.Module):
+    """An encoder with a head; called with a strip and maybe targets, it returns the head's output."""
+
+    def __init__(self, model: ModelSettings, head: HeadSettings | None = None, *, seed: int = 0):
+        super().__init__()
+        self.model = model
+        self.head_settings = HeadSettings() if head is None else head
+        self.encoder = Encoder(model)
+        self.head = make_head(model, self.head_settings, self.encoder.embedding.tokens)
+        initialise(self, seed)
+
+    def forward(self, strip: Strip, targets: Any = None, *, depth: int | None = None) -> Any:
+        """Encode and read; which targets and output there are is the head's to say."""
+        return self.head(self.encoder(strip, depth=depth), strip, targets)
+
+
+def initialise(network: nn.Module, seed: int) -> None:
+    """Draw the weights as published: matrices from a normal cut at two deviations, norms 1, biases 0.
+
+    Each matrix has a random stream of its own, named by the seed and its place. So a weight is
+    the same on any machine, whatever head sits on top and in whatever order things are made.
+    """
+    for name, parameter in network.named_parameters():
+        if parameter.dim() >= 2:
+            digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+            parameter.data.copy_(cut_normal(parameter.shape, generator) * DEVIATION)
+        elif name.endswith("norm.weight"):
+            parameter.data.fill_(1.0)
+        else:
+            parameter.data.zero_()
+
+
+def cut_normal(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """Draw from a standard normal cut at two deviations, through its inverse distribution in fp64.
+
+    In fp64 the last bits, in which machines differ, vanish when the result is rounded to fp32.
+    """
+    edge = math.erf(2 / math.sqrt(2))
+    uniform = torch.rand(shape, generator=generator, dtype=torch.float64) * (2 * edge) - edge
+    return (torch.erfinv(uniform) * math.sqrt(2)).float()

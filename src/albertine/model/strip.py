@@ -1,0 +1,162 @@
+"""The strip: a batch without padding.
+
+Sequences of different lengths lie end to end in one long row of tokens; offsets
+say where each begins. Everything that looks at one token at a time (embeddings,
+projections, feed-forward, norms, heads) runs on the row as it is; only attention
+looks at the cuts. Padded batches come in and go out at the edges.
+
+    tokens   [CLS] a b [SEP] | [CLS] c [SEP]
+    offsets  0               4              7
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from albertine.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """A batch of S sequences with N tokens in all.
+
+    Attributes:
+        tokens: token ids, [N].
+        types: segment of each token, [N].
+        offsets: start of each sequence and the end of the last one, [S + 1]; on the CPU,
+            where the shapes of attention are decided.
+    """
+
+    tokens: Tensor
+    types: Tensor
+    offsets: Tensor
+
+    def __post_init__(self) -> None:
+        tokens, offsets = self.tokens, self.offsets
+        if tokens.dim() != 1 or self.types.shape != tokens.shape:
+            raise InputError(
+                f"a strip needs tokens [N] and types [N], got {list(tokens.shape)}, {list(self.types.shape)}"
+            )
+        if offsets.device.type != "cpu":
+            object.__setattr__(self, "offsets", offsets.cpu())
+        if not self._offsets_fit():
+            raise InputError(f"offsets must rise from 0 to {tokens.shape[0]}, the number of tokens")
+
+    def _offsets_fit(self) -> bool:
+        ends = self.offsets
+        if ends.dim() != 1 or len(ends) < 1 or ends.is_floating_point():
+            return False
+        return int(ends[0]) == 0 and int(ends[-1]) == len(self.tokens) and bool((ends.diff() >= 0).all())
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Length of each sequence."""
+        lengths: list[int] = self.offsets.diff().tolist()
+        return lengths
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """Position of each token in its own sequence, [N]."""
+        lengths = self.offsets.diff()
+        starts = self.offsets[:-1].repeat_interleave(lengths)
+        return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
+
+    @cached_property
+    def first(self) -> Tensor:
+        """Index of each sequence's first token, the [CLS], [S]."""
+        empty = next((index for index, length in enumerate(self.lengths) if length == 0), None)
+        if empty is not None:
+            raise InputError(f"sequence {empty} is empty: it has no [CLS] to read")
+        return self.offsets[:-1].to(self.tokens.device)
+
+    @classmethod
+    def from_sequences(
+        cls, sequences: Iterable[Sequence[int]], types: Iterable[Sequence[int]] | None = None
+    ) -> "Strip":
+        """Lay lists of token ids end to end; without types, all tokens are of segment 0."""
+        rows = [list(sequence) for sequence in sequences]
+        kinds = [[0] * len(row) for row in rows] if types is None else [list(kind) for kind in types]
+        if [len(row) for row in rows] != [len(kind) for kind in kinds]:
+            raise InputError("each sequence needs as many types as tokens")
+        offsets = torch.tensor([0, *(len(row) for row in rows)]).cumsum(0)
+        flat = [
+            torch.tensor([one for row in part for one in row], dtype=torch.long) for part in (rows, kinds)
+        ]
+        return cls(flat[0], flat[1], offsets)
+
+    @classmethod
+    def from_padded(
+        cls, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> "Strip":
+        """Take the real tokens, where the mask is 1, out of a padded batch [B, S]."""
+        if input_ids.dim() != 2:
+            raise InputError(f"input_ids must be [batch, length], got {list(input_ids.shape)}")
+        for name, other in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+            if other is not None and other.shape != input_ids.shape:
+                raise InputError(
+                    f"{name} must be {list(input_ids.shape)} as input_ids is, got {list(other.shape)}"
+                )
+        real = (
+            torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        )
+        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        offsets = torch.nn.functional.pad(real.sum(1).cumsum(0), (1, 0)).cpu()
+        return cls(input_ids[real], types[real], offsets)
+
+    @property
+    def real(self) -> Tensor:
+        """Where a padded batch [S, longest] of these sequences holds real tokens."""
+        lengths = self.offsets.diff()
+        longest = max(self.lengths, default=0)
+        return (torch.arange(longest) < lengths[:, None]).to(self.tokens.device)
+
+    def pad(self, values: Tensor, fill: float = 0) -> Tensor:
+        """Lay values of the tokens, [N, ...], out as a padded batch [S, longest, ...]."""
+        real = self.real
+        padded = values.new_full((*real.shape, *values.shape[1:]), fill)
+        return padded.masked_scatter(
+            real.view(*real.shape, *[1] * (values.dim() - 1)).expand_as(padded), values
+        )
+
+    def to_padded(self, pad_token: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return input_ids, attention_mask and token_type_ids, each [S, longest]."""
+        return self.pad(self.tokens, pad_token), self.real.long(), self.pad(self.types)
+
+    @classmethod
+    def cat(cls, strips: Sequence["Strip"]) -> "Strip":
+        """Join strips into one."""
+        if not strips:
+            return cls.from_sequences([])
+        lengths = torch.cat([strip.offsets.diff() for strip in strips])
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        return cls(
+            torch.cat([one.tokens for one in strips]), torch.cat([one.types for one in strips]), offsets
+        )
+
+    def slice(self, start: int, stop: int) -> "Strip":
+        """Return the sequences from `start` up to `stop`, without copying a token."""
+        low, high = int(self.offsets[start]), int(self.offsets[stop])
+        return Strip(self.tokens[low:high], self.types[low:high], self.offsets[start : stop + 1] - low)
+
+    def split(self, budget: int) -> Iterator["Strip"]:
+        """Cut into strips of at most `budget` tokens, keeping the order; a sequence is never cut."""
+        start, filled = 0, 0
+        for index, length in enumerate(self.lengths):
+            if length > budget:
+                raise InputError(f"sequence {index} has {length} tokens, more than the budget of {budget}")
+            if filled + length > budget:
+                yield self.slice(start, index)
+                start, filled = index, 0
+            filled += length
+        if start < len(self):
+            yield self.slice(start, len(self))
+
+    def to(self, device: torch.device | str) -> "Strip":
+        """Move the tokens to a device."""
+        return Strip(self.tokens.to(device), self.types.to(device), self.offsets)

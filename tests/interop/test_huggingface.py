@@ -1,0 +1,404 @@
+"""The oracle is `transformers`: the same weights give the same numbers, and files open in both."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.interop.huggingface import load_folder, save_folder
+from albertine.interop.load import load
+from albertine.model.heads import MaskedTargets, PretrainTargets, SpanTargets
+from albertine.model.network import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+
+LENGTHS = (7, 12, 3, 12)
+TASKS = {
+    "pretrain": "PreTraining",
+    "mlm": "MaskedLM",
+    "classify": "SequenceClassification",
+    "regress": "SequenceClassification",
+    "span": "QuestionAnswering",
+    "choice": "MultipleChoice",
+    "token": "TokenClassification",
+}
+CASES = [(family, kind) for family in ("Albert", "Bert") for kind in TASKS]
+
+
+@pytest.fixture(autouse=True)
+def calm() -> Iterator[None]:
+    progress.be_quiet(True)
+    yield
+    progress.be_quiet(False)
+
+
+def oracle(family: str, kind: str, **changes: Any) -> Any:
+    """Make a small model of theirs whose weights are far from their start, norms and biases too."""
+    values: dict[str, Any] = {
+        "vocab_size": 61,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 40,
+        "max_position_embeddings": 16,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "classifier_dropout_prob" if family == "Albert" else "classifier_dropout": 0.0,
+        "num_labels": 1 if kind == "regress" else 3 if kind in ("classify", "token") else 2,
+    }
+    if family == "Albert":
+        values |= {"embedding_size": 10}
+    config = getattr(transformers, f"{family}Config")(**values | changes)
+    model = getattr(transformers, f"{family}For{TASKS[kind]}")(config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+def batch() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    longest = max(LENGTHS)
+    mask = torch.tensor([[1] * n + [0] * (longest - n) for n in LENGTHS])
+    return {
+        "input_ids": torch.randint(1, 61, mask.shape, generator=generator) * mask,
+        "attention_mask": mask,
+        "token_type_ids": torch.randint(0, 2, mask.shape, generator=generator) * mask,
+    }
+
+
+def strip_of(inputs: dict[str, Tensor]) -> Strip:
+    return Strip.from_padded(inputs["input_ids"], inputs["attention_mask"], inputs["token_type_ids"])
+
+
+def saved(model: Any, folder: Path) -> Path:
+    model.save_pretrained(folder)
+    return folder
+
+
+def close(ours: Tensor, theirs: Tensor) -> None:
+    """Hold two results within 1e-5 of the largest."""
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+
+
+def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+    """Run both sides on the same work; return their loss, ours, and pairs of scores."""
+    inputs = batch()
+    strip = strip_of(inputs)
+    real = inputs["attention_mask"].bool()
+    if kind in ("mlm", "pretrain"):
+        at = torch.tensor([1, 5, 8, 20, 30])
+        pieces = torch.tensor([4, 9, 3, 60, 11])
+        labels = torch.full_like(inputs["input_ids"], -100)
+        flat = labels[real]
+        flat[at] = pieces
+        labels[real] = flat
+        if kind == "mlm":
+            out = theirs(**inputs, labels=labels)
+            mine = ours(strip, MaskedTargets(at, pieces))
+            return out.loss, mine.loss, [(out.logits[real][at], mine.logits)]
+        pair = torch.tensor([0, 1, 1, 0])
+        name = "sentence_order_label" if "Albert" in type(theirs).__name__ else "next_sentence_label"
+        out = theirs(**inputs, labels=labels, **{name: pair})
+        mine = ours(strip, PretrainTargets(MaskedTargets(at, pieces), pair))
+        pair_logits = out.sop_logits if "Albert" in type(theirs).__name__ else out.seq_relationship_logits
+        return (
+            out.loss,
+            mine.loss,
+            [(out.prediction_logits[real][at], mine.masked.logits), (pair_logits, mine.pair_logits)],
+        )
+    if kind in ("classify", "regress"):
+        labels = torch.tensor([2, 0, 1, 1]) if kind == "classify" else torch.tensor([0.5, -1.0, 2.0, 0.0])
+        out = theirs(**inputs, labels=labels)
+        mine = ours(strip, labels)
+        return out.loss, mine.loss, [(out.logits.squeeze(1), mine.logits)]
+    if kind == "choice":
+        labels = torch.tensor([1, 0])
+        out = theirs(**{name: value.view(2, 2, -1) for name, value in inputs.items()}, labels=labels)
+        mine = ours(strip, labels)
+        return out.loss, mine.loss, [(out.logits, mine.logits)]
+    if kind == "token":
+        labels = torch.where(real, inputs["input_ids"] % 3, -100)
+        out = theirs(**inputs, labels=labels)
+        mine = ours(strip, labels[real])
+        return out.loss, mine.loss, [(out.logits[real], mine.logits)]
+    # Their span loss also spreads over padding, so both losses are worked out from the scores of real tokens.
+    start, end = torch.tensor([2, 0, 1, 5]), torch.tensor([3, 0, 2, 11])
+    out = theirs(**inputs)
+    masked = [scores.masked_fill(~real, float("-inf")) for scores in (out.start_logits, out.end_logits)]
+    cross = torch.nn.functional.cross_entropy
+    mine = ours(strip, SpanTargets(start, end))
+    pairs = [(out.start_logits[real], mine.start_logits), (out.end_logits[real], mine.end_logits)]
+    return (cross(masked[0], start) + cross(masked[1], end)) / 2, mine.loss, pairs
+
+
+def loaded(folder: Path, kind: str) -> Model:
+    """Load a checkpoint of theirs; a question has two options here."""
+    model = load_folder(folder)
+    if kind == "choice":
+        model.head.options = 2  # type: ignore[assignment]  # a plain number
+    return model
+
+
+@pytest.mark.parametrize(("family", "kind"), CASES)
+def test_what_transformers_saved_gives_its_outputs_and_gradients(
+    family: str, kind: str, tmp_path: Path
+) -> None:
+    theirs = oracle(family, kind)
+    ours = loaded(saved(theirs, tmp_path / "theirs"), kind)
+    assert ours.head_settings.kind == kind
+    their_loss, our_loss, scores = both_losses(kind, theirs, ours)
+    close(our_loss, their_loss)
+    for expected, got in scores:
+        close(got, expected)
+    their_loss.backward()
+    our_loss.backward()
+    expected_gradients = gradients_as_ours(theirs, ours, tmp_path)
+    for name, parameter in ours.named_parameters():
+        assert parameter.grad is not None, name
+        largest = max(float(one.abs().max()) for one in expected_gradients.values())
+        assert (parameter.grad - expected_gradients[name]).abs().max() <= 1e-5 * largest, name
+
+
+def gradients_as_ours(theirs: Any, ours: Model, tmp_path: Path) -> dict[str, Tensor]:
+    """Bring their gradients under our names by way of a checkpoint whose weights are the gradients."""
+    kind = ours.head_settings.kind
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.copy_(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+    carrier = loaded(saved(theirs, tmp_path / "gradients"), kind)
+    return {name: parameter.detach() for name, parameter in carrier.named_parameters()}
+
+
+@pytest.mark.parametrize(("family", "kind"), CASES)
+def test_twenty_steps_of_training_stay_together(family: str, kind: str, tmp_path: Path) -> None:
+    theirs = oracle(family, kind).train()
+    ours = loaded(saved(theirs, tmp_path), kind).train()
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (theirs, ours)]
+    for _ in range(20):
+        their_loss, our_loss, _ = both_losses(kind, theirs, ours)
+        expected, got = their_loss.item(), our_loss.item()
+        assert abs(got - expected) <= 1e-4 * max(1.0, abs(expected))
+        for loss, optimizer in zip((their_loss, our_loss), optimizers, strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+@pytest.mark.parametrize(("family", "kind"), CASES)
+def test_what_is_saved_here_opens_in_transformers_with_nothing_missing_or_left_over(
+    family: str, kind: str, tmp_path: Path
+) -> None:
+    ours = loaded(saved(oracle(family, kind), tmp_path / "theirs"), kind)
+    save_folder(ours, tmp_path / "ours")
+    again, told = opened(tmp_path / "ours", f"{family}For{TASKS[kind]}")
+    assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
+    _, _, scores = both_losses(kind, again.eval(), ours)
+    for expected, got in scores:
+        close(got, expected)
+
+
+def opened(folder: Path, name: str) -> tuple[Any, dict[str, list[Any]]]:
+    model, told = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+    keys = ("missing_keys", "unexpected_keys", "mismatched_keys")
+    return model, {key: sorted(told[key]) for key in keys}
+
+
+PLANS = [
+    ModelSettings(share="all", layers=4, groups=2),
+    ModelSettings(share="attention", layers=4),
+    ModelSettings(share="ffn", layers=4),
+    ModelSettings(share="attention", layers=4, groups=2),
+    ModelSettings(share="none", layers=4),
+    ModelSettings(share="all", layers=4, inner_groups=2),
+    ModelSettings(share="all", layers=4, embedding_size=24),
+    ModelSettings(share="attention", layers=4, embedding_size=24),
+    ModelSettings(share="none", layers=4, embedding_size=24, activation="gelu"),
+]
+
+
+def small(plan: ModelSettings) -> ModelSettings:
+    from dataclasses import replace
+
+    size = 24 if plan.embedding_size == 24 else 10
+    return replace(plan, embedding_size=size, hidden_size=24, heads=4, vocab_size=61, max_length=16)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_every_plan_goes_to_transformers_and_comes_back_as_it_was(
+    plan: ModelSettings, tmp_path: Path
+) -> None:
+    ours = Model(small(plan), HeadSettings(kind="mlm"), seed=3).eval()
+    save_folder(ours, tmp_path / "ours")
+    family = json.loads((tmp_path / "ours" / "config.json").read_text())["model_type"].capitalize()
+    theirs, told = opened(tmp_path / "ours", f"{family}ForMaskedLM")
+    assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
+    inputs = batch()
+    with torch.no_grad():
+        expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
+        close(ours(strip_of(inputs)).logits, expected)
+    back = load(tmp_path / "ours")
+    assert back.model == ours.model
+    for name, parameter in ours.named_parameters():
+        assert torch.equal(dict(back.named_parameters())[name], parameter), name
+
+
+def test_a_plan_that_was_trained_apart_elsewhere_is_loaded_as_what_it_became(tmp_path: Path) -> None:
+    ours = Model(
+        small(ModelSettings(share="attention", layers=4, embedding_size=24)), HeadSettings(kind="mlm")
+    )
+    save_folder(ours, tmp_path / "ours")
+    theirs, _ = opened(tmp_path / "ours", "AlbertForMaskedLM")
+    with torch.no_grad():
+        theirs.albert.encoder.albert_layer_groups[2].albert_layers[0].attention.dense.weight += 0.5
+        theirs.albert.encoder.embedding_hidden_mapping_in.weight += 0.5
+    back = load(saved(theirs, tmp_path / "theirs"))
+    assert (back.model.share, back.model.groups, back.model.always_project) == ("all", 4, True)
+    inputs = batch()
+    with torch.no_grad():
+        expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
+        close(back.eval()(strip_of(inputs)).logits, expected)
+
+
+def test_another_head_is_drawn_fresh_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress.be_quiet(False)
+    folder = saved(oracle("Albert", "pretrain"), tmp_path)
+    capsys.readouterr()
+    model = load(folder, head="span")
+    assert "head span is freshly drawn (head.out)" in capsys.readouterr().err
+    original = load(folder)
+    assert torch.equal(model.encoder.embedding.tokens.weight, original.encoder.embedding.tokens.weight)
+    with pytest.raises(InputError, match=r"head spam: unknown \(did you mean span\?\)"):
+        load(folder, head="spam")  # type: ignore[arg-type]  # that is the point
+
+
+def test_an_encoder_saved_alone_loads(tmp_path: Path) -> None:
+    whole = oracle("Albert", "pretrain")
+    whole.albert.save_pretrained(tmp_path)
+    model = load(tmp_path).eval()
+    inputs = batch()
+    with torch.no_grad():
+        expected = whole.albert(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
+        close(model.encoder(strip_of(inputs)), expected)
+
+
+def test_the_answerable_head_keeps_what_transformers_has_no_place_for(tmp_path: Path) -> None:
+    head = HeadSettings(kind="span", answerable=True)
+    ours = Model(small(ModelSettings()), head, seed=5).eval()
+    save_folder(ours, tmp_path / "ours")
+    _, told = opened(tmp_path / "ours", "AlbertForQuestionAnswering")
+    assert told["unexpected_keys"] == []
+    back = load(tmp_path / "ours").eval()
+    strip = strip_of(batch())
+    assert torch.equal(back(strip).answerable_logits, ours(strip).answerable_logits)
+
+
+Damage = Callable[[Path], None]
+
+
+def truncate(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def edit(change: Callable[[dict[str, Tensor]], None]) -> Damage:
+    def damage(folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+
+    return damage
+
+
+def configure(**changes: Any) -> Damage:
+    def damage(folder: Path) -> None:
+        file = folder / "config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+    return damage
+
+
+WORDS = "albert.embeddings.word_embeddings.weight"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (truncate, r"model\.safetensors: torn or not safetensors"),
+        (edit(lambda t: t.__delitem__(WORDS)), rf"model\.safetensors: tensor {WORDS} is missing"),
+        (edit(lambda t: t.update(surplus=torch.ones(2))), "tensor surplus has no place in this model"),
+        (
+            edit(lambda t: t.update({WORDS: torch.ones(3, 3)})),
+            rf"tensor {WORDS} has shape \[3, 3\], not \[61, 10\]",
+        ),
+        (configure(model_type="roberta"), r"config\.json: model_type 'roberta' is not read here"),
+        (configure(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not read here"),
+        (configure(hidden_act="relu"), "hidden_act 'relu' is not read here"),
+        (configure(num_attention_heads=5), "must divide hidden_size = 24"),
+        (lambda f: (f / "config.json").write_text("{") and None, r"config\.json: not JSON"),
+        (lambda f: (f / "config.json").unlink(), r"config\.json: No such file"),
+        (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
+    ],
+)
+def test_a_damaged_checkpoint_gets_one_line(damage: Damage, message: str, tmp_path: Path) -> None:
+    folder = saved(oracle("Albert", "mlm"), tmp_path)
+    damage(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+class Exploit:
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return (eval, ("open('exploited', 'w')",))
+
+
+def test_a_pickle_with_code_in_it_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = saved(oracle("Albert", "mlm"), tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Exploit()}, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: refused"):
+        load(folder)
+    assert not (tmp_path / "exploited").exists()
+
+
+def test_a_plain_pickle_and_shards_load(tmp_path: Path) -> None:
+    theirs = oracle("Bert", "mlm")
+    whole = load(saved(theirs, tmp_path / "whole"))
+    theirs.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    assert (tmp_path / "shards" / "model.safetensors.index.json").exists()
+    saved(theirs, tmp_path / "pickle")
+    (tmp_path / "pickle" / "model.safetensors").unlink()
+    torch.save(theirs.state_dict(), tmp_path / "pickle" / "pytorch_model.bin")
+    for folder in ("shards", "pickle"):
+        for name, parameter in load(tmp_path / folder).named_parameters():
+            assert torch.equal(parameter, dict(whole.named_parameters())[name]), name
+
+
+def test_saving_never_overwrites_and_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(small(ModelSettings()))
+    save_folder(model, tmp_path / "m")
+    with pytest.raises(InputError, match="exists already"):
+        save_folder(model, tmp_path / "m")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("albertine.interop.huggingface.save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_folder(model, tmp_path / "n")
+    assert [one.name for one in tmp_path.iterdir()] == ["m"]

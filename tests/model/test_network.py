@@ -1,0 +1,221 @@
+"""The network: counts, seeds, depth, precision, and what must not change a result."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from albertine.errors import InputError
+from albertine.model.cost import activation_bytes
+from albertine.model.encoder import Computation, Encoder
+from albertine.model.heads import MaskedTargets, PretrainTargets, make_head
+from albertine.model.network import Model
+from albertine.model.parameters import count_parameters
+from albertine.model.strip import Strip
+from albertine.settings import MODELS, HeadSettings, ModelSettings
+
+SMALL = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
+STRIP = Strip.from_sequences([[3, 5, 8, 2, 9], [7, 1], [4, 4, 4, 4, 4], [6]])
+
+
+def variants() -> list[Any]:
+    plans = [
+        replace(MODELS["albert-base"], share=share, groups=groups, embedding_size=size)
+        for share in ("all", "attention", "ffn", "none")
+        for groups in ((1,) if share == "none" else (1, 4))
+        for size in (64, 128, 256, 768)
+    ]
+    return [
+        *MODELS.values(),
+        *plans,
+        replace(SMALL, inner_groups=2),
+        replace(SMALL, embedding_size=24, always_project=True),
+    ]
+
+
+@pytest.mark.parametrize("model", variants(), ids=str)
+def test_counts_equal_the_sum_over_the_real_tensors(model: ModelSettings) -> None:
+    with torch.device("meta"):
+        encoder = Encoder(model)
+        head = make_head(model, HeadSettings(), encoder.embedding.tokens)
+    parts = count_parameters(model)
+    pooler = sum(one.numel() for name, one in head.named_parameters() if name.startswith("pooler."))
+    norms = sum(one.numel() for name, one in encoder.named_parameters() if "norm." in name)
+    assert sum(one.numel() for one in encoder.parameters()) + pooler == parts.encoder
+    assert sum(one.numel() for one in head.parameters()) - pooler == parts.heads
+    assert norms == parts.norms
+
+
+def test_the_same_seed_gives_the_same_weights_under_any_head() -> None:
+    one, same, other = (
+        Model(SMALL, seed=1),
+        Model(SMALL, HeadSettings(kind="span"), seed=1),
+        Model(SMALL, seed=2),
+    )
+    for name, parameter in one.encoder.named_parameters():
+        assert torch.equal(parameter, dict(same.encoder.named_parameters())[name])
+        if parameter.dim() > 1:
+            assert not torch.equal(parameter, dict(other.encoder.named_parameters())[name])
+
+
+def test_weights_are_those_of_any_machine() -> None:
+    weights = Model(SMALL, seed=7).encoder.embedding.tokens.weight.detach()
+    drawn = [round(float(one), 7) for one in weights.flatten()[:4]]
+    assert drawn == [-0.0097343, 0.0152202, 0.0128267, -0.0179519]
+
+
+def test_weights_are_drawn_as_published() -> None:
+    model = Model(replace(SMALL, vocab_size=20_000), seed=0)
+    table = model.encoder.embedding.tokens.weight.detach()
+    assert table.abs().max() <= 0.04
+    # A normal cut at two deviations has 0.8796 of its deviation; the bounds are five standard errors.
+    assert abs(float(table.mean())) < 5 * 0.0176 / len(table.flatten()) ** 0.5
+    assert float(table.std()) == pytest.approx(0.02 * 0.8796, rel=5 / (2 * len(table.flatten())) ** 0.5)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            assert (parameter == (1.0 if name.endswith("norm.weight") else 0.0)).all(), name
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 16), min_size=1, max_size=8))
+def test_a_sequence_does_not_see_its_neighbours(lengths: list[int]) -> None:
+    generator = torch.Generator().manual_seed(sum(lengths))
+    rows = [torch.randint(0, 61, (length,), generator=generator).tolist() for length in lengths]
+    encoder = Model(SMALL, seed=1).encoder.eval()
+    with torch.no_grad():
+        together = encoder(Strip.from_sequences(rows))
+        alone = torch.cat([encoder(Strip.from_sequences([row])) for row in rows])
+    assert (together - alone).abs().max() < 1e-5
+
+
+def test_an_empty_strip_has_no_hidden_states() -> None:
+    assert Model(SMALL).encoder(Strip.from_sequences([])).shape == (0, 24)
+    assert Model(SMALL).encoder(Strip.from_sequences([[], [1, 2], []])).shape == (2, 24)
+
+
+def test_depth_at_call_time_is_a_model_of_that_depth() -> None:
+    shallow, deep = (
+        Model(replace(SMALL, layers=2), seed=1).eval(),
+        Model(replace(SMALL, layers=5), seed=1).eval(),
+    )
+    assert torch.equal(deep.encoder(STRIP, depth=2), shallow.encoder(STRIP))
+    assert torch.equal(shallow.encoder(STRIP, depth=5), deep.encoder(STRIP))
+
+
+def test_states_are_those_that_depth_goes_through() -> None:
+    encoder = Model(SMALL, seed=1).eval().encoder
+    states = list(encoder.states(STRIP))
+    assert len(states) == SMALL.steps + 1
+    for depth, state in enumerate(states):
+        if depth:
+            assert torch.equal(state, encoder(STRIP, depth=depth))
+
+
+def loss_and_gradients(model: Model) -> tuple[Tensor, dict[str, Tensor]]:
+    model.zero_grad()
+    targets = PretrainTargets(
+        MaskedTargets(torch.tensor([1, 6, 9]), torch.tensor([5, 2, 60])), torch.tensor([0, 1, 1, 0])
+    )
+    loss: Tensor = model(STRIP, targets).loss
+    loss.backward()
+    return loss.detach(), {
+        name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None
+    }
+
+
+# Tracing touches deprecated corners of torch itself.
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("how", [Computation(recompute=True), Computation(compile=True)], ids=str)
+def test_how_it_is_computed_does_not_change_what(how: Computation) -> None:
+    model = Model(SMALL, seed=1)
+    loss, gradients = loss_and_gradients(model)
+    model.encoder.computation = how
+    other_loss, other_gradients = loss_and_gradients(model)
+    assert float(other_loss) == pytest.approx(float(loss), rel=1e-6)
+    for name, gradient in gradients.items():
+        assert torch.allclose(other_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
+
+
+def test_recomputation_draws_the_same_dropout_again() -> None:
+    model = Model(replace(SMALL, dropout=0.3, attention_dropout=0.3), seed=1).train()
+    torch.manual_seed(0)
+    loss, gradients = loss_and_gradients(model)
+    model.encoder.computation = Computation(recompute=True)
+    torch.manual_seed(0)
+    other_loss, other_gradients = loss_and_gradients(model)
+    assert torch.equal(loss, other_loss)
+    for name, gradient in gradients.items():
+        assert torch.allclose(other_gradients[name], gradient, atol=1e-7), name
+
+
+def test_dropout_is_for_training_only() -> None:
+    model = Model(replace(SMALL, dropout=0.3, attention_dropout=0.3), seed=1)
+    assert not torch.equal(model.train().encoder(STRIP), model.encoder(STRIP))
+    assert torch.equal(model.eval().encoder(STRIP), model.encoder(STRIP))
+
+
+def test_bf16_stays_near_fp32_and_weights_stay_fp32() -> None:
+    model = Model(SMALL, seed=1)
+    loss, gradients = loss_and_gradients(model)
+    model.encoder.computation = Computation(dtype=torch.bfloat16)
+    other_loss, other_gradients = loss_and_gradients(model)
+    assert other_loss.dtype == torch.float32
+    assert float(other_loss) == pytest.approx(float(loss), rel=0.01)
+    for name, gradient in gradients.items():
+        assert other_gradients[name].dtype == torch.float32
+        assert (other_gradients[name] - gradient).norm() <= 0.05 * gradient.norm() + 1e-3, name
+    assert model.encoder(STRIP).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[1], [1] * 17], "sequence 1 has 17 tokens, the position table holds 16"),
+        ([[61]], "token id 61 is outside the table of 61 rows"),
+        ([[-1, 3]], "token id -1 is outside the table of 61 rows"),
+    ],
+)
+def test_what_the_tables_have_no_rows_for_is_refused(rows: list[list[int]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Model(SMALL).encoder(Strip.from_sequences(rows))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_estimate_of_activations_is_what_the_network_keeps(dtype: torch.dtype, recompute: bool) -> None:
+    model = replace(MODELS["demo"], layers=8)
+    network = Model(model)
+    network.encoder.computation = Computation(dtype=dtype, recompute=recompute)
+    tokens, length = 512, 64
+    strip = Strip.from_sequences([[1] * length] * (tokens // length))
+    masked = torch.arange(0, tokens, 7)[: round(0.15 * tokens)]
+    targets = PretrainTargets(
+        MaskedTargets(masked, torch.ones_like(masked)), torch.zeros(len(strip), dtype=torch.long)
+    )
+    weights = {one.untyped_storage().data_ptr() for one in network.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights and tensor.shape[:1] != (model.vocab_size,):
+            kept[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
+        return tensor
+
+    alive: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        network(strip, targets)
+    precision: Any = "fp32" if dtype == torch.float32 else "bf16"
+    estimate = activation_bytes(model, tokens, precision, recompute=recompute)
+    if recompute:
+        # One step's inside is alive only while it runs again, in the backward pass.
+        deep, shallower = (
+            activation_bytes(replace(model, layers=layers), tokens, precision, recompute=False)
+            for layers in (model.layers, model.layers - 1)
+        )
+        estimate -= deep - shallower
+    assert sum(kept.values()) == pytest.approx(estimate, rel=0.15)

@@ -1,0 +1,99 @@
+"""The strip: what goes in comes out, however it is cut."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albertine.errors import InputError
+from albertine.model.strip import Strip
+
+sequences = st.lists(st.lists(st.integers(0, 99), max_size=9), max_size=7)
+
+
+def strip_of(rows: list[list[int]]) -> Strip:
+    return Strip.from_sequences(rows, [[one % 2 for one in row] for row in rows])
+
+
+def rows_of(strip: Strip) -> list[list[int]]:
+    return [strip.slice(index, index + 1).tokens.tolist() for index in range(len(strip))]
+
+
+def same(one: Strip, other: Strip) -> bool:
+    return all(
+        torch.equal(getattr(one, part), getattr(other, part)) for part in ("tokens", "types", "offsets")
+    )
+
+
+@given(sequences)
+def test_padding_and_unpadding_is_nothing(rows: list[list[int]]) -> None:
+    strip = strip_of(rows)
+    ids, mask, types = strip.to_padded(pad_token=7)
+    assert ids.shape == (len(rows), max(map(len, rows), default=0))
+    assert (ids[mask == 0] == 7).all()
+    assert same(Strip.from_padded(ids, mask, types), strip)
+
+
+@given(sequences, st.data())
+def test_padding_may_lie_anywhere(rows: list[list[int]], data: st.DataObject) -> None:
+    strip = strip_of(rows)
+    ids, mask, types = strip.to_padded()
+    order = torch.tensor(data.draw(st.permutations(range(ids.shape[1]))), dtype=torch.long)
+    back = Strip.from_padded(ids[:, order], mask[:, order], types[:, order])
+    assert [sorted(row) for row in rows_of(back)] == [sorted(row) for row in rows]
+
+
+@given(st.lists(sequences, max_size=4))
+def test_joining_strips_joins_their_sequences(parts: list[list[list[int]]]) -> None:
+    joined = Strip.cat([strip_of(part) for part in parts])
+    assert same(joined, strip_of([row for part in parts for row in part]))
+
+
+@given(sequences, st.integers(9, 30))
+def test_splitting_keeps_all_and_each_part_within_the_budget(rows: list[list[int]], budget: int) -> None:
+    strip = strip_of(rows)
+    parts = list(strip.split(budget))
+    assert all(len(part) > 0 and len(part.tokens) <= budget for part in parts)
+    assert same(Strip.cat(parts), strip)
+    for one, other in pairwise(parts):
+        assert len(one.tokens) + other.lengths[0] > budget
+
+
+@given(sequences)
+def test_positions_count_within_each_sequence(rows: list[list[int]]) -> None:
+    assert strip_of(rows).positions.tolist() == [place for row in rows for place in range(len(row))]
+
+
+def test_values_of_any_shape_are_padded() -> None:
+    strip = Strip.from_sequences([[1, 2], [3]])
+    values = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    padded = strip.pad(values, fill=-1)
+    assert padded.tolist() == [[[1, 2], [3, 4]], [[5, 6], [-1, -1]]]
+
+
+def test_a_sequence_over_the_budget_is_named() -> None:
+    with pytest.raises(InputError, match="sequence 1 has 3 tokens, more than the budget of 2"):
+        list(Strip.from_sequences([[1], [1, 2, 3]]).split(2))
+
+
+@pytest.mark.parametrize("offsets", [[0, 2], [1, 3], [0, 2, 1, 3], [[0, 3]], [0.0, 3.0], []])
+def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
+    with pytest.raises(InputError, match="offsets must rise from 0 to 3"):
+        Strip(torch.ones(3, dtype=torch.long), torch.zeros(3, dtype=torch.long), torch.tensor(offsets))
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    ones = torch.ones(2, 3, dtype=torch.long)
+    with pytest.raises(InputError, match=r"attention_mask must be \[2, 3\]"):
+        Strip.from_padded(ones, ones[:, :2])
+    with pytest.raises(InputError, match="must be \\[batch, length\\]"):
+        Strip.from_padded(ones[0])
+    with pytest.raises(InputError, match="as many types as tokens"):
+        Strip.from_sequences([[1, 2]], [[0]])
+
+
+def test_an_empty_sequence_has_no_first_token() -> None:
+    with pytest.raises(InputError, match="sequence 1 is empty"):
+        _ = Strip.from_sequences([[1], []]).first
