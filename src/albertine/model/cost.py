@@ -95,10 +95,13 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     step = width * (1 + 3 + 1 + 1 + 1 + 1) * h + width * 2 * f + 4 * model.heads
     if model.dropout:
         step += 2 * h
-    kept = width * h * model.steps + step if recompute else step * model.steps
-    embedding = width * (2 * e + h)
-    # The MLM head keeps its activations, and the logits and their softmax in fp32, for masked pieces only.
-    head = MASKED_SHARE * (width * (h + 3 * e) + 2 * 4 * v)
+    # Recomputing, a step keeps its input alone; the inside of one step is alive while it runs again.
+    kept = width * h * (model.steps - 1) + step if recompute else step * model.steps
+    # The embedding keeps its sum and its norm; the MLM head its activations and, in fp32, the
+    # probabilities of every piece, for the masked pieces only.
+    embedding = (4 + width) * e
+    scores = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e  # in bf16, what is cast to fp32 stays too
+    head = MASKED_SHARE * (width * (h + 3 * e) + scores)
     return int(tokens * (kept + embedding + head))
 
 
