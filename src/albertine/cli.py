@@ -5,6 +5,7 @@ with an example. Heavy modules are imported inside the functions, so that
 `albertine --help` answers at once.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
@@ -12,10 +13,11 @@ from cyclopts import App, Group, Parameter
 import albertine
 from albertine.bench.model import ModelBench
 from albertine.bench.startup import StartupBench
-from albertine.command import SETTINGS, SHARED, Shared
+from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.study.anatomy import InfoSettings
 
 _LOOK = Group("Look at models", sort_key=1)
+_CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
 _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
 
@@ -44,7 +46,7 @@ app.register_install_completion_command(
 
 @app.command(group=_LOOK)
 def info(
-    preset: str | None = None,
+    subject: str | None = None,
     /,
     *,
     compare: str | None = None,
@@ -54,24 +56,47 @@ def info(
 ) -> None:
     """Count a model's parameters, operations and memory, beside BERT and the paper.
 
-    Without a preset, the whole family in one table.
+    Without one, the whole family in one table.
 
     Example: albertine info albert-large --model.share attention
 
     Parameters
     ----------
-    preset
-        A model of the family, as in albert-base; `albertine info` lists them.
+    subject
+        A model of the family, as in albert-base (`albertine info` lists them), or a checkpoint's folder.
     compare
         A second model of the family, as published, shown beside the first.
     """
     from albertine.study import anatomy, anatomy_view
 
-    asked = shared.read(InfoSettings, model=preset)
-    if preset or compare or shared.gives("model"):
-        anatomy_view.show(anatomy.side_by_side(asked, preset, compare), as_json=json)
+    folder = Path(subject) if subject and Path(subject).is_dir() else None
+    if folder:
+        asked = anatomy.asked_of(folder, shared.read(InfoSettings), changed=shared.gives("model"))
+    else:
+        asked = shared.read(InfoSettings, model=subject)
+    if subject or compare or shared.gives("model"):
+        anatomy_view.show(anatomy.side_by_side(asked, subject, compare), as_json=json)
     else:
         anatomy_view.show_family(anatomy.family(asked), as_json=json)
+
+
+@app.command(group=_CHECKPOINTS)
+def convert(source: Path, destination: Path, /, *, shared: Shared = SHARED) -> None:
+    """Write a checkpoint anew in the layout of `transformers`, and verify what was written.
+
+    Example: albertine convert old-checkpoint new-folder
+
+    Parameters
+    ----------
+    source
+        A checkpoint's folder: config.json with safetensors, shards of them, or pytorch_model.bin.
+    destination
+        A folder that does not exist yet.
+    """
+    from albertine.interop.convert import convert_folder
+
+    shared.read(NoSettings)
+    convert_folder(source, destination)
 
 
 bench = App(

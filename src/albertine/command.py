@@ -91,6 +91,11 @@ class Shared:
 SHARED = Shared()
 
 
+@dataclass(frozen=True)
+class NoSettings(Settings):
+    """The settings of a command that has none: a file with any is refused."""
+
+
 class _Finished(Exception):  # noqa: N818  # it is no error: the command has done what was asked
     """Ends a command early and well."""
 

@@ -5,7 +5,9 @@ along unread: the plan of depth, whether there is a projection, the head.
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
@@ -42,6 +44,19 @@ _BERT_KEYS = (
     ("hidden_dropout_prob", "dropout", 0.1),
     ("attention_probs_dropout_prob", "attention_dropout", 0.1),
 )
+
+
+def read_config(file: Path) -> Mapping[str, Any]:
+    """Read a config.json."""
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
+    except ValueError as error:
+        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{file}: holds no table of settings")
+    return config
 
 
 def family_in(config: Mapping[str, Any], source: str) -> Family:
@@ -124,3 +139,10 @@ def config_of(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
     kept = {key: value for key, value in dataclasses.asdict(model).items() if value is not None}
     config["albertine"] = {"model": kept, "head": dataclasses.asdict(head)}
     return config
+
+
+def settings_in(folder: Path) -> ModelSettings:
+    """Return the network of a checkpoint folder, from its config alone."""
+    file = folder / "config.json"
+    config = read_config(file)
+    return plan_in(config, str(file)) or model_in(config, str(file))

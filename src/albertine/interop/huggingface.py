@@ -18,7 +18,7 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in
+from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in, read_config
 from albertine.interop.names import Family, Slot, family_of, repeated, slots
 from albertine.interop.tensors import read_safetensors, read_tensors
 from albertine.model.network import Model
@@ -38,7 +38,7 @@ TOKENIZER_FILES = (
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
     """Load a checkpoint; with `head`, its encoder under another head, freshly drawn."""
     file = folder / "config.json"
-    config = _read_config(file)
+    config = read_config(file)
     family = family_in(config, str(file))
     stored, source = read_tensors(folder)
     tensors = _with_prefix(stored, family)
@@ -52,18 +52,6 @@ def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0
     if fresh:
         progress.say(f"{folder}: head {wanted.kind} is freshly drawn ({', '.join(fresh)})")
     return model
-
-
-def _read_config(file: Path) -> Mapping[str, Any]:
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
-    except ValueError as error:
-        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
-    if not isinstance(config, dict):
-        raise InputError(f"{file}: holds no table of settings")
-    return config
 
 
 def _with_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
@@ -164,8 +152,7 @@ def save_folder(model: Model, folder: Path, *, tokenizer: Path | None = None) ->
         folder: where; must not exist yet, or be empty.
         tokenizer: a folder whose tokenizer files go along.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already; name another folder or remove it")
+    refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
     partial.mkdir()
@@ -177,6 +164,12 @@ def save_folder(model: Model, folder: Path, *, tokenizer: Path | None = None) ->
         partial.replace(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse to write where something lies already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; name another folder or remove it")
 
 
 def _write(model: Model, folder: Path) -> None:

@@ -6,9 +6,11 @@ data; `anatomy_view` prints it.
 
 import re
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from albertine.errors import InputError, nearest
+from albertine.interop.config import settings_in
 from albertine.model.cost import (
     BYTES,
     Flops,
@@ -179,6 +181,19 @@ def _memory(settings: InfoSettings, *, recompute: bool) -> TrainingMemory:
     )
 
 
+def asked_of(folder: Path, settings: InfoSettings, *, changed: bool) -> InfoSettings:
+    """Ask about the network of a checkpoint, which is what it is: nothing of it can be set."""
+    if changed:
+        raise InputError(
+            f"{folder}: a checkpoint's network cannot be changed; leave out the settings of the model"
+        )
+    model = settings_in(folder)
+    try:
+        return replace(settings, model=model, length=min(settings.length, model.max_length))
+    except SettingError as error:
+        raise InputError(f"{folder}: {error}") from None
+
+
 def family(settings: InfoSettings) -> list[Anatomy]:
     """Report on every preset, at the same length where a model can hold it."""
     return [
@@ -209,7 +224,9 @@ def _compared(settings: InfoSettings, other: str) -> InfoSettings:
 
 
 def _label(model: ModelSettings, asked: str | None) -> str:
-    """Name a model: the preset that it equals, or the one that it was asked for and changed."""
+    """Name a model: a checkpoint by its folder, a preset by its name, or as a preset that was changed."""
+    if asked is not None and asked not in MODELS:
+        return Path(asked).resolve().name
     for name, known in MODELS.items():
         if known == model:
             return name

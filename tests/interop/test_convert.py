@@ -1,0 +1,94 @@
+"""`albertine convert` and `albertine info` on checkpoints, through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from albertine.cli import app
+from albertine.command import run
+from albertine.errors import WorkError
+from albertine.interop.convert import verify
+from albertine.interop.huggingface import load_folder
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    config = transformers.AlbertConfig(
+        vocab_size=61,
+        embedding_size=10,
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=40,
+        max_position_embeddings=16,
+    )
+    model = transformers.AlbertForPreTraining(config)
+    folder = tmp_path / "source"
+    folder.mkdir()
+    config.architectures = ["AlbertForPreTraining"]
+    config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    (folder / "spiece.model").write_bytes(b"vocabulary")
+    return folder
+
+
+def test_a_pickle_becomes_safetensors_that_transformers_opens(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
+    assert "written and verified" in capsys.readouterr().err
+    assert sorted(one.name for one in (tmp_path / "new").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "spiece.model",
+    ]
+    theirs = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
+    stored = torch.load(checkpoint / "pytorch_model.bin")
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(tensor, stored[name]), name
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["new", "source"]
+
+
+@pytest.mark.parametrize("wrong", ["missing source", "taken destination", "no checkpoint", "settings"])
+def test_wrong_input_is_one_line(
+    wrong: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["convert", str(checkpoint), str(tmp_path / "new")]
+    if wrong == "missing source":
+        words[1] = str(tmp_path / "nothing")
+    elif wrong == "taken destination":
+        words[2] = str(checkpoint)
+    elif wrong == "no checkpoint":
+        (checkpoint / "pytorch_model.bin").unlink()
+    else:
+        (tmp_path / "x.toml").write_text("length = 3")
+        words += ["--config", str(tmp_path / "x.toml")]
+    capsys.readouterr()
+    assert run(app, words) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_that_differs_is_refused(checkpoint: Path) -> None:
+    one, other = load_folder(checkpoint).eval(), load_folder(checkpoint).eval()
+    verify(one, other, checkpoint)
+    with torch.no_grad():
+        other.encoder.embedding.tokens.weight += 1e-3
+    with pytest.raises(WorkError, match="gives other outputs"):
+        verify(one, other, checkpoint)
+
+
+def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(app, ["info", str(checkpoint), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["name"] == "source"
+    parameters = sum(one.numel() for one in load_folder(checkpoint).parameters())
+    assert told["parameters"]["total"] == parameters
+    assert told["flops"]["length"] == 16
+    assert run(app, ["info", str(checkpoint), "--compare", "albert-base", "--length", "8"]) == 0
+    assert run(app, ["info", str(checkpoint), "--model.layers", "3"]) == 2
+    assert "cannot be changed" in capsys.readouterr().err
