@@ -144,7 +144,7 @@ def _refuse_surplus(tensors: Mapping[str, Tensor], used: set[str], source: Path,
         raise InputError(f"{source}: tensor {name} {what}")
 
 
-def save_folder(model: Model, folder: Path, *, tokenizer: Path | None = None) -> None:
+def save_folder(model: Model, folder: str | Path, *, tokenizer: Path | None = None) -> None:
     """Write a checkpoint that `transformers` opens; `folder` appears whole or not at all.
 
     Args:
@@ -152,6 +152,7 @@ def save_folder(model: Model, folder: Path, *, tokenizer: Path | None = None) ->
         folder: where; must not exist yet, or be empty.
         tokenizer: a folder whose tokenizer files go along.
     """
+    folder = Path(folder)
     refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
