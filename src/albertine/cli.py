@@ -81,7 +81,7 @@ def info(
 
 
 @app.command(group=_CHECKPOINTS)
-def convert(source: Path, destination: Path, /, *, shared: Shared = SHARED) -> None:
+def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> None:
     """Write a checkpoint anew in the layout of `transformers`, and verify what was written.
 
     Example: albertine convert old-checkpoint new-folder
@@ -89,14 +89,14 @@ def convert(source: Path, destination: Path, /, *, shared: Shared = SHARED) -> N
     Parameters
     ----------
     source
-        A checkpoint's folder: config.json with safetensors, shards of them, or pytorch_model.bin.
+        A checkpoint: a folder with config.json and safetensors or pytorch_model.bin, or a hub name.
     destination
         A folder that does not exist yet.
     """
-    from albertine.interop.convert import convert_folder
+    from albertine.interop.convert import convert as rewrite
 
     shared.read(NoSettings)
-    convert_folder(source, destination)
+    rewrite(source, destination)
 
 
 bench = App(

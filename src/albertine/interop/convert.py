@@ -6,22 +6,22 @@ from pathlib import Path
 import torch
 
 from albertine import progress
-from albertine.errors import InputError, WorkError
+from albertine.errors import WorkError
 from albertine.interop.huggingface import load_folder, refuse_taken, save_folder
+from albertine.interop.load import locate
 from albertine.model.network import Model
 from albertine.model.strip import Strip
 
 
-def convert_folder(source: Path, destination: Path) -> None:
+def convert(source: str, destination: Path) -> None:
     """Load, write beside the destination, load again, compare outputs; then the destination appears."""
-    if not source.is_dir():
-        raise InputError(f"{source}: no such folder; give a checkpoint's folder")
     refuse_taken(destination)
-    model = load_folder(source).eval()
+    folder = locate(source)
+    model = load_folder(folder).eval()
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
         written = Path(scratch) / "checkpoint"
-        save_folder(model, written, tokenizer=source)
+        save_folder(model, written, tokenizer=folder)
         verify(model, load_folder(written).eval(), written)
         written.replace(destination)
     progress.say(f"{destination}: written and verified; the outputs are those of {source}")

@@ -1,31 +1,47 @@
-"""`albertine.load`: a model from a preset, a folder or a hub name."""
+"""`albertine.load`: a model from a folder, a hub name or a preset."""
 
 from pathlib import Path
 from typing import get_args
 
 from albertine import progress
 from albertine.errors import InputError, nearest
+from albertine.interop.hub import fetch, is_hub_name
 from albertine.interop.huggingface import load_folder
 from albertine.model.network import Model
 from albertine.settings import MODELS, HeadSettings
 from albertine.settings.model import HeadKind
 
 
-def load(source: str | Path, head: HeadKind | HeadSettings | None = None, *, seed: int = 0) -> Model:
+def load(
+    source: str | Path,
+    head: HeadKind | HeadSettings | None = None,
+    *,
+    revision: str | None = None,
+    seed: int = 0,
+) -> Model:
     """Load a model.
 
     Args:
-        source: a checkpoint folder in the layout of `transformers`, or a preset's name for fresh weights.
+        source: a checkpoint's folder in the layout of `transformers`, a hub name as in OWNER/NAME, or
+            a preset's name for fresh weights.
         head: another head in place of the checkpoint's, freshly drawn.
+        revision: which branch, tag or commit of a hub repository.
         seed: what fresh weights are drawn from.
     """
     wanted = _head(head)
-    if Path(source).is_dir():
-        return load_folder(Path(source), wanted, seed=seed)
     if source in MODELS:
         progress.say(f"{source}: a preset, all weights are freshly drawn from seed {seed}")
         return Model(MODELS[str(source)], wanted, seed=seed)
-    raise InputError(f"{source}: neither a folder nor a preset{nearest(str(source), MODELS)}")
+    return load_folder(locate(source, revision), wanted, seed=seed)
+
+
+def locate(source: str | Path, revision: str | None = None) -> Path:
+    """Return the folder of a checkpoint, fetching it from the hub if that is where it is."""
+    if Path(source).is_dir():
+        return Path(source)
+    if is_hub_name(str(source)) and not Path(source).exists():
+        return fetch(str(source), revision)
+    raise InputError(f"{source}: neither a folder, a hub name nor a preset{nearest(str(source), MODELS)}")
 
 
 def _head(head: HeadKind | HeadSettings | None) -> HeadSettings | None:

@@ -1,0 +1,206 @@
+"""Reads TensorFlow checkpoints without TensorFlow.
+
+A checkpoint is an index and data files. The index is a sorted string table, the
+format of LevelDB: blocks of entries whose keys share prefixes, a block that
+indexes the blocks, and a footer that finds it. Its values are small protocol
+buffers that say, for each tensor, its type, its shape, and where its bytes lie.
+Everything is checked before it is believed: a torn or made-up file is refused.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from albertine.errors import InputError
+
+_FOOTER_BYTES = 48
+_MAGIC = 0xDB4775248B80FB57
+_TRAILER_BYTES = 5  # after each block: one byte of compression, four of checksum
+_MASK_DELTA = 0xA282EAD8
+# TensorFlow's numbers for the types that weights and counters come in.
+_TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+
+
+class _Torn(Exception):  # noqa: N818  # turned into an InputError with the file's name
+    """The bytes do not make sense."""
+
+
+@dataclass
+class _Entry:
+    """Where one tensor lies."""
+
+    dtype: int = 0
+    shape: list[int] = field(default_factory=list)
+    shard: int = 0
+    offset: int = 0
+    size: int = 0
+    checksum: int = 0
+    sliced: bool = False
+
+
+def read_bundle(prefix: Path) -> dict[str, Tensor]:
+    """Return all tensors of the checkpoint PREFIX.index and PREFIX.data-*, by name."""
+    index = Path(f"{prefix}.index")
+    try:
+        entries = dict(_table(index.read_bytes()))
+        shards = _header(entries.pop(b"", b""))
+        found = {key.decode(): _entry(value) for key, value in entries.items()}
+    except OSError as error:
+        raise InputError(f"{index}: {error.strerror}; a checkpoint has this file") from None
+    except (_Torn, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
+        raise InputError(f"{index}: torn or no checkpoint index ({error}); get the file again") from None
+    files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
+    return {name: _tensor(name, entry, files) for name, entry in sorted(found.items()) if entry.dtype in _TYPES}
+
+
+def _tensor(name: str, entry: _Entry, files: list[Path]) -> Tensor:
+    if entry.sliced or not 0 <= entry.shard < len(files):
+        raise InputError(f"{files[0] if files else name}: tensor {name} is cut into slices, which is not read here")
+    file = files[entry.shard]
+    kind = np.dtype(_TYPES[entry.dtype])
+    count = 1
+    for size in entry.shape:
+        count *= size
+    try:
+        with file.open("rb") as data:
+            data.seek(entry.offset)
+            content = data.read(entry.size) if entry.size == count * kind.itemsize else b""
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; the index names it") from None
+    if len(content) != count * kind.itemsize or _masked(_crc32c(content)) != entry.checksum:
+        raise InputError(f"{file}: the bytes of tensor {name} are damaged; get the file again")
+    return torch.from_numpy(np.frombuffer(content, kind).reshape(entry.shape).astype(kind.newbyteorder("="), copy=True))
+
+
+# The sorted string table.
+
+
+def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table."""
+    footer = content[-_FOOTER_BYTES:]
+    if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
+        raise _Torn("no footer")
+    _, at = _handle(footer, 0)  # the block of filters, which we do not need
+    (offset, size), _ = _handle(footer, at)
+    for _, value in _block(content, offset, size):
+        (offset, size), _ = _handle(value, 0)
+        yield from _block(content, offset, size)
+
+
+def _handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
+    """Read where a block lies."""
+    offset, at = _varint(content, at)
+    size, at = _varint(content, at)
+    return (offset, size), at
+
+
+def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block; a key repeats the start of the one before it."""
+    block, trailer = content[offset : offset + size], content[offset + size : offset + size + _TRAILER_BYTES]
+    if len(block) != size or len(trailer) != _TRAILER_BYTES or size < 4:
+        raise _Torn("a block lies outside the file")
+    if trailer[0] != 0:
+        raise _Torn("a compressed block, which TensorFlow does not write")
+    if _masked(_crc32c(block + trailer[:1])) != struct.unpack("<I", trailer[1:])[0]:
+        raise _Torn("a block's checksum is wrong")
+    restarts = struct.unpack("<I", block[-4:])[0]
+    end, at, key = size - 4 * (restarts + 1), 0, b""
+    if end < 0:
+        raise _Torn("a block's restarts lie outside it")
+    while at < end:
+        shared, at = _varint(block, at)
+        unshared, at = _varint(block, at)
+        length, at = _varint(block, at)
+        if shared > len(key) or at + unshared + length > end:
+            raise _Torn("an entry lies outside its block")
+        key = key[:shared] + block[at : at + unshared]
+        yield key, block[at + unshared : at + unshared + length]
+        at += unshared + length
+
+
+# The protocol buffers.
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """Read a number of seven bits a byte."""
+    value = 0
+    for shift in range(0, 64, 7):
+        byte = content[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+    raise _Torn("a number that does not end")
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a message."""
+    at = 0
+    while at < len(content):
+        tag, at = _varint(content, at)
+        kind = tag & 7
+        value: int | bytes
+        if kind == 0:
+            value, at = _varint(content, at)
+        elif kind == 2:
+            length, at = _varint(content, at)
+            value, at = content[at : at + length], at + length
+        elif kind in (1, 5):
+            width = 8 if kind == 1 else 4
+            value, at = int.from_bytes(content[at : at + width], "little"), at + width
+        else:
+            raise _Torn(f"a field of kind {kind}")
+        if at > len(content):
+            raise _Torn("a field lies outside its message")
+        yield tag >> 3, value
+
+
+def _header(content: bytes) -> int:
+    """Return the number of data files."""
+    values = dict(_fields(content))
+    shards, big_endian = values.get(1, 0), values.get(2, 0)
+    if not isinstance(shards, int) or not 1 <= shards < 100_000 or big_endian:
+        raise _Torn("no header")
+    return shards
+
+
+def _entry(content: bytes) -> _Entry:
+    entry = _Entry()
+    names = {1: "dtype", 3: "shard", 4: "offset", 5: "size", 6: "checksum"}
+    for number, value in _fields(content):
+        if number in names and isinstance(value, int):
+            setattr(entry, names[number], value)
+        elif number == 2 and isinstance(value, bytes):
+            entry.shape = [_dimension(one) for kind, one in _fields(value) if kind == 2 and isinstance(one, bytes)]
+        elif number == 7:
+            entry.sliced = True
+    return entry
+
+
+def _dimension(content: bytes) -> int:
+    size = dict(_fields(content)).get(1, 0)
+    if not isinstance(size, int) or size >= 2**40:
+        raise _Torn("a dimension that cannot be")
+    return size
+
+
+# CRC-32C, which TensorFlow stores turned and shifted.
+
+
+def _make_crc_tables() -> np.ndarray:
+    """Return the eight tables by which a checksum takes eight bytes at a time."""
+    tables = np.zeros((8, 256), dtype=np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        tables[0, byte] = value
+    for row in range(1, 8):
+        before = tables[row - 1]
+        tables[row] = (before >> np.uint32(8)) ^ tables[0][before & np.uint32(0xFF)]
+    return tables

@@ -1,0 +1,58 @@
+"""Checkpoints by name from the Hugging Face hub, kept in its cache.
+
+`huggingface_hub` does the fetching: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
+`HF_HUB_OFFLINE` mean here what they mean everywhere. A file enters the cache when
+it is complete, so a download that broke off is taken up again, never half loaded.
+"""
+
+import re
+from pathlib import Path
+
+from albertine.errors import InputError, WorkError
+
+_SMALL = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+_SMALL += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
+
+
+def is_hub_name(source: str) -> bool:
+    """Tell whether this reads as OWNER/NAME."""
+    return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source) is not None
+
+
+def fetch(name: str, revision: str | None = None) -> Path:
+    """Return the folder in the cache that holds a repository's checkpoint, fetching what is not there yet."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    def get(*patterns: str) -> Path:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL, *patterns]))
+
+    try:
+        folder = get("model*.safetensors")
+        if not any(folder.glob("model*.safetensors")):
+            folder = get("pytorch_model.bin")
+    except GatedRepoError:
+        raise InputError(
+            f"{name}: the hub asks for permission; accept its terms there and set HF_TOKEN"
+        ) from None
+    except RepositoryNotFoundError:
+        raise InputError(
+            f"{name}: neither a folder here nor a repository on the hub; if it is private, set HF_TOKEN"
+        ) from None
+    except RevisionNotFoundError:
+        raise InputError(f"{name}: the hub has no revision {revision}") from None
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled):
+        raise WorkError(
+            f"{name}: neither a folder here nor in the cache, and the hub cannot be reached"
+        ) from None
+    except (HfHubHTTPError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise WorkError(f"{name}: the download broke off ({reason}); run the same again to go on") from None
+    return folder

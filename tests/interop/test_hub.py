@@ -1,0 +1,200 @@
+"""Hub names, against a server on this machine that answers as the hub does."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from albertine.interop.hub import is_hub_name
+from albertine.interop.huggingface import save_folder
+from albertine.model.network import Model
+from albertine.settings import ModelSettings
+
+COMMIT = hashlib.sha1(b"commit").hexdigest()
+LOAD = """
+import sys, albertine, torch
+try:
+    model = albertine.load(sys.argv[1], revision=sys.argv[2] if len(sys.argv) > 2 else None)
+    print(model.model.layers, float(model.encoder.embedding.tokens.weight.detach().sum()))
+except albertine.AlbertineError as error:
+    print(type(error).__name__, error)
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """One repository, `someone/small`, as the hub serves it."""
+
+    folder: Path
+    cut: int = 0
+    tokens: list[str | None]
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def answer(self, *, body: bool) -> None:
+        Hub.tokens.append(self.headers.get("authorization"))
+        parts = unquote(urlsplit(self.path).path).strip("/").split("/")
+        if parts[:2] == ["api", "models"] and parts[2:4] == ["someone", "small"]:
+            self.api(parts[4:])
+        elif parts[:3] == ["someone", "small", "resolve"] and parts[3] in ("main", COMMIT):
+            self.file(self.folder / "/".join(parts[4:]), body=body)
+        else:
+            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+
+    def api(self, rest: list[str]) -> None:
+        names = sorted(one.name for one in self.folder.iterdir())
+        if len(rest) > 1 and rest[1] not in ("main", COMMIT):
+            self.reply(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        elif rest[:1] == ["tree"]:
+            entries = [
+                {
+                    "type": "file",
+                    "path": name,
+                    "size": (self.folder / name).stat().st_size,
+                    "oid": etag(self.folder / name),
+                }
+                for name in names
+            ]
+            self.reply(200, json.dumps(entries).encode())
+        else:
+            siblings = [{"rfilename": name} for name in names]
+            model = {"id": "someone/small", "modelId": "someone/small", "sha": COMMIT, "siblings": siblings}
+            self.reply(
+                200, json.dumps(model | {"private": False, "tags": [], "downloads": 0, "likes": 0}).encode()
+            )
+
+    def file(self, path: Path, *, body: bool) -> None:
+        if not path.exists():
+            self.reply(404, b"", {"X-Error-Code": "EntryNotFound"})
+            return
+        content = path.read_bytes()
+        headers = {"ETag": f'"{etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        asked = self.headers.get("range")
+        start = int(asked.removeprefix("bytes=").split("-")[0]) if asked else 0
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        cut = path.suffix == ".safetensors" and Hub.cut > 0 and body
+        Hub.cut -= cut
+        self.reply(206 if start else 200, content[start:], headers, body=body, cut=cut)
+
+    def reply(
+        self,
+        status: int,
+        content: bytes,
+        headers: dict[str, str] | None = None,
+        *,
+        body: bool = True,
+        cut: bool = False,
+    ) -> None:
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body and self.command != "HEAD":
+            self.wfile.write(content[: len(content) // 2] if cut else content)
+        if cut:
+            self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Stay silent."""
+
+
+def etag(path: Path) -> str:
+    return hashlib.sha1(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Serve a repository; yield the environment in which it is the hub."""
+    model = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
+    save_folder(Model(model, seed=4), tmp_path / "small")
+    Hub.folder, Hub.cut, Hub.tokens = tmp_path / "small", 0, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield {
+        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def loading(environment: dict[str, str], *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def expected(folder: Path) -> str:
+    from albertine.interop.huggingface import load_folder
+
+    model = load_folder(folder)
+    return f"{model.model.layers} {float(model.encoder.embedding.tokens.weight.detach().sum())}"
+
+
+def test_a_name_is_fetched_once_and_then_works_offline(hub: dict[str, str], tmp_path: Path) -> None:
+    told = expected(tmp_path / "small")
+    assert loading({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == told
+    assert "Bearer secret" in Hub.tokens
+    Hub.tokens.clear()
+    assert loading({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == told
+    assert Hub.tokens == []
+
+
+def test_a_download_that_breaks_off_is_never_half_loaded(hub: dict[str, str], tmp_path: Path) -> None:
+    Hub.cut = 1
+    first = loading(hub, "someone/small")
+    assert first == expected(tmp_path / "small") or first.startswith(
+        "WorkError someone/small: the download broke off"
+    )
+    assert loading(hub, "someone/small") == expected(tmp_path / "small")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["someone/nothing"],
+            "InputError someone/nothing: neither a folder here nor a repository on the hub",
+        ),
+        (["someone/small", "v9"], "InputError someone/small: the hub has no revision v9"),
+        (["nonsense"], "InputError nonsense: neither a folder, a hub name nor a preset"),
+    ],
+)
+def test_what_is_not_there_is_told(hub: dict[str, str], words: list[str], message: str) -> None:
+    assert loading(hub, *words).startswith(message)
+
+
+def test_without_a_network_and_a_cache_it_is_told(hub: dict[str, str]) -> None:
+    told = loading({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
+    assert told.startswith("WorkError someone/small: neither a folder here nor in the cache")
+
+
+def test_names_and_paths_are_told_apart() -> None:
+    assert is_hub_name("albert/albert-base-v2")
+    for path in ("albert-base", "./runs/one", "../one", "a/b/c", "/a", "a/", "~/a"):
+        assert not is_hub_name(path)
