@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from albertine.errors import InputError
+from albertine.interop.crc32c import masked_crc32c
 
 _FOOTER_BYTES = 48
 _MAGIC = 0xDB4775248B80FB57
 _TRAILER_BYTES = 5  # after each block: one byte of compression, four of checksum
-_MASK_DELTA = 0xA282EAD8
 # TensorFlow's numbers for the types that weights and counters come in.
 _TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 
@@ -55,12 +55,16 @@ def read_bundle(prefix: Path) -> dict[str, Tensor]:
     except (_Torn, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
         raise InputError(f"{index}: torn or no checkpoint index ({error}); get the file again") from None
     files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
-    return {name: _tensor(name, entry, files) for name, entry in sorted(found.items()) if entry.dtype in _TYPES}
+    return {
+        name: _tensor(name, entry, files) for name, entry in sorted(found.items()) if entry.dtype in _TYPES
+    }
 
 
 def _tensor(name: str, entry: _Entry, files: list[Path]) -> Tensor:
     if entry.sliced or not 0 <= entry.shard < len(files):
-        raise InputError(f"{files[0] if files else name}: tensor {name} is cut into slices, which is not read here")
+        raise InputError(
+            f"{files[0] if files else name}: tensor {name} is cut into slices, which is not read here"
+        )
     file = files[entry.shard]
     kind = np.dtype(_TYPES[entry.dtype])
     count = 1
@@ -72,9 +76,11 @@ def _tensor(name: str, entry: _Entry, files: list[Path]) -> Tensor:
             content = data.read(entry.size) if entry.size == count * kind.itemsize else b""
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; the index names it") from None
-    if len(content) != count * kind.itemsize or _masked(_crc32c(content)) != entry.checksum:
+    if len(content) != count * kind.itemsize or masked_crc32c(content) != entry.checksum:
         raise InputError(f"{file}: the bytes of tensor {name} are damaged; get the file again")
-    return torch.from_numpy(np.frombuffer(content, kind).reshape(entry.shape).astype(kind.newbyteorder("="), copy=True))
+    return torch.from_numpy(
+        np.frombuffer(content, kind).reshape(entry.shape).astype(kind.newbyteorder("="), copy=True)
+    )
 
 
 # The sorted string table.
@@ -106,7 +112,7 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
         raise _Torn("a block lies outside the file")
     if trailer[0] != 0:
         raise _Torn("a compressed block, which TensorFlow does not write")
-    if _masked(_crc32c(block + trailer[:1])) != struct.unpack("<I", trailer[1:])[0]:
+    if masked_crc32c(block + trailer[:1]) != struct.unpack("<I", trailer[1:])[0]:
         raise _Torn("a block's checksum is wrong")
     restarts = struct.unpack("<I", block[-4:])[0]
     end, at, key = size - 4 * (restarts + 1), 0, b""
@@ -176,7 +182,9 @@ def _entry(content: bytes) -> _Entry:
         if number in names and isinstance(value, int):
             setattr(entry, names[number], value)
         elif number == 2 and isinstance(value, bytes):
-            entry.shape = [_dimension(one) for kind, one in _fields(value) if kind == 2 and isinstance(one, bytes)]
+            entry.shape = [
+                _dimension(one) for kind, one in _fields(value) if kind == 2 and isinstance(one, bytes)
+            ]
         elif number == 7:
             entry.sliced = True
     return entry
@@ -187,20 +195,3 @@ def _dimension(content: bytes) -> int:
     if not isinstance(size, int) or size >= 2**40:
         raise _Torn("a dimension that cannot be")
     return size
-
-
-# CRC-32C, which TensorFlow stores turned and shifted.
-
-
-def _make_crc_tables() -> np.ndarray:
-    """Return the eight tables by which a checksum takes eight bytes at a time."""
-    tables = np.zeros((8, 256), dtype=np.uint32)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        tables[0, byte] = value
-    for row in range(1, 8):
-        before = tables[row - 1]
-        tables[row] = (before >> np.uint32(8)) ^ tables[0][before & np.uint32(0xFF)]
-    return tables

@@ -8,7 +8,7 @@ import torch
 from albertine import progress
 from albertine.errors import WorkError
 from albertine.interop.huggingface import load_folder, refuse_taken, save_folder
-from albertine.interop.load import locate
+from albertine.interop.load import load_checkpoint, locate
 from albertine.model.network import Model
 from albertine.model.strip import Strip
 
@@ -17,7 +17,7 @@ def convert(source: str, destination: Path) -> None:
     """Load, write beside the destination, load again, compare outputs; then the destination appears."""
     refuse_taken(destination)
     folder = locate(source)
-    model = load_folder(folder).eval()
+    model = load_checkpoint(folder).eval()
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
         written = Path(scratch) / "checkpoint"

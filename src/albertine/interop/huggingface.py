@@ -39,18 +39,33 @@ def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0
     """Load a checkpoint; with `head`, its encoder under another head, freshly drawn."""
     file = folder / "config.json"
     config = read_config(file)
-    family = family_in(config, str(file))
+    family_in(config, str(file))  # refuse a foreign model before reading its tensors
     stored, source = read_tensors(folder)
+    return assemble(config, file, stored, source, head, seed=seed)
+
+
+def assemble(
+    config: Mapping[str, Any],
+    file: Path,
+    stored: dict[str, Tensor],
+    source: Path,
+    head: HeadSettings | None,
+    *,
+    seed: int,
+) -> Model:
+    """Make a model from a config and tensors; `file` and `source` are where they came from."""
+    family = family_in(config, str(file))
     tensors = _with_prefix(stored, family)
     found = head_in(config, str(file)) if head is None else None
     wanted = head or found or HeadSettings()
     network = _network(config, file, family, tensors, wanted)
     model = Model(network, wanted, seed=seed)
     fresh = _fill(model, slots(network, wanted, family), tensors, source, complete=found is not None)
-    if wanted.answerable and (folder / _BESIDE).exists():
-        model.head.load_state_dict(read_safetensors(folder / _BESIDE), strict=False)
+    beside = file.parent / _BESIDE
+    if wanted.answerable and beside.exists():
+        model.head.load_state_dict(read_safetensors(beside), strict=False)
     if fresh:
-        progress.say(f"{folder}: head {wanted.kind} is freshly drawn ({', '.join(fresh)})")
+        progress.say(f"{file.parent}: head {wanted.kind} is freshly drawn ({', '.join(fresh)})")
     return model
 
 

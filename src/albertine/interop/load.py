@@ -5,8 +5,9 @@ from typing import get_args
 
 from albertine import progress
 from albertine.errors import InputError, nearest
+from albertine.interop.google import CONFIG, is_google, read_google
 from albertine.interop.hub import fetch, is_hub_name
-from albertine.interop.huggingface import load_folder
+from albertine.interop.huggingface import assemble, load_folder
 from albertine.model.network import Model
 from albertine.settings import MODELS, HeadSettings
 from albertine.settings.model import HeadKind
@@ -22,8 +23,8 @@ def load(
     """Load a model.
 
     Args:
-        source: a checkpoint's folder in the layout of `transformers`, a hub name as in OWNER/NAME, or
-            a preset's name for fresh weights.
+        source: a checkpoint's folder (of `transformers`, or Google's own in TensorFlow's format), a hub name
+            as in OWNER/NAME, or a preset's name for fresh weights.
         head: another head in place of the checkpoint's, freshly drawn.
         revision: which branch, tag or commit of a hub repository.
         seed: what fresh weights are drawn from.
@@ -32,7 +33,15 @@ def load(
     if source in MODELS:
         progress.say(f"{source}: a preset, all weights are freshly drawn from seed {seed}")
         return Model(MODELS[str(source)], wanted, seed=seed)
-    return load_folder(locate(source, revision), wanted, seed=seed)
+    return load_checkpoint(locate(source, revision), wanted, seed=seed)
+
+
+def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
+    """Load a folder of `transformers` or of Google."""
+    if is_google(folder):
+        config, tensors, source = read_google(folder)
+        return assemble(config, folder / CONFIG, tensors, source, head, seed=seed)
+    return load_folder(folder, head, seed=seed)
 
 
 def locate(source: str | Path, revision: str | None = None) -> Path:

@@ -1,0 +1,97 @@
+"""Google's own ALBERT checkpoints: `albert_config.json` beside TensorFlow's index and data files.
+
+They are brought under the names of `transformers` and go on from there. Their
+`kernel` is our weight transposed, their `gelu` is the tanh form, and what an
+optimizer left behind is passed over.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from albertine.errors import InputError
+from albertine.interop.bundle import read_bundle
+from albertine.interop.config import read_config
+
+CONFIG = "albert_config.json"
+
+_OPTIMIZER = re.compile(
+    r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
+)
+# In this order: later patterns are met by names that an earlier one has not changed.
+_NAMES = (
+    (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"albert.embeddings.\1_embeddings.weight"),
+    (r"^bert/embeddings/LayerNorm/", "albert.embeddings.LayerNorm."),
+    (r"^bert/encoder/embedding_hidden_mapping_in/", "albert.encoder.embedding_hidden_mapping_in."),
+    (r"^bert/pooler/dense/", "albert.pooler."),
+    (r"^cls/predictions/output_bias$", "predictions.bias"),
+    (r"^cls/predictions/transform/(dense|LayerNorm)/", r"predictions.\1."),
+    (r"^cls/seq_relationship/output_weights$", "sop_classifier.classifier.weight"),
+    (r"^cls/seq_relationship/output_bias$", "sop_classifier.classifier.bias"),
+)
+_IN_A_LAYER = (
+    (r"attention_1/self/(query|key|value)/", r"attention.\1."),
+    (r"attention_1/output/dense/", "attention.dense."),
+    (r"ffn_1/intermediate/output/dense/", "ffn_output."),
+    (r"ffn_1/intermediate/dense/", "ffn."),
+    (r"LayerNorm_1/", "full_layer_layer_norm."),
+    (r"LayerNorm/", "attention.LayerNorm."),
+)
+_LAYER = re.compile(r"^bert/encoder/transformer/group_(\d+)(?:_\d+)?/(?:layer_\d+/)?inner_group_(\d+)/(.*)$")
+_PARTS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias", "weight": "weight"}
+
+
+def is_google(folder: Path) -> bool:
+    """Tell whether a folder holds a checkpoint of Google's."""
+    return (folder / CONFIG).exists() and not (folder / "config.json").exists()
+
+
+def read_google(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
+    """Return config and tensors as `transformers` would have them, and the file to name when one is wrong."""
+    indices = sorted(folder.glob("*.index"))
+    if len(indices) != 1:
+        found = ", ".join(index.name for index in indices) or "none"
+        raise InputError(f"{folder}: needs one TensorFlow checkpoint, one *.index file; found: {found}")
+    tensors = {}
+    for name, tensor in read_bundle(indices[0].with_suffix("")).items():
+        if not _OPTIMIZER.search(name):
+            theirs = renamed(name.removeprefix("module/"))
+            if theirs is None:
+                raise InputError(f"{indices[0]}: tensor {name} has no place in an ALBERT")
+            tensors[theirs] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
+    return _config(folder / CONFIG, tensors), tensors, indices[0]
+
+
+def renamed(name: str) -> str | None:
+    """Return the name of a tensor in `transformers`; None if there is none."""
+    layer = _LAYER.match(name)
+    if layer:
+        group, inner, rest = layer.groups()
+        place = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+        return _first_match(rest, _IN_A_LAYER, place)
+    return _first_match(name, _NAMES, "")
+
+
+def _first_match(name: str, table: tuple[tuple[str, str], ...], place: str) -> str | None:
+    for pattern, replacement in table:
+        changed, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)
+        if count:
+            head, dot, part = changed.rpartition(".")
+            return place + head + dot + _PARTS[part] if part in _PARTS else None
+    return None
+
+
+def _config(file: Path, tensors: Mapping[str, Tensor]) -> Mapping[str, Any]:
+    """Return their config with what ours needs beside it."""
+    config = dict(read_config(file))
+    pretrained = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
+    config |= {
+        "model_type": "albert",
+        "architectures": ["AlbertForPreTraining" if pretrained else "AlbertModel"],
+    }
+    if config.get("hidden_act") == "gelu":
+        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh form under this name
+    return config

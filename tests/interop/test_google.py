@@ -1,0 +1,164 @@
+"""A checkpoint that real TensorFlow wrote loads without TensorFlow; see `make_google_checkpoint.py`."""
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import transformers
+
+from albertine.cli import app
+from albertine.command import run
+from albertine.errors import InputError
+from albertine.interop.bundle import read_bundle
+from albertine.interop.load import load
+from albertine.model.strip import Strip
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("maker", HERE / "make_google_checkpoint.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(HERE / "google", tmp_path / "google"))
+
+
+def test_every_tensor_has_the_values_that_tensorflow_wrote(maker: ModuleType) -> None:
+    tensors = read_bundle(HERE / "google" / "model.ckpt-best")
+    assert set(maker.SHAPES) < set(tensors)
+    for name in maker.SHAPES:
+        assert torch.equal(tensors[name], torch.from_numpy(maker.values(name))), name
+    assert int(tensors["global_step"]) == 7
+
+
+def test_the_network_computes_what_transformers_computes_from_the_same_values(maker: ModuleType) -> None:
+    config = transformers.AlbertConfig(**{**maker.CONFIG, "hidden_act": "gelu_new"})
+    theirs = transformers.AlbertForPreTraining(config).eval()
+    layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+    places = {
+        "bert/embeddings/": "albert.embeddings.",
+        "bert/encoder/embedding_hidden_mapping_in/": "albert.encoder.embedding_hidden_mapping_in.",
+        maker.LAYER + "attention_1/self/": layer + "attention.",
+        maker.LAYER + "attention_1/output/dense/": layer + "attention.dense.",
+        maker.LAYER + "LayerNorm/": layer + "attention.LayerNorm.",
+        maker.LAYER + "LayerNorm_1/": layer + "full_layer_layer_norm.",
+        maker.LAYER + "ffn_1/intermediate/dense/": layer + "ffn.",
+        maker.LAYER + "ffn_1/intermediate/output/dense/": layer + "ffn_output.",
+        "bert/pooler/dense/": "albert.pooler.",
+        "cls/predictions/transform/": "predictions.",
+        "cls/predictions/output_bias": "predictions.bias",
+        "cls/seq_relationship/output_weights": "sop_classifier.classifier.weight",
+        "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
+    }
+    state = theirs.state_dict()
+    filled = set()
+    for name in maker.SHAPES:
+        place = next(place for place in places if name.startswith(place))
+        new = places[place] + name.removeprefix(place).replace("/", ".")
+        new = new.replace("gamma", "weight").replace("beta", "bias").replace("kernel", "weight")
+        new += ".weight" if new.endswith("_embeddings") else ""
+        value = torch.from_numpy(maker.values(name))
+        state[new].copy_(value.T if name.endswith("kernel") else value)
+        filled.add(new)
+    assert set(state) - filled == {"predictions.decoder.weight", "predictions.decoder.bias"}
+    ours = load(HERE / "google").eval()
+    ids = torch.tensor([[2, 13, 60, 5, 3]])
+    with torch.no_grad():
+        expected, got = theirs(ids), ours(Strip.from_padded(ids))
+    assert (got.masked.logits - expected.prediction_logits[0]).abs().max() < 1e-5
+    assert (got.pair_logits - expected.sop_logits).abs().max() < 1e-5
+
+
+def test_convert_brings_it_to_transformers(checkpoint: Path, tmp_path: Path) -> None:
+    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
+    model, told = transformers.AlbertForPreTraining.from_pretrained(
+        tmp_path / "new", output_loading_info=True
+    )
+    assert not told["missing_keys"]
+    assert not told["unexpected_keys"]
+    assert model.config.hidden_act == "gelu_new"
+
+
+def damage_data(folder: Path) -> None:
+    file = next(folder.glob("*.data-*"))
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+
+
+def truncate(pattern: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        file = next(folder.glob(pattern))
+        file.write_bytes(file.read_bytes()[:-20])
+
+    return damage
+
+
+def damage_index(folder: Path) -> None:
+    file = next(folder.glob("*.index"))
+    content = bytearray(file.read_bytes())
+    content[30] ^= 255
+    file.write_bytes(content)
+
+
+def two_checkpoints(folder: Path) -> None:
+    shutil.copy(next(folder.glob("*.index")), folder / "other.index")
+
+
+def wider(folder: Path) -> None:
+    file = folder / "albert_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"embedding_size": 11}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_data, r"data-00000-of-00001: the bytes of tensor \S+ are damaged"),
+        (truncate("*.data-*"), r"data-00000-of-00001: the bytes of tensor \S+ are damaged"),
+        (truncate("*.index"), r"model\.ckpt-best\.index: torn or no checkpoint index \(no footer\)"),
+        (damage_index, r"model\.ckpt-best\.index: torn or no checkpoint index"),
+        (
+            lambda folder: next(folder.glob("*.data-*")).unlink(),
+            "No such file or directory; the index names it",
+        ),
+        (
+            two_checkpoints,
+            r"needs one TensorFlow checkpoint, one \*\.index file; found: model\.ckpt-best\.index, other",
+        ),
+        (wider, r"word_embeddings\.weight has shape \[61, 10\], not \[61, 11\]"),
+    ],
+)
+def test_a_damaged_checkpoint_gets_one_line(
+    damage: Callable[[Path], None], message: str, checkpoint: Path
+) -> None:
+    damage(checkpoint)
+    with pytest.raises(InputError, match=message) as caught:
+        load(checkpoint)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_changed_byte_of_an_index_is_noticed_or_harmless(checkpoint: Path) -> None:
+    index = next(checkpoint.glob("*.index"))
+    whole = index.read_bytes()
+    good = read_bundle(index.with_suffix(""))
+    for place in range(0, len(whole), 7):
+        index.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            tensors = read_bundle(index.with_suffix(""))
+        except InputError:
+            continue
+        assert tensors.keys() == good.keys()
+        assert all(torch.equal(tensors[name], good[name]) for name in good)
