@@ -344,6 +344,20 @@ WORDS = "albert.embeddings.word_embeddings.weight"
         ),
         (configure(model_type="roberta"), r"config\.json: model_type 'roberta' is not read here"),
         (configure(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not read here"),
+        (configure(architectures=[5]), r"architectures = \[5\]: must be a list of names"),
+        (
+            configure(architectures=None),
+            r"holds predictions\.LayerNorm\.bias, but the config names no architecture",
+        ),
+        (
+            configure(num_hidden_layers=2, num_hidden_groups=1, hidden_act=["gelu"]),
+            "hidden_act .* is not read here",
+        ),
+        (edit(lambda t: t.update({WORDS: t[WORDS].to(torch.int8)})), rf"tensor {WORDS} is torch\.int8"),
+        (
+            edit(lambda t: t.update({"predictions.decoder.bias": torch.ones(61)})),
+            "differs from predictions.bias",
+        ),
         (configure(hidden_act="relu"), "hidden_act 'relu' is not read here"),
         (configure(num_attention_heads=5), "must divide hidden_size = 24"),
         (lambda f: (f / "config.json").write_text("{") and None, r"config\.json: not JSON"),
@@ -402,3 +416,102 @@ def test_saving_never_overwrites_and_leaves_nothing_half_written(
     with pytest.raises(OSError, match="No space left"):
         save_folder(model, tmp_path / "n")
     assert [one.name for one in tmp_path.iterdir()] == ["m"]
+
+
+def altered(folder: Path, target: Path, name: str, **changes: Any) -> Path:
+    """Open our checkpoint in transformers, change it there, and save it from there."""
+    kind = getattr(transformers, name)
+    kind.from_pretrained(folder, **changes).save_pretrained(target)
+    return target
+
+
+def test_what_transformers_changed_since_is_not_overruled_by_what_we_kept(tmp_path: Path) -> None:
+    save_folder(Model(small(ModelSettings(layers=4)), seed=1), tmp_path / "ours")
+    shallow = load(
+        altered(tmp_path / "ours", tmp_path / "shallow", "AlbertForPreTraining", num_hidden_layers=2)
+    )
+    assert shallow.model.layers == 2
+    labelled = altered(
+        tmp_path / "ours", tmp_path / "labelled", "AlbertForSequenceClassification", num_labels=3
+    )
+    model = load(labelled)
+    assert (model.head_settings.kind, model.head_settings.labels) == ("classify", 3)
+    alone = load(altered(tmp_path / "ours", tmp_path / "alone", "AlbertModel"))
+    assert torch.equal(alone.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+
+
+def test_old_names_and_a_head_beside_the_one_that_is_asked_for_are_fine(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(oracle("Bert", "pretrain"), tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
+    save_file(old, folder / "model.safetensors")
+    configure(architectures=["BertForMaskedLM"])(folder)
+    model = load(folder)
+    assert model.head_settings.kind == "mlm"
+    assert torch.equal(model.encoder.embedding.norm.weight, tensors["bert.embeddings.LayerNorm.weight"])
+
+
+def test_surplus_layers_are_refused_under_any_head(tmp_path: Path) -> None:
+    folder = saved(oracle("Bert", "pretrain"), tmp_path)
+    configure(num_hidden_layers=2)(folder)
+    for head in (None, "span"):
+        with pytest.raises(InputError, match=r"tensor bert\.encoder\.layer\.2\.\S+ has no place"):
+            load(folder, head=head)
+
+
+def test_a_tasks_layer_is_never_taken_for_another_task_but_pretrained_ones_are(tmp_path: Path) -> None:
+    classifier = saved(oracle("Albert", "classify"), tmp_path / "classify")
+    fresh = load(classifier, head=HeadSettings(kind="token", labels=3), seed=8)
+    again = load(classifier, head=HeadSettings(kind="token", labels=3), seed=9)
+    assert not torch.equal(parameter(fresh, "head.out.weight"), parameter(again, "head.out.weight"))
+    assert load(classifier, head="classify").head_settings.labels == 2
+    pretrained = saved(oracle("Albert", "pretrain"), tmp_path / "pretrain")
+    taken = parameter(load(pretrained, head="mlm"), "head.dense.weight")
+    assert torch.equal(taken, parameter(load(pretrained), "head.masked.dense.weight"))
+
+
+def parameter(model: Model, name: str) -> Tensor:
+    return dict(model.named_parameters())[name]
+
+
+@pytest.mark.parametrize(("problem", "labels"), [("multi_label_classification", 3), ("regression", 3)])
+def test_problems_that_no_head_here_solves_are_refused(problem: str, labels: int, tmp_path: Path) -> None:
+    folder = saved(oracle("Albert", "classify"), tmp_path)
+    configure(problem_type=problem)(folder)
+    with pytest.raises(InputError, match=f"problem_type {problem} with {labels} labels is not read here"):
+        load(folder)
+
+
+def test_the_answerable_layer_that_went_missing_is_drawn_fresh_and_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress.be_quiet(False)
+    save_folder(Model(small(ModelSettings()), HeadSettings(kind="span", answerable=True)), tmp_path / "ours")
+    back = altered(tmp_path / "ours", tmp_path / "theirs", "AlbertForQuestionAnswering")
+    capsys.readouterr()
+    load(back)
+    assert "head span is freshly drawn (head.answerable)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"weight_map": [1]}', '{"weight_map": {"a": 5}}', '{"weight_map": {"a": ".."}}']
+)
+def test_a_nonsensical_index_gets_one_line(content: str, tmp_path: Path) -> None:
+    folder = saved(oracle("Albert", "mlm"), tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(InputError, match=r"index of shards|missing, though"):
+        load(folder)
+
+
+def test_a_loaded_model_is_ready_to_evaluate(tmp_path: Path) -> None:
+    model = load(saved(oracle("Bert", "classify", hidden_dropout_prob=0.3), tmp_path))
+    strip = strip_of(batch())
+    assert torch.equal(model(strip).logits, model(strip).logits)

@@ -12,7 +12,7 @@ from torch import Tensor
 from albertine.errors import InputError
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import Computation, Encoder
-from albertine.model.heads import MaskedTargets, PretrainTargets, make_head
+from albertine.model.heads import MaskedTargets, PretrainTargets, SpanTargets, make_head
 from albertine.model.network import Model
 from albertine.model.parameters import count_parameters
 from albertine.model.strip import Strip
@@ -219,3 +219,36 @@ def test_the_estimate_of_activations_is_what_the_network_keeps(dtype: torch.dtyp
         )
         estimate -= deep - shallower - tokens * model.hidden_size * dtype.itemsize
     assert sum(kept.values()) == pytest.approx(estimate, rel=0.05)
+
+
+def test_a_strip_that_was_evaluated_can_be_trained_on() -> None:
+    strip = Strip.from_sequences([[5, 6], [1, 2, 3, 4]])
+    model = Model(SMALL, seed=1)
+    with torch.inference_mode():
+        model(strip)
+    targets = PretrainTargets(MaskedTargets(torch.tensor([1]), torch.tensor([5])), torch.tensor([0, 1]))
+    model(strip, targets).loss.backward()
+
+
+def test_no_masked_piece_is_no_loss_and_not_a_number_never() -> None:
+    none = torch.tensor([], dtype=torch.long)
+    targets = PretrainTargets(MaskedTargets(none, none), torch.tensor([0, 1, 1, 0]))
+    output = Model(SMALL, seed=1)(STRIP, targets)
+    assert output.masked.loss == 0
+    assert torch.isfinite(output.loss)
+    tokens = Model(SMALL, HeadSettings(kind="token"))(STRIP, torch.full((len(STRIP.tokens),), -100))
+    assert tokens.loss == 0
+
+
+def test_an_answer_outside_its_own_sequence_is_refused() -> None:
+    targets = SpanTargets(torch.tensor([0, 3, 0, 0]), torch.tensor([0, 1, 0, 0]))
+    with pytest.raises(InputError, match="the answer of sequence 1 is at token 3, it has 2"):
+        Model(SMALL, HeadSettings(kind="span"))(STRIP, targets)
+
+
+def test_recomputation_does_not_mind_a_change_of_mode_before_the_backward_pass() -> None:
+    model = Model(replace(SMALL, dropout=0.3), seed=1).train()
+    model.encoder.computation = Computation(recompute=True)
+    hidden = model.encoder(STRIP)
+    model.eval()
+    hidden.sum().backward()

@@ -97,3 +97,15 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 def test_an_empty_sequence_has_no_first_token() -> None:
     with pytest.raises(InputError, match="sequence 1 is empty"):
         _ = Strip.from_sequences([[1], []]).first
+
+
+def test_a_mask_of_anything_but_ones_and_zeros_is_refused() -> None:
+    ones = torch.ones(1, 3, dtype=torch.long)
+    with pytest.raises(InputError, match="attention_mask must hold 1 at real tokens"):
+        Strip.from_padded(ones, torch.tensor([[0.0, 0.0, -1e4]]))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-2, 1), (1, 9), (2, 1)])
+def test_a_slice_outside_the_strip_is_refused(start: int, stop: int) -> None:
+    with pytest.raises(InputError, match="are not all among the 3 of this strip"):
+        Strip.from_sequences([[1], [2], [3]]).slice(start, stop)

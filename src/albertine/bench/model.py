@@ -278,7 +278,7 @@ def _our_step(case: Case, settings: ModelBench, weights: Path) -> Callable[[], N
     targets = PretrainTargets(MaskedTargets(at, flat[at]), pair)
     if case.work == "training":
         return _training(network, lambda: network(strip, targets).loss)
-    return _forward(network, lambda: network(strip, targets))
+    return _forward(network, lambda: network(strip))  # every token scored, as the peer does
 
 
 def _their_step(case: Case, settings: ModelBench, weights: Path) -> Callable[[], None]:

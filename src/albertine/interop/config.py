@@ -13,6 +13,7 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.interop.names import Family, architecture, family_of, kinds_of, whole_groups
 from albertine.settings import HeadSettings, Layer, ModelSettings, read
+from albertine.settings.schema import shortened, shown
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Their key, ours, and the value that their format means where the key is missing.
@@ -52,7 +53,7 @@ def read_config(file: Path) -> Mapping[str, Any]:
         config = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not JSON ({error}); get the file again") from None
     if not isinstance(config, dict):
         raise InputError(f"{file}: holds no table of settings")
@@ -65,7 +66,7 @@ def family_in(config: Mapping[str, Any], source: str) -> Family:
     if family not in ("albert", "bert"):
         raise InputError(f"{source}: model_type {family!r} is not read here; albert and bert are")
     for key, needed in (("position_embedding_type", "absolute"), ("is_decoder", False)):
-        if config.get(key, needed) != needed:
+        if config.get(key) not in (None, needed):
             raise InputError(f"{source}: {key} = {config[key]!r} is not read here; {needed!r} is")
     return "albert" if family == "albert" else "bert"
 
@@ -76,7 +77,7 @@ def model_in(config: Mapping[str, Any], source: str) -> ModelSettings:
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
     values = {ours: config.get(theirs, default) for theirs, ours, default in keys}
     act = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
-    if act not in _ACTIVATIONS:
+    if not isinstance(act, str) or act not in _ACTIVATIONS:
         raise InputError(f"{source}: hidden_act {act!r} is not read here; {', '.join(_ACTIVATIONS)} are")
     values |= {"activation": _ACTIVATIONS[act], "share": "all" if family == "albert" else "none"}
     if family == "albert" and values["embedding_size"] == values["hidden_size"]:
@@ -85,36 +86,83 @@ def model_in(config: Mapping[str, Any], source: str) -> ModelSettings:
 
 
 def plan_in(config: Mapping[str, Any], source: str) -> ModelSettings | None:
-    """Return the network as we wrote it beside their keys, or None if we did not write this config."""
+    """Return the network as we wrote it beside their keys; None if we did not, or if it has changed since.
+
+    `transformers` carries our key along unread, so what it does not say alike any more is out of date.
+    """
     kept = config.get("albertine")
     if not isinstance(kept, Mapping) or not isinstance(kept.get("model"), Mapping):
         return None
-    return read(ModelSettings, Layer(kept["model"], source))
+    model = read(ModelSettings, Layer(kept["model"], source))
+    as_written = model_in(config_of(model, HeadSettings()), source)
+    return model if as_written == model_in(config, source) else None
 
 
 def head_in(config: Mapping[str, Any], source: str) -> HeadSettings | None:
     """Return the head that a config names; None for an encoder alone."""
-    kept = config.get("albertine")
-    if isinstance(kept, Mapping) and isinstance(kept.get("head"), Mapping):
-        return read(HeadSettings, Layer(kept["head"], source))
-    name = next(iter(config.get("architectures") or []), "")
+    family = family_in(config, source)
+    names = config.get("architectures") or [""]
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise InputError(f"{source}: architectures = {shown(names)}: must be a list of names")
+    name = names[0]
     if name in ("AlbertModel", "BertModel", ""):
         return None
     kinds = kinds_of(name)
     if not kinds:
-        raise InputError(f"{source}: architecture {name} is not read here; give head=... to take its encoder")
-    labels = len(config["id2label"]) if "id2label" in config else int(config.get("num_labels", 2))
-    kind = kinds[0]
-    if kind == "classify" and (labels == 1 or config.get("problem_type") == "regression"):
+        raise InputError(
+            f"{source}: architecture {shortened(name)} is not read here; give head to take its encoder"
+        )
+    labels = _labels(config, source)
+    kept = _kept_head(config, source)
+    if kept is not None and kept.kind in kinds and (kept.labels == labels or labels is None):
+        return kept
+    kind, labels = kinds[0], labels or 2
+    problem = config.get("problem_type")
+    if kind == "classify" and (
+        problem == "multi_label_classification" or (problem == "regression" and labels > 1)
+    ):
+        raise InputError(
+            f"{source}: problem_type {problem} with {labels} labels is not read here; give another head"
+        )
+    if kind == "classify" and labels == 1:
         kind = "regress"
-    single = kind in ("regress", "choice")
-    dropout = config.get(
-        "classifier_dropout_prob" if family_in(config, source) == "albert" else "classifier_dropout"
-    )
-    if dropout is None:
-        dropout = 0.1 if family_in(config, source) == "albert" else config.get("hidden_dropout_prob", 0.1)
-    values = {"kind": kind, "labels": 1 if single else labels, "dropout": dropout}
+    values = {
+        "kind": kind,
+        "labels": labels if kind in ("classify", "token") else _UNLABELLED[kind],
+        "dropout": _head_dropout(config, family, kind),
+    }
     return read(HeadSettings, Layer(values, source))
+
+
+def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
+    """Return the dropout before the last layer, by the rules of `transformers`."""
+    if kind == "pretrain" and family == "bert":
+        return 0.0
+    own = config.get("classifier_dropout_prob" if family == "albert" else "classifier_dropout")
+    if own is not None:
+        return own
+    return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
+
+
+_UNLABELLED = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
+
+
+def _labels(config: Mapping[str, Any], source: str) -> int | None:
+    """Return the number of labels, where a config says one."""
+    labels = config.get("id2label")
+    if isinstance(labels, Mapping):
+        return len(labels)
+    count = config.get("num_labels")
+    if count is not None and not (isinstance(count, int) and count > 0):
+        raise InputError(f"{source}: num_labels = {shown(count)}: must be a whole number")
+    return count
+
+
+def _kept_head(config: Mapping[str, Any], source: str) -> HeadSettings | None:
+    kept = config.get("albertine")
+    if isinstance(kept, Mapping) and isinstance(kept.get("head"), Mapping):
+        return read(HeadSettings, Layer(kept["head"], source))
+    return None
 
 
 def config_of(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:

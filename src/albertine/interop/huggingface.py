@@ -19,12 +19,18 @@ from torch import Tensor
 from albertine import progress
 from albertine.errors import InputError
 from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in, read_config
-from albertine.interop.names import Family, Slot, family_of, repeated, slots
+from albertine.interop.filling import (
+    ANSWERABLE,
+    filled_model,
+    refuse_surplus,
+    refuse_unnamed_head,
+    settle_ties,
+)
+from albertine.interop.names import Family, family_of, slots
 from albertine.interop.tensors import read_safetensors, read_tensors
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
 
-# The one layer of ours that transformers has no place for travels beside its file.
 _BESIDE = "answerable.safetensors"
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -36,7 +42,7 @@ TOKENIZER_FILES = (
 
 
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
-    """Load a checkpoint; with `head`, its encoder under another head, freshly drawn."""
+    """Load a checkpoint, ready to evaluate; with `head`, under another head (see `filling`)."""
     file = folder / "config.json"
     config = read_config(file)
     family_in(config, str(file))  # refuse a foreign model before reading its tensors
@@ -57,22 +63,29 @@ def assemble(
     family = family_in(config, str(file))
     tensors = _with_prefix(stored, family)
     found = head_in(config, str(file)) if head is None else None
+    if head is None and found is None:
+        refuse_unnamed_head(tensors, source)
     wanted = head or found or HeadSettings()
+    if wanted.kind in ("pretrain", "mlm"):
+        settle_ties(tensors, source, family)
     network = _network(config, file, family, tensors, wanted)
-    model = Model(network, wanted, seed=seed)
-    fresh = _fill(model, slots(network, wanted, family), tensors, source, complete=found is not None)
+    table = slots(network, wanted, family)
+    refuse_surplus(tensors, table, source, family, whole=found is not None)
     beside = file.parent / _BESIDE
-    if wanted.answerable and beside.exists():
-        model.head.load_state_dict(read_safetensors(beside), strict=False)
+    if wanted.answerable:
+        table += ANSWERABLE
+        tensors |= read_safetensors(beside) if beside.exists() else {}
+    model, fresh = filled_model(network, wanted, table, tensors, source, whole=found is not None, seed=seed)
     if fresh:
-        progress.say(f"{file.parent}: head {wanted.kind} is freshly drawn ({', '.join(fresh)})")
-    return model
+        layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in fresh))
+        progress.say(f"{file.parent}: head {wanted.kind} is freshly drawn ({layers})")
+    return model.eval()
 
 
 def _with_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
     """Name the tensors of an encoder saved alone as they are called in a whole model."""
     if any(name.startswith(family + ".") for name in tensors):
-        return tensors
+        return dict(tensors)
     return {f"{family}.{name}": tensor for name, tensor in tensors.items()}
 
 
@@ -111,54 +124,6 @@ def _is_identity(weight: Tensor, bias: Tensor) -> bool:
     return square and torch.equal(weight.float(), torch.eye(len(weight))) and not bias.any()
 
 
-def _fill(
-    model: Model, table: list[Slot], tensors: Mapping[str, Tensor], source: Path, *, complete: bool
-) -> list[str]:
-    """Copy tensors into a model, check every one, and return the layers that kept their fresh weights."""
-    parameters = dict(model.named_parameters())
-    used: set[str] = set()
-    fresh: list[str] = []
-    for slot in table:
-        names = slot.copies[0]
-        used.update(name for copy in slot.copies for name in copy)
-        missing = [name for name in names if name not in tensors]
-        if missing and slot.ours.startswith("head.") and not complete:
-            fresh.append(slot.ours.rpartition(".")[0])
-            continue
-        if missing:
-            raise InputError(f"{source}: tensor {missing[0]} is missing")
-        joined = torch.cat([tensors[name] for name in names]) if len(names) > 1 else tensors[names[0]]
-        parameter = parameters[slot.ours]
-        if joined.shape != parameter.shape:
-            shapes = f"{list(joined.shape)}, not {list(parameter.shape)}"
-            raise InputError(f"{source}: tensor {names[0]} has shape {shapes} as config.json says")
-        parameter.data.copy_(joined)
-    if complete:
-        _refuse_surplus(tensors, used, source, family="albert" if _is_albert(tensors) else "bert")
-    return list(dict.fromkeys(fresh))
-
-
-def _is_albert(tensors: Mapping[str, Tensor]) -> bool:
-    return any(name.startswith("albert.") for name in tensors)
-
-
-def _refuse_surplus(tensors: Mapping[str, Tensor], used: set[str], source: Path, *, family: Family) -> None:
-    """Refuse tensors that nothing here would hold; those that say nothing new are passed over."""
-    ties = repeated(family)
-    identity = "albert.encoder.embedding_hidden_mapping_in."
-    for name in sorted(tensors.keys() - used):
-        if (
-            name.endswith(("position_ids", "token_type_ids"))
-            or ".pooler." in name
-            or name.startswith(identity)
-        ):
-            continue
-        if name in ties and torch.equal(tensors[name], tensors[ties[name]]):
-            continue
-        what = "differs from the tensor that it is tied to" if name in ties else "has no place in this model"
-        raise InputError(f"{source}: tensor {name} {what}")
-
-
 def save_folder(model: Model, folder: str | Path, *, tokenizer: Path | None = None) -> None:
     """Write a checkpoint that `transformers` opens; `folder` appears whole or not at all.
 
@@ -167,7 +132,7 @@ def save_folder(model: Model, folder: str | Path, *, tokenizer: Path | None = No
         folder: where; must not exist yet, or be empty.
         tokenizer: a folder whose tokenizer files go along.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
     refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"

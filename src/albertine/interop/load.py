@@ -20,19 +20,19 @@ def load(
     revision: str | None = None,
     seed: int = 0,
 ) -> Model:
-    """Load a model.
+    """Load a model, ready to evaluate; call its `train()` before training it.
 
     Args:
         source: a checkpoint's folder (of `transformers`, or Google's own in TensorFlow's format), a hub name
             as in OWNER/NAME, or a preset's name for fresh weights.
-        head: another head in place of the checkpoint's, freshly drawn.
+        head: another head in place of the checkpoint's; the layers of its task are freshly drawn.
         revision: which branch, tag or commit of a hub repository.
         seed: what fresh weights are drawn from.
     """
     wanted = _head(head)
     if source in MODELS:
         progress.say(f"{source}: a preset, all weights are freshly drawn from seed {seed}")
-        return Model(MODELS[str(source)], wanted, seed=seed)
+        return Model(MODELS[str(source)], wanted, seed=seed).eval()
     return load_checkpoint(locate(source, revision), wanted, seed=seed)
 
 

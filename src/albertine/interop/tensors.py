@@ -21,13 +21,18 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
     whole, index, pickled = (
         folder / name for name in ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
     )
-    if whole.exists():
-        return read_safetensors(whole), whole
-    if index.exists():
-        return _shards(index), index
-    if pickled.exists():
-        return _pickled(pickled), pickled
+    for file, reader in ((whole, read_safetensors), (index, _shards), (pickled, _pickled)):
+        if file.is_file():
+            return {_modern(name): tensor for name, tensor in reader(file).items()}, file
     raise InputError(f"{folder}: has no model.safetensors and no pytorch_model.bin; is it a checkpoint?")
+
+
+def _modern(name: str) -> str:
+    """Return today's name: in old checkpoints a norm's weight and bias are gamma and beta."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
@@ -40,13 +45,14 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 def _shards(index: Path) -> dict[str, Tensor]:
     try:
-        places: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except (ValueError, KeyError, TypeError):
+        places: dict[str, str] = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+        shards = sorted({Path(name).name for name in places.values()})  # beside the index, whatever it says
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{index}: not an index of shards; get the file again") from None
     tensors: dict[str, Tensor] = {}
-    for name in sorted(set(places.values())):
-        shard = index.parent / Path(name).name  # a shard lies beside its index, whatever the index says
-        if not shard.exists():
+    for name in shards:
+        shard = index.parent / name
+        if not shard.is_file():
             raise InputError(f"{shard}: missing, though {index.name} names it; get the file again")
         tensors |= read_safetensors(shard)
     absent = sorted(places.keys() - tensors.keys())
@@ -64,11 +70,12 @@ def _pickled(file: Path) -> dict[str, Tensor]:
             f"{file}: refused, it holds more than tensors, which could run code ({reason[:120]}); "
             "convert it to safetensors where you trust it"
         ) from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a torn pickle fails in whatever way its bytes lead to
         raise InputError(
             f"{file}: torn or no checkpoint ({str(error).partition(chr(10))[0]}); get it again"
         ) from None
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
+    ):
         raise InputError(f"{file}: holds something else than tensors by name")
-    # Checkpoints of the TensorFlow time call a norm's weight and bias gamma and beta.
-    return {name.replace(".gamma", ".weight").replace(".beta", ".bias"): one for name, one in content.items()}
+    return content

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -71,12 +71,17 @@ class Encoder(nn.Module):
         ffn = {block: self._ffn_weights(block) for block in {step.ffn for step in plan}}
         hidden = self.embedding(strip, cuts.order, how.dtype)
         yield hidden
+        # Settled here: recomputation, in the backward pass, must find what the forward pass found.
+        training, model = self.training, self.model
+        shape = Shape(model.norm_epsilon, gelu(model), model.dropout if training else 0.0)
+        dropped = model.attention_dropout if training else 0.0
+        one_step = partial(_step, heads=model.heads, shape=shape, dropout=dropped, compiled=how.compile)
         for step in plan:
             arguments = (hidden, cuts, attention[step.attention], ffn[step.ffn])
             if how.recompute and torch.is_grad_enabled():
-                hidden = checkpoint(self._step, *arguments, use_reentrant=False)
+                hidden = checkpoint(one_step, *arguments, use_reentrant=False)
             else:
-                hidden = self._step(*arguments)
+                hidden = one_step(*arguments)
             yield hidden
 
     def _attention_weights(self, index: int) -> AttentionWeights:
@@ -89,14 +94,23 @@ class Encoder(nn.Module):
         assert isinstance(block, Ffn)
         return block.weights(self.computation.dtype)
 
-    def _step(self, hidden: Tensor, cuts: Cuts, attention: AttentionWeights, ffn: FfnWeights) -> Tensor:
-        """One step of depth: attention, then feed-forward."""
-        model = self.model
-        shape = Shape(model.norm_epsilon, gelu(model), model.dropout if self.training else 0.0)
-        qkv = functional.linear(hidden, attention.qkv, attention.qkv_bias)
-        context = attend(qkv, cuts, model.heads, model.attention_dropout if self.training else 0.0)
-        rest = _compiled_rest() if self.computation.compile else _rest_of_step
-        return rest(hidden, context, attention, ffn, shape)
+
+def _step(
+    hidden: Tensor,
+    cuts: Cuts,
+    attention: AttentionWeights,
+    ffn: FfnWeights,
+    *,
+    heads: int,
+    shape: Shape,
+    dropout: float,
+    compiled: bool,
+) -> Tensor:
+    """One step of depth: attention, then feed-forward."""
+    qkv = functional.linear(hidden, attention.qkv, attention.qkv_bias)
+    context = attend(qkv, cuts, heads, dropout)
+    rest = _compiled_rest() if compiled else _rest_of_step
+    return rest(hidden, context, attention, ffn, shape)
 
 
 def _rest_of_step(

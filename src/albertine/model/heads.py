@@ -23,6 +23,12 @@ def _linear(layer: nn.Linear, values: Tensor) -> Tensor:
     return functional.linear(values, layer.weight.to(values.dtype), layer.bias.to(values.dtype))
 
 
+def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean loss over the targets that are not -100, in fp32; 0 where there are none."""
+    summed = functional.cross_entropy(logits.float(), targets, reduction="sum")
+    return summed / (targets != -100).sum().clamp(min=1)
+
+
 class Pooler(nn.Module):
     """The first token of each sequence through a dense layer and tanh: [S, H]."""
 
@@ -70,7 +76,7 @@ class MaskedHead(nn.Module):
         logits = functional.linear(
             values, self._decoder[0].weight.to(values.dtype), self.bias.to(values.dtype)
         )
-        loss = None if targets is None else functional.cross_entropy(logits.float(), targets.pieces)
+        loss = None if targets is None else _cross_entropy(logits, targets.pieces)
         return MaskedOutput(logits, loss)
 
 
@@ -109,7 +115,7 @@ class PretrainHead(nn.Module):
         pair_logits = _linear(self.pair, pooled)
         if targets is None:
             return PretrainOutput(masked, pair_logits, None, None)
-        pair_loss = functional.cross_entropy(pair_logits.float(), targets.pair)
+        pair_loss = _cross_entropy(pair_logits, targets.pair)
         return PretrainOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
 
 
@@ -137,7 +143,7 @@ class ClassifyHead(nn.Module):
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:
         """Score the labels."""
         logits = self.scores(hidden, strip)
-        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        loss = None if targets is None else _cross_entropy(logits, targets)
         return LabelOutput(logits, loss)
 
 
@@ -167,7 +173,7 @@ class ChoiceHead(ClassifyHead):
         if len(strip) % self.options:
             raise InputError(f"{len(strip)} sequences do not make questions of {self.options} options each")
         logits = self.scores(hidden, strip).view(-1, self.options)
-        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        loss = None if targets is None else _cross_entropy(logits, targets)
         return LabelOutput(logits, loss)
 
 
@@ -182,7 +188,7 @@ class TokenHead(nn.Module):
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:  # noqa: ARG002  # all heads are called alike
         """Score the labels of each token: [N, labels]."""
         logits = _linear(self.out, functional.dropout(hidden, self.dropout, self.training))
-        loss = None if targets is None else functional.cross_entropy(logits.float(), targets)
+        loss = None if targets is None else _cross_entropy(logits, targets)
         return LabelOutput(logits, loss)
 
 
@@ -224,11 +230,7 @@ class SpanHead(nn.Module):
         )
         loss = None
         if targets is not None:
-            outside = float("-inf")
-            starts, ends = (strip.pad(scores.float(), outside) for scores in (start, end))
-            loss = (
-                functional.cross_entropy(starts, targets.start) + functional.cross_entropy(ends, targets.end)
-            ) / 2
+            loss = (_span_loss(start, strip, targets.start) + _span_loss(end, strip, targets.end)) / 2
             if answerable is not None:
                 loss = loss + self._answerable_loss(answerable, targets)
         return SpanOutput(start, end, answerable, loss)
@@ -238,6 +240,14 @@ class SpanHead(nn.Module):
         if targets.answerable is None:
             raise InputError("this head decides whether there is an answer: give targets.answerable")
         return functional.binary_cross_entropy_with_logits(logits.float(), targets.answerable.float())
+
+
+def _span_loss(scores: Tensor, strip: Strip, targets: Tensor) -> Tensor:
+    """Return the loss of one end of the spans: a softmax over the tokens of each sequence."""
+    for index, (target, length) in enumerate(zip(targets.tolist(), strip.lengths, strict=True)):
+        if not 0 <= target < length:
+            raise InputError(f"the answer of sequence {index} is at token {target}, it has {length}")
+    return _cross_entropy(strip.pad(scores.float(), float("-inf")), targets)
 
 
 def make_head(model: ModelSettings, head: HeadSettings, decoder: nn.Embedding) -> nn.Module:

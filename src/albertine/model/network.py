@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -18,26 +19,30 @@ DEVIATION = 0.02
 class Model(nn.Module):
     """An encoder with a head; called with a strip and maybe targets, it returns the head's output."""
 
-    def __init__(self, model: ModelSettings, head: HeadSettings | None = None, *, seed: int = 0):
+    def __init__(self, model: ModelSettings, head: HeadSettings | None = None, *, seed: int | None = 0):
         super().__init__()
         self.model = model
         self.head_settings = HeadSettings() if head is None else head
         self.encoder = Encoder(model)
         self.head = make_head(model, self.head_settings, self.encoder.embedding.tokens)
-        initialise(self, seed)
+        if seed is not None:
+            initialise(self, seed)
 
     def forward(self, strip: Strip, targets: Any = None, *, depth: int | None = None) -> Any:
         """Encode and read; which targets and output there are is the head's to say."""
         return self.head(self.encoder(strip, depth=depth), strip, targets)
 
 
-def initialise(network: nn.Module, seed: int) -> None:
+def initialise(network: nn.Module, seed: int, only: Collection[str] | None = None) -> None:
     """Draw the weights as published: matrices from a normal cut at two deviations, norms 1, biases 0.
 
     Each matrix has a random stream of its own, named by the seed and its place. So a weight is
     the same on any machine, whatever head sits on top and in whatever order things are made.
+    `only` names the parameters to draw; all of them if it is not given.
     """
     for name, parameter in network.named_parameters():
+        if only is not None and name not in only:
+            continue
         if parameter.dim() >= 2:
             digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
             generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))

@@ -63,9 +63,10 @@ class Strip:
     @cached_property
     def positions(self) -> Tensor:
         """Position of each token in its own sequence, [N]."""
-        lengths = self.offsets.diff()
-        starts = self.offsets[:-1].repeat_interleave(lengths)
-        return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
+        with torch.inference_mode(False):  # kept, and training may want it after an evaluation made it
+            lengths = self.offsets.diff()
+            starts = self.offsets[:-1].repeat_interleave(lengths)
+            return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
 
     @cached_property
     def first(self) -> Tensor:
@@ -73,7 +74,8 @@ class Strip:
         empty = next((index for index, length in enumerate(self.lengths) if length == 0), None)
         if empty is not None:
             raise InputError(f"sequence {empty} is empty: it has no [CLS] to read")
-        return self.offsets[:-1].to(self.tokens.device)
+        with torch.inference_mode(False):
+            return self.offsets[:-1].to(self.tokens.device)
 
     @classmethod
     def from_sequences(
@@ -94,7 +96,10 @@ class Strip:
     def from_padded(
         cls, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
     ) -> "Strip":
-        """Take the real tokens, where the mask is 1, out of a padded batch [B, S]."""
+        """Take the real tokens, where the mask is 1, out of a padded batch [B, S].
+
+        Positions count real tokens: padding on the left does not push them on.
+        """
         if input_ids.dim() != 2:
             raise InputError(f"input_ids must be [batch, length], got {list(input_ids.shape)}")
         for name, other in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
@@ -102,6 +107,8 @@ class Strip:
                 raise InputError(
                     f"{name} must be {list(input_ids.shape)} as input_ids is, got {list(other.shape)}"
                 )
+        if attention_mask is not None and not ((attention_mask == 0) | (attention_mask == 1)).all():
+            raise InputError("attention_mask must hold 1 at real tokens and 0 at padding, nothing else")
         real = (
             torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
@@ -141,6 +148,8 @@ class Strip:
 
     def slice(self, start: int, stop: int) -> "Strip":
         """Return the sequences from `start` up to `stop`, without copying a token."""
+        if not 0 <= start <= stop <= len(self):
+            raise InputError(f"sequences {start} to {stop} are not all among the {len(self)} of this strip")
         low, high = int(self.offsets[start]), int(self.offsets[stop])
         return Strip(self.tokens[low:high], self.types[low:high], self.offsets[start : stop + 1] - low)
 
