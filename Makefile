@@ -40,7 +40,7 @@ format: dev
 
 bench: dev
 	@$(BIN)/albertine bench startup
-	@$(BIN)/albertine bench model
+	@$(BIN)/albertine bench model --precision fp32
 
 clean:
 	@rm -rf .venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -11,8 +11,7 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.model import ModelBench
-from albertine.bench.startup import StartupBench
+from albertine.bench.settings import ModelBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.study.anatomy import InfoSettings
 
@@ -32,10 +31,11 @@ Json = Annotated[
 
 app = App(
     name="albertine",
+    help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
     help="ALBERT, whole: from raw text to a served model.",
     version=albertine.__version__,
-    help_epilogue="Examples: `albertine info`, `albertine info albert-large --compare bert-large`, "
-    "`albertine bench startup`. Each command explains itself: `albertine info --help`.",
+    help_epilogue="Examples: albertine info albert-large --compare bert-large; albertine convert OLD NEW; "
+    "albertine bench startup. Each command explains itself: albertine info --help",
 )
 app["--help"].group = _SETUP
 app["--version"].group = _SETUP

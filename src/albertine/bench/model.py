@@ -24,10 +24,11 @@ from typing import Any, Literal
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.settings import ModelBench
 from albertine.errors import InputError, WorkError
 from albertine.model.cost import count_flops
 from albertine.progress import size
-from albertine.settings import MODELS, ModelSettings, Settings, setting
+from albertine.settings import ModelSettings
 
 Work = Literal["training", "forward"]
 
@@ -38,19 +39,6 @@ BATCHES = {
     "8 x 512": (512,) * 8,
     "sentences": SENTENCES * 3,
 }
-
-
-@dataclass(frozen=True)
-class ModelBench(Settings):
-    """What to measure."""
-
-    runs: int = setting(5, "Measured turns of each side; the median counts.", least=1, most=1000)
-    batch: Literal["all", "8 x 128", "8 x 512", "sentences"] = setting("all", "Which batch.")
-    precision: Literal["both", "fp32", "bf16"] = setting("both", "Which precision of the computation.")
-    work: Literal["both", "training", "forward"] = setting("both", "Which work.")
-    device: Literal["cpu", "cuda"] = setting("cpu", "Where.")
-    compile: bool = setting(False, "Compile both sides.")
-    model: ModelSettings = setting(MODELS["albert-base"], "The network.")
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,8 @@ import time
 from dataclasses import dataclass
 
 from albertine import progress
+from albertine.bench.settings import StartupBench
 from albertine.errors import WorkError
-from albertine.settings import Settings, setting
-
-
-@dataclass(frozen=True)
-class StartupBench(Settings):
-    """What to measure."""
-
-    runs: int = setting(7, "Measured runs of each side; the median counts.", least=1, most=1000)
 
 
 @dataclass(frozen=True)
