@@ -157,3 +157,13 @@ def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) ->
     times = report(capsys, "bench", "startup", "--runs", "1")
     assert times["help_seconds"] > times["python_seconds"] > 0
     assert times["ratio"] == pytest.approx(times["help_seconds"] / times["python_seconds"])
+
+
+def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--model", "demo", "--runs", "1", "--batch", "sentences", "--precision", "fp32")
+    lines = report(capsys, "bench", "model", *words)["lines"]
+    assert [line["work"] for line in lines] == ["training", "forward"]
+    for line in lines:
+        assert line["ratio"] == pytest.approx(line["ours_tokens"] / line["theirs_tokens"])
+        assert min(line["ours_bytes"], line["theirs_bytes"]) > 50_000_000
+        assert 0 < line["roof_share"] < 1.5
