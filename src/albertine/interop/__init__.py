@@ -1,1 +1,1 @@
-"""Checkpoints of others: Hugging Face folders and hub names, Google's TensorFlow files, both ways."""
+"""Checkpoints of others: those of Hugging Face in and out, by folder or hub name; Google's TensorFlow files in."""
