@@ -1,1 +1,1 @@
-"""Checkpoints of others: those of Hugging Face in and out, by folder or hub name; Google's TensorFlow files in."""
+"""Checkpoints of others: Hugging Face's in and out, by folder or hub name; Google's TensorFlow files in."""
