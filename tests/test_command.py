@@ -52,8 +52,9 @@ def test_endings(error: BaseException, status: int, line: str, capsys: pytest.Ca
     assert capsys.readouterr().err == line
 
 
-def test_debug_shows_where_it_broke(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(ending_with(InputError("a.txt: empty")), ["work", "--debug"]) == 2
+@pytest.mark.parametrize("option", ["--debug", "--debug=true"])
+def test_debug_shows_where_it_broke(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ending_with(InputError("a.txt: empty")), ["work", option]) == 2
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert told.endswith("albertine: a.txt: empty\n")
@@ -150,3 +151,21 @@ def in_shell(command: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     line = f"{shlex.quote(sys.executable)} {command}"
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, env=environment)
+
+
+def test_completion_for_an_unknown_shell_is_wrong_input(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "SHELL"} | {
+        "HOME": str(tmp_path)
+    }
+    command = [sys.executable, "-m", "albertine", "--install-completion"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert "--shell" in done.stdout + done.stderr
+
+
+def test_completion_installs_with_one_command(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    command = [sys.executable, "-m", "albertine", "--install-completion"]
+    assert subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
+    script = tmp_path / ".local/share/bash-completion/completions/albertine"
+    assert "info" in script.read_text(encoding="utf-8")

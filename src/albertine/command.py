@@ -107,6 +107,9 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(_Finished):
             _perform(app, words)
         sys.stdout.flush()
+    except SystemExit as ended:
+        # Only the parser's own commands end the process themselves, and only over what was typed.
+        return Status.BAD_INPUT if ended.code else Status.DONE
     except KeyboardInterrupt:
         progress.end_line()
         print("\nalbertine: interrupted", file=sys.stderr)
@@ -117,7 +120,7 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
         return Status.DONE
     except Exception as error:
         progress.end_line()
-        if "--debug" in words:
+        if any(word in ("--debug", "--debug=true") for word in words):
             traceback.print_exc()
         status, line = _explain(app, error, words)
         print(f"albertine: {line}", file=sys.stderr)
