@@ -18,16 +18,13 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.interop.crc32c import masked_crc32c
+from albertine.protobuf import TornError, fields, varint
 
 _FOOTER_BYTES = 48
 _MAGIC = 0xDB4775248B80FB57
 _TRAILER_BYTES = 5  # after each block: one byte of compression, four of checksum
 # TensorFlow's numbers for the types that weights and counters come in.
 _TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
-
-
-class _Torn(Exception):  # noqa: N818  # turned into an InputError with the file's name
-    """The bytes do not make sense."""
 
 
 @dataclass
@@ -52,7 +49,7 @@ def read_bundle(prefix: Path) -> dict[str, Tensor]:
         found = {key.decode(): _entry(value) for key, value in entries.items()}
     except OSError as error:
         raise InputError(f"{index}: {error.strerror}; a checkpoint has this file") from None
-    except (_Torn, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
+    except (TornError, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
         raise InputError(f"{index}: torn or no checkpoint index ({error}); get the file again") from None
     files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
     return {
@@ -90,7 +87,7 @@ def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of a table."""
     footer = content[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
-        raise _Torn("no footer")
+        raise TornError("no footer")
     _, at = _handle(footer, 0)  # the block of filters, which we do not need
     (offset, size), _ = _handle(footer, at)
     for _, value in _block(content, offset, size):
@@ -100,8 +97,8 @@ def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def _handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
     """Read where a block lies."""
-    offset, at = _varint(content, at)
-    size, at = _varint(content, at)
+    offset, at = varint(content, at)
+    size, at = varint(content, at)
     return (offset, size), at
 
 
@@ -109,21 +106,21 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
     """Yield the entries of a block; a key repeats the start of the one before it."""
     block, trailer = content[offset : offset + size], content[offset + size : offset + size + _TRAILER_BYTES]
     if len(block) != size or len(trailer) != _TRAILER_BYTES or size < 4:
-        raise _Torn("a block lies outside the file")
+        raise TornError("a block lies outside the file")
     if trailer[0] != 0:
-        raise _Torn("a compressed block, which TensorFlow does not write")
+        raise TornError("a compressed block, which TensorFlow does not write")
     if masked_crc32c(block + trailer[:1]) != struct.unpack("<I", trailer[1:])[0]:
-        raise _Torn("a block's checksum is wrong")
+        raise TornError("a block's checksum is wrong")
     restarts = struct.unpack("<I", block[-4:])[0]
     end, at, key = size - 4 * (restarts + 1), 0, b""
     if end < 0:
-        raise _Torn("a block's restarts lie outside it")
+        raise TornError("a block's restarts lie outside it")
     while at < end:
-        shared, at = _varint(block, at)
-        unshared, at = _varint(block, at)
-        length, at = _varint(block, at)
+        shared, at = varint(block, at)
+        unshared, at = varint(block, at)
+        length, at = varint(block, at)
         if shared > len(key) or at + unshared + length > end:
-            raise _Torn("an entry lies outside its block")
+            raise TornError("an entry lies outside its block")
         key = key[:shared] + block[at : at + unshared]
         yield key, block[at + unshared : at + unshared + length]
         at += unshared + length
@@ -132,58 +129,24 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
 # The protocol buffers.
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Read a number of seven bits a byte."""
-    value = 0
-    for shift in range(0, 64, 7):
-        byte = content[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-    raise _Torn("a number that does not end")
-
-
-def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message."""
-    at = 0
-    while at < len(content):
-        tag, at = _varint(content, at)
-        kind = tag & 7
-        value: int | bytes
-        if kind == 0:
-            value, at = _varint(content, at)
-        elif kind == 2:
-            length, at = _varint(content, at)
-            value, at = content[at : at + length], at + length
-        elif kind in (1, 5):
-            width = 8 if kind == 1 else 4
-            value, at = int.from_bytes(content[at : at + width], "little"), at + width
-        else:
-            raise _Torn(f"a field of kind {kind}")
-        if at > len(content):
-            raise _Torn("a field lies outside its message")
-        yield tag >> 3, value
-
-
 def _header(content: bytes) -> int:
     """Return the number of data files."""
-    values = dict(_fields(content))
+    values = dict(fields(content))
     shards, big_endian = values.get(1, 0), values.get(2, 0)
     if not isinstance(shards, int) or not 1 <= shards < 100_000 or big_endian:
-        raise _Torn("no header")
+        raise TornError("no header")
     return shards
 
 
 def _entry(content: bytes) -> _Entry:
     entry = _Entry()
     names = {1: "dtype", 3: "shard", 4: "offset", 5: "size", 6: "checksum"}
-    for number, value in _fields(content):
+    for number, value in fields(content):
         if number in names and isinstance(value, int):
             setattr(entry, names[number], value)
         elif number == 2 and isinstance(value, bytes):
             entry.shape = [
-                _dimension(one) for kind, one in _fields(value) if kind == 2 and isinstance(one, bytes)
+                _dimension(one) for kind, one in fields(value) if kind == 2 and isinstance(one, bytes)
             ]
         elif number == 7:
             entry.sliced = True
@@ -191,7 +154,7 @@ def _entry(content: bytes) -> _Entry:
 
 
 def _dimension(content: bytes) -> int:
-    size = dict(_fields(content)).get(1, 0)
+    size = dict(fields(content)).get(1, 0)
     if not isinstance(size, int) or size >= 2**40:
-        raise _Torn("a dimension that cannot be")
+        raise TornError("a dimension that cannot be")
     return size

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from albertine.model.short_attention import LONGEST, ShortAttention
 from albertine.model.strip import Strip
 
 
@@ -82,7 +83,12 @@ def _attend_block(qkv: Tensor, count: int, length: int, heads: int, dropout: flo
     """Attention of `count` sequences of one length."""
     width = qkv.shape[1] // 3
     query, key, value = qkv.view(count, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+    if qkv.requires_grad and qkv.dtype == torch.bfloat16 and length <= LONGEST and not dropout:
+        flat = (one.reshape(count * heads, length, -1) for one in (query, key, value))
+        attended: Tensor = ShortAttention.apply(*flat)  # type: ignore[no-untyped-call]  # torch's own
+        context = attended.view(count, heads, length, -1)
+    else:
+        context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
     return context.transpose(1, 2).reshape(count * length, width)
 
 

@@ -87,7 +87,10 @@ def training_memory(
 
 
 def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *, recompute: bool) -> int:
-    """Estimate what a forward pass over this many tokens keeps for the backward pass."""
+    """Estimate what a forward pass over this many tokens keeps for the backward pass.
+
+    In bf16 this is a GPU's; a CPU also keeps what attention weights are (`short_attention`).
+    """
     width = BYTES[precision]
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.ffn
     # One step of depth: its input; q, k, v; the attention's output; the sum and result of the first

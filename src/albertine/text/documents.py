@@ -1,0 +1,207 @@
+"""Documents as lists of sentences, out of a portion of any source.
+
+A `.txt` is prose, a document to itself, or has one sentence on each line with
+blank lines between documents, as the reference code of BERT and ALBERT reads
+it. Which of the two is seen from its beginning. A record of `.jsonl`, Parquet or
+a data set of the hub is a document.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from sentencex import segment
+
+from albertine.errors import InputError
+from albertine.settings import Settings, setting
+from albertine.settings.schema import SettingError, shortened
+from albertine.text.prose import ends_sentence, paragraphs
+from albertine.text.sources import Portion, Source, blocks, head_of
+
+Layout = Literal["prose", "lines"]
+
+_SEEN_LINES = 400
+_LISTED = 100
+
+
+@dataclass(frozen=True)
+class ReadingSettings(Settings):
+    """How text is read."""
+
+    layout: Literal["auto", "prose", "lines"] = setting(
+        "auto", "Of .txt: prose, or one sentence per line with blank lines between documents."
+    )
+    field: str = setting("text", "Of .jsonl, .parquet and data sets: which field holds the text.")
+    language: str = setting("en", "Code of the language, as in en or de, whose rules tell sentences apart.")
+    on_error: Literal["stop", "skip"] = setting(
+        "stop", "Text that cannot be read: stop, or skip it, counted and listed."
+    )
+
+    def check(self) -> None:
+        """A language is a code."""
+        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+            raise SettingError("language", self.language, "must be a code of two or three letters, as in en")
+
+
+@dataclass
+class Troubles:
+    """What could not be read: the first of it stops the work, or all of it is counted and some listed."""
+
+    skip: bool
+    count: int = 0
+    places: list[str] = field(default_factory=list)
+
+    def meet(self, place: str, problem: str) -> None:
+        """Take note of a trouble, or raise it."""
+        if not self.skip:
+            raise InputError(f"{place}: {problem}; mend it, or give --on-error skip to leave it out")
+        self.count += 1
+        if len(self.places) < _LISTED:
+            self.places.append(f"{place}: {problem}")
+
+
+def documents(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
+    """Yield the documents of a portion, each as its sentences; never an empty one."""
+    kind = portion.source.kind
+    if kind == "text":
+        found = _from_text(portion, reading, troubles)
+    elif kind == "json":
+        found = _from_records(_json_records(portion, troubles), reading, troubles)
+    elif kind == "parquet":
+        found = _from_records(_parquet_records(portion, reading), reading, troubles)
+    else:
+        from albertine.text.hub import records
+
+        found = _from_records(records(portion), reading, troubles)
+    return (document for document in found if document)
+
+
+def layout_of(source: Source, reading: ReadingSettings) -> Layout:
+    """Tell how a file of text is laid out: as asked, or as its beginning looks."""
+    return _seen_layout(source, reading.language) if reading.layout == "auto" else reading.layout
+
+
+@lru_cache(maxsize=64)
+def _seen_layout(source: Source, language: str) -> Layout:
+    return layout_seen(head_of(source).decode("utf-8-sig", "replace"), language)
+
+
+def layout_seen(text: str, language: str) -> Layout:
+    """Tell whether lines are sentences: each ends as one does and holds no second, blank lines are rare."""
+    lines = text.splitlines()[: 2 * _SEEN_LINES]
+    full = [line.strip() for line in lines if line.strip()][:_SEEN_LINES]
+    if len(full) < 2 or len(full) < 0.6 * min(len(lines), 2 * _SEEN_LINES):
+        return "prose"
+    ended = sum(map(ends_sentence, full)) / len(full)
+    sentences = sum(len(segment(language, line)) for line in full) / len(full)
+    return "lines" if ended >= 0.75 and sentences <= 1.15 else "prose"
+
+
+def _from_text(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
+    source = portion.source
+    layout = layout_of(source, reading)
+    for at, content in blocks(portion):
+        text = _decoded(content, source, at, troubles)
+        if layout == "prose":
+            yield _sentences(text, reading.language)
+        else:
+            yield from _line_documents(text)
+    if not source.size:
+        troubles.meet(source.name, "empty")
+
+
+def _sentences(text: str, language: str) -> list[str]:
+    return [
+        sentence
+        for paragraph in paragraphs(text)
+        for sentence in map(str.strip, segment(language, paragraph))
+        if sentence
+    ]
+
+
+def _line_documents(text: str) -> Iterator[list[str]]:
+    document: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        if line:
+            document.append(line)
+        else:
+            yield document
+            document = []
+    yield document
+
+
+def _decoded(content: bytes, source: Source, at: int, troubles: Troubles) -> str:
+    """Decode UTF-8; leave out lines that are not, if that was asked."""
+    if not at:
+        content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        lines = []
+        for line in content.splitlines(keepends=True):
+            try:
+                lines.append(line.decode())
+            except UnicodeDecodeError as error:
+                troubles.meet(f"{source.name}, byte {at + error.start:,}", "not UTF-8")
+            at += len(line)
+        return "".join(lines)
+
+
+def _json_records(portion: Portion, troubles: Troubles) -> Iterator[tuple[str, Any]]:
+    source = portion.source
+    if not source.size:
+        troubles.meet(source.name, "empty")
+    for at, content in blocks(portion):
+        start = at
+        for line in content.splitlines(keepends=True):
+            place = f"{source.name}, byte {start:,}"
+            start += len(line)
+            if not line.strip():
+                continue
+            try:
+                yield place, json.loads(line.decode("utf-8-sig"))
+            except UnicodeDecodeError:
+                troubles.meet(place, "not UTF-8")
+            except (ValueError, RecursionError) as error:
+                troubles.meet(place, f"a line that is not JSON ({error})")
+
+
+def _parquet_records(portion: Portion, reading: ReadingSettings) -> Iterator[tuple[str, Any]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    name = portion.source.name
+    try:
+        file = parquet.ParquetFile(name)
+        if reading.field not in file.schema_arrow.names:
+            raise InputError(_no_field(name, reading.field, file.schema_arrow.names))
+        groups = list(range(portion.start, portion.stop))
+        row = 0
+        for batch in file.iter_batches(1000, row_groups=groups, columns=[reading.field]):
+            for value in batch.column(0).to_pylist():
+                yield f"{name}, group {portion.start}, row {row}", {reading.field: value}
+                row += 1
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{name}: no whole Parquet file ({reason}); get it again") from None
+
+
+def _from_records(
+    found: Iterator[tuple[str, Any]], reading: ReadingSettings, troubles: Troubles
+) -> Iterator[list[str]]:
+    for place, record in found:
+        value = record.get(reading.field) if isinstance(record, Mapping) else None
+        if isinstance(value, str):
+            yield _sentences(value, reading.language)
+        elif isinstance(record, Mapping) and reading.field not in record:
+            troubles.meet(place, _no_field("", reading.field, list(record)).removeprefix(": "))
+        else:
+            kind = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
+            troubles.meet(place, f"no text in field {reading.field}, but {kind}")
+
+
+def _no_field(name: str, wanted: str, known: list[str]) -> str:
+    return f"{name}: no field {shortened(wanted)}; it has {shortened(', '.join(known)) or 'none'}; name one with --field"

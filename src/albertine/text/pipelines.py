@@ -1,0 +1,94 @@
+"""How text becomes pieces: ALBERT's way and BERT's, as the `tokenizers` library runs them.
+
+ALBERT: straight quotes for LaTeX's, accents taken off, lower case; then every
+word, marked by a leading "▁", is cut into the pieces that are likeliest together.
+BERT: the same cleaning by its own rules; then the longest pieces from the left,
+all but a word's first marked by "##".
+
+Both are built part for part as `transformers` builds them, which sets up its own
+pipeline from the vocabulary and a few flags, whatever else a file says.
+"""
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+WORD_START = "▁"
+WORD_REST = "##"
+
+
+def albert_pipeline(
+    pieces: Sequence[tuple[str, float]],
+    *,
+    unknown: int,
+    cased: bool = False,
+    keep_accents: bool = False,
+    character_map: bytes | None = None,
+) -> Tokenizer:
+    """Return ALBERT's pipeline over a unigram vocabulary.
+
+    Args:
+        pieces: each piece with its log probability; a piece's place is its id.
+        unknown: id of the unknown piece.
+        cased: keep capitals.
+        keep_accents: keep accents, and characters composed or decomposed as they come.
+        character_map: SentencePiece's own normalisation, as its vocabularies carry it.
+    """
+    steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not keep_accents:
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if not cased:
+        steps.append(normalizers.Lowercase())
+    if character_map:
+        steps.append(normalizers.Precompiled(character_map))
+    backend = Tokenizer(models.Unigram(list(pieces), unk_id=unknown, byte_fallback=False))
+    backend.normalizer = normalizers.Sequence(steps)
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always"),
+        ]
+    )
+    backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
+    return backend
+
+
+def bert_pipeline(
+    pieces: Sequence[str],
+    *,
+    unknown: str,
+    cased: bool = False,
+    strip_accents: bool | None = None,
+    split_chinese: bool = True,
+) -> Tokenizer:
+    """Return BERT's pipeline over a WordPiece vocabulary.
+
+    Args:
+        pieces: a piece's place is its id.
+        unknown: the piece for words that the vocabulary cannot spell.
+        cased: keep capitals.
+        strip_accents: take accents off; None: where capitals go, accents go.
+        split_chinese: make every Chinese character a word.
+    """
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    backend = Tokenizer(models.WordPiece(ids, unk_token=unknown))
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=split_chinese,
+        strip_accents=strip_accents,
+        lowercase=not cased,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix=WORD_REST)
+    return backend
+
+
+def add_special(backend: Tokenizer, special: Sequence[str], opening: str, closing: str) -> None:
+    """Make a pipeline know its special pieces, and put them around one text or two."""
+    backend.add_special_tokens(list(special))
+    ids = [(piece, backend.token_to_id(piece)) for piece in (opening, closing)]
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{opening}:0 $A:0 {closing}:0",
+        pair=f"{opening}:0 $A:0 {closing}:0 $B:1 {closing}:1",
+        special_tokens=ids,
+    )

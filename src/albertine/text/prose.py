@@ -1,0 +1,120 @@
+"""Books as they are found: paragraphs out of lines.
+
+Plain text marks its paragraphs in three ways: one on each line; lines wrapped at
+some width with blank lines between paragraphs, or with the first line indented;
+or wrapped with no mark at all but that a paragraph's last line is short. Which
+one a text follows is read off its lines.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_WIDEST = 130  # nobody wraps lines later than that
+_END = re.compile(r"""[.!?:;…。！？।۔*]["'”’»)\]_*]{0,8}$""")
+_DASH = ("--", "—", "–")
+
+
+def ends_sentence(line: str) -> bool:
+    """Tell whether a line, bare of spaces at its end, may be the end of a sentence."""
+    return _END.search(line, max(0, len(line) - 9)) is not None
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """How the lines of a text were wrapped.
+
+    Attributes:
+        width: how long a line becomes, in characters.
+        blank_lines: paragraphs are parted by blank lines.
+        indents: a paragraph's first line is indented.
+    """
+
+    width: int
+    blank_lines: bool
+    indents: bool
+
+
+def wrapping_of(lines: list[str]) -> Wrapping | None:
+    """Tell how lines are wrapped; None where each is a paragraph."""
+    full = [line.rstrip() for line in lines if line.strip()]
+    if len(full) < 3:
+        return None
+    lengths = sorted(map(len, full))
+    width = lengths[9 * (len(lengths) - 1) // 10]
+    unfinished = sum(not ends_sentence(line) for line in full) / len(full)
+    if lengths[95 * (len(lengths) - 1) // 100] > _WIDEST or unfinished < 0.5:
+        return None
+    indented = sum(line[0].isspace() for line in full) / len(full)
+    return Wrapping(
+        width=width,
+        blank_lines=(len(lines) - len(full)) / len(lines) >= 0.02,
+        indents=0.01 <= indented <= 0.5,
+    )
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a text, each on one line, with single spaces."""
+    lines = text.replace("\f", " ").splitlines()
+    wrapping = wrapping_of(lines)
+    if wrapping is None:
+        for line in lines:
+            words = line.split()
+            if words:
+                yield " ".join(words)
+        return
+    known = _Words(text)
+    gathered: list[str] = []
+    for line in lines:
+        words = line.split()
+        if gathered and (not words or _opens(line, words[0], gathered[-1], wrapping)):
+            yield _joined(gathered, known)
+            gathered = []
+        if words:
+            gathered.append(" ".join(words))
+    if gathered:
+        yield _joined(gathered, known)
+
+
+def _opens(line: str, first: str, before: str, wrapping: Wrapping) -> bool:
+    """Tell whether a line begins a paragraph although no blank line stands before it."""
+    if wrapping.indents and line[0].isspace():
+        return True
+    if wrapping.blank_lines:
+        return False
+    had_room = len(before) + 1 + len(first) <= 0.9 * wrapping.width
+    return had_room and ends_sentence(before)
+
+
+class _Words:
+    """The words of a text, gathered when first asked for."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._words: set[str] | None = None
+
+    def __contains__(self, word: str) -> bool:
+        if self._words is None:
+            self._words = set(re.findall(r"\w+", self._text.lower()))
+        return word.lower() in self._words
+
+
+def _joined(lines: list[str], known: _Words) -> str:
+    """Undo the wrapping of one paragraph.
+
+    A hyphen at the end of a line is dropped if the text has the word without it
+    elsewhere, and kept where it belongs to the word.
+    """
+    joined = [lines[0]]
+    for line in lines[1:]:
+        before = joined[-1]
+        if before.endswith(_DASH):
+            joined.append(line)
+        elif before.endswith("-") and before[-2:-1].isalpha() and line[0].islower():
+            head, tail = re.findall(r"\w+", before)[-1], re.match(r"\w+", line)
+            if head + (tail[0] if tail else "") in known:
+                joined[-1] = before[:-1]
+            joined.append(line)
+        else:
+            joined += [" ", line]
+    return "".join(joined)

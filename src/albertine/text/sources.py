@@ -1,0 +1,272 @@
+"""Where text comes from: files, folders, globs, standard input, data sets of the hub.
+
+A `Source` is one file (or one data set); a `Portion` is the part of it that is
+read at a time, some megabytes. Portions depend on the files alone, so any number
+of processes, in any order, reads the same text; a file of any size is never in
+memory whole. A plain file is cut at blank lines, or at ends of lines where there
+are none; a compressed one, which can only be read from its start, is one portion.
+"""
+
+import glob
+import gzip
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from albertine import progress
+from albertine.errors import InputError, WorkError
+
+Kind = Literal["text", "json", "parquet", "hub"]
+Compression = Literal["gzip", "zstd"]
+
+PORTION_BYTES = 4 << 20
+HUB = "hub:"
+
+_KINDS: dict[str, Kind] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
+_KINDS |= {".parquet": "parquet"}
+_COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_FAR = 1 << 18  # how far after a cut a blank line is looked for
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r)[ \t]*(?:\r\n|\n|\r)")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file, or one data set of the hub.
+
+    Attributes:
+        name: what to call it to the person: a path, or a data set's name.
+        size: bytes on the disk; 0 where that is unknown.
+    """
+
+    name: str
+    kind: Kind
+    compression: Compression | None = None
+    size: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return Path(self.name)
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether parts of it can be read without what comes before them."""
+        return self.kind in ("text", "json") and self.compression is None
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A part of a source: bytes of a plain file, row groups of a Parquet file, shards of a data set."""
+
+    source: Source
+    start: int
+    stop: int
+
+
+def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list[Source]:
+    """Return the sources that a person named, each once, folders in the order of names.
+
+    Args:
+        arguments: files, folders, globs, `-` for standard input, `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
+        spool: where standard input is kept, so that it can be read like a file.
+    """
+    found: dict[str, Source] = {}
+    for argument in arguments:
+        if argument == "-":
+            one = _standard_input(spool)
+            found[one.name] = one
+        elif argument.startswith(HUB):
+            found[argument] = Source(argument, "hub")
+        else:
+            for file in _files(argument):
+                found.setdefault(os.path.realpath(file), _source(file))
+    if not found:
+        raise InputError("no text: name a file, a folder, a glob or - for standard input")
+    return list(found.values())
+
+
+def _files(argument: str) -> Iterator[Path]:
+    path = Path(argument)
+    if path.is_dir():
+        inside = [file for file in _walk(path) if _suffixes(file)[0] in _KINDS]
+        if not inside:
+            raise InputError(f"{path}: no text in this folder; {', '.join(_KINDS)} are read, also .gz and .zst")
+        yield from inside
+    elif path.exists():
+        yield path
+    else:
+        matches = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []
+        if not matches:
+            raise InputError(f"{argument}: no such file or folder")
+        for match in matches:
+            yield from _files(match) if match != argument else ()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield all files under a folder but hidden ones, by name."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry)
+        else:
+            yield entry
+
+
+def _suffixes(file: Path) -> tuple[str, Compression | None]:
+    """Return the suffix that says what a file holds, and how it is compressed."""
+    compression = _COMPRESSIONS.get(file.suffix.lower())
+    inner = Path(file.stem) if compression else file
+    return inner.suffix.lower(), compression
+
+
+def _source(file: Path) -> Source:
+    suffix, compression = _suffixes(file)
+    try:
+        if not file.is_file():
+            raise InputError(f"{file}: not a file that can be read again; give its text with -")
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            head = opened.read(4)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{file}: UTF-16 text; save it as UTF-8")
+    return Source(str(file), _KINDS.get(suffix, "text"), compression, size)
+
+
+def _standard_input(spool: Path | None) -> Source:
+    """Keep standard input in a file, since it cannot be read twice or by several processes."""
+    if spool is None or sys.stdin is None or sys.stdin.isatty():
+        raise InputError("-: standard input is a terminal; pipe text into it or name files")
+    with spool.open("wb") as kept, progress.advancing("Reading standard input", total=None, unit="B") as told:
+        while block := sys.stdin.buffer.read(1 << 20):
+            kept.write(block)
+            told(len(block))
+    head = spool.open("rb").read(1)
+    return Source(str(spool), "json" if head == b"{" else "text", None, spool.stat().st_size)
+
+
+def portions_of(source: Source) -> Iterator[Portion]:
+    """Yield the portions of a source, in order."""
+    if source.kind == "parquet":
+        yield from _row_groups(source)
+    elif source.kind == "hub":
+        from albertine.text.hub import shards_of
+
+        yield from (Portion(source, shard, shard + 1) for shard in range(shards_of(source.name)))
+    elif not source.is_cut:
+        yield Portion(source, 0, source.size)
+    else:
+        for start in range(0, source.size, PORTION_BYTES):
+            yield Portion(source, start, min(start + PORTION_BYTES, source.size))
+
+
+def _row_groups(source: Source) -> Iterator[Portion]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if source.compression:
+        raise InputError(f"{source.name}: Parquet compresses inside; unpack the file")
+    try:
+        groups = parquet.ParquetFile(source.path).num_row_groups
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{source.name}: no whole Parquet file ({_first_line(error)})") from None
+    yield from (Portion(source, group, group + 1) for group in range(groups))
+
+
+def blocks(portion: Portion) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of a portion in whole lines, and the place in the (unpacked) file where each begins.
+
+    A plain portion is one block; a compressed file comes as many, each about as long as a portion.
+    """
+    source = portion.source
+    try:
+        if source.compression:
+            yield from _unpacked(source)
+        else:
+            yield _bytes_between(source, portion.start, portion.stop)
+    except (OSError, EOFError) as error:
+        if source.compression and not getattr(error, "errno", None):
+            reason = f"torn or not {source.compression} ({_first_line(error)}); get the file again"
+            raise InputError(f"{source.name}: {reason}") from None
+        raise WorkError(f"{source.name}: {getattr(error, 'strerror', None) or _first_line(error)}") from None
+
+
+def head_of(source: Source) -> bytes:
+    """Return the beginning of a file of text, unpacked: enough to see how it is laid out."""
+    first = Portion(source, 0, min(source.size, PORTION_BYTES))
+    return next((content for _, content in blocks(first)), b"")[:_FAR]
+
+
+def _unpacked(source: Source) -> Iterator[tuple[int, bytes]]:
+    at, rest = 0, b""
+    with _opened(source) as stream:
+        while more := stream.read(PORTION_BYTES):
+            rest += more
+            cut = _last_boundary(rest, source)
+            if cut:
+                yield at, rest[:cut]
+                at, rest = at + cut, rest[cut:]
+    if rest:
+        yield at, rest
+
+
+def _opened(source: Source) -> BinaryIO:
+    if source.compression == "gzip":
+        return cast(BinaryIO, gzip.open(source.path, "rb"))
+    import pyarrow as pa
+
+    return cast(BinaryIO, pa.input_stream(source.name, compression="zstd"))
+
+
+def _last_boundary(content: bytes, source: Source) -> int:
+    """Return the last place where a block may end: after a blank line if there is one, else after a line."""
+    tail = max(0, len(content) - _FAR)
+    for pattern in (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END):
+        ends = [found.end() for found in pattern.finditer(content, tail)]
+        if ends:
+            return ends[-1]
+    return 0
+
+
+def _bytes_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
+    with source.path.open("rb") as file:
+        first, last = (_boundary(file, at, source) for at in (start, stop))
+        file.seek(first)
+        return first, file.read(last - first)
+
+
+def _boundary(file: BinaryIO, at: int, source: Source) -> int:
+    """Return the place nearest after `at` where a file may be cut; both neighbours find the same one."""
+    if at == 0 or at >= source.size:
+        return min(at, source.size)
+    file.seek(at - 1)  # a line may end just before the cut
+    ahead = file.read(_FAR)
+    patterns = (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END)
+    for pattern in patterns:
+        found = pattern.search(ahead)
+        if found:
+            return at - 1 + found.end()
+    return _next_line(file, at + len(ahead) - 1, source.size)
+
+
+def _next_line(file: BinaryIO, at: int, size: int) -> int:
+    """Look on for the end of a line that is longer than one looks far."""
+    while at < size:
+        file.seek(at)
+        ahead = file.read(_FAR)
+        found = _LINE_END.search(ahead)
+        if found:
+            return at + found.end()
+        at += len(ahead) or size
+    return size
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

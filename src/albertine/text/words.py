@@ -1,0 +1,127 @@
+"""Many texts to ids, fast: a word's pieces are worked out once and remembered.
+
+ALBERT's pipeline and BERT's look at nothing beyond a word, so the ids of a text are
+those of its words, one after another, and a language has few words that are many
+times used. Where a pipeline may look further (a `tokenizer.json` can hold any), or
+a text has characters that only one side takes for spaces, the library encodes it
+whole; the ids are the same either way.
+
+Text never turns into special pieces here: "[MASK]" in a book is six characters.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from albertine.text.pipelines import WORD_REST, WORD_START
+from albertine.text.tokenizer import Tokenizer
+
+_REMEMBERED = 1 << 20
+_LONGEST = 40  # a longer run without a space is a sentence of a script that has none: it will not come again
+_SPACES_TO_PYTHON_ALONE = "\x1c\x1d\x1e\x1f"
+_LOCAL_NORMALIZERS = {
+    "BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "Replace", "Strip", "StripAccents"
+}  # fmt: skip
+
+
+class WordEncoder:
+    """Encodes texts word by word."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        # A copy, since what it is told about special pieces must not reach others.
+        backend = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+        backend.encode_special_tokens = True
+        self._tokenizer = Tokenizer(backend, tokenizer.special, {}, tokenizer.splits)
+        self.dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+        self._known: dict[str, bytes] = {}
+        self._local = looks_at_words_alone(json.loads(backend.to_str()))
+
+    def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the ids of all texts in one row, and how many each has."""
+        if not self._local or any(one in text for one in _SPACES_TO_PYTHON_ALONE for text in texts):
+            rows = [self._bytes(ids) for ids in self._tokenizer.batch(texts)]
+        else:
+            rows = self._by_words([text.split() for text in texts])
+        counts = np.fromiter(map(len, rows), np.int64, len(rows)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(rows), self.dtype), counts
+
+    def _by_words(self, texts: list[list[str]]) -> list[bytes]:
+        """Encode texts that are cut into words; ids are kept as bytes, which join at the speed of memory."""
+        known = self._known
+        new = [word for word in set(chain.from_iterable(texts)) if word not in known]
+        for word, ids in zip(new, self._tokenizer.batch(new), strict=True):
+            known[word] = self._bytes(ids)
+        rows = [b"".join(map(known.__getitem__, words)) for words in texts]
+        for word in new:
+            if len(word) > _LONGEST:
+                del known[word]
+        if len(known) > _REMEMBERED:
+            known.clear()
+        return rows
+
+    def _bytes(self, ids: list[int]) -> bytes:
+        return np.array(ids, self.dtype).tobytes()
+
+
+def looks_at_words_alone(pipeline: dict[str, Any]) -> bool:
+    """Tell whether a pipeline's ids of a text are those of its words between spaces, one after another."""
+    normalizers, splitters = _parts(pipeline["normalizer"]), _parts(pipeline["pre_tokenizer"])
+    kinds = [one["type"] for one in splitters]
+    words = kinds == ["BertPreTokenizer"] or (
+        kinds == ["WhitespaceSplit", "Metaspace"] and splitters[1]["prepend_scheme"] == "always"
+    )
+    return words and all(one["type"] in _LOCAL_NORMALIZERS for one in normalizers)
+
+
+def _parts(part: dict[str, Any] | None) -> list[dict[str, Any]]:
+    if part is None:
+        return []
+    inner = part.get("normalizers", part.get("pretokenizers"))
+    return [part] if inner is None else inner
+
+
+class WordStarts:
+    """Tells which pieces begin a word, as masking whole words needs to know.
+
+    A word begins after a space; a mark of punctuation is a word of its own, and
+    what follows an opening one begins a word; in scripts that put no spaces each
+    piece is a word. (The reference code also takes every piece with a letter outside
+    a to z for a word, which would cut up most languages.)
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        marked = any(piece.startswith(WORD_REST) for piece in tokenizer.pieces)
+        special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
+        starts, opens, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
+        for index, piece in enumerate(tokenizer.pieces):
+            if marked:
+                starts[index] = not piece.startswith(WORD_REST)
+                continue
+            bare = piece.removeprefix(WORD_START)
+            mark = bool(bare) and all(unicodedata.category(one)[0] in "PS" for one in bare)
+            starts[index] = bare != piece or mark or index in special or _is_spaceless(bare[:1])
+            marks[index], spaces[index] = mark, piece == WORD_START
+            opens[index] = mark and bare != piece
+        self._starts, self._opens, self._marks, self._spaces = starts, opens, marks, spaces
+
+    def of(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return for each id of a text whether a word begins with it."""
+        starts: NDArray[np.bool_] = self._starts[ids]
+        starts[1:] |= self._opens[ids[:-1]]
+        starts[2:] |= self._spaces[ids[:-2]] & self._marks[ids[1:-1]]
+        starts[:1] = True
+        return starts
+
+
+_SPACELESS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def _is_spaceless(character: str) -> bool:
+    """Tell whether a character is of a script that puts no spaces between words."""
+    return character > "\u0e00" and unicodedata.name(character, "").startswith(_SPACELESS)
