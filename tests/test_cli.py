@@ -31,10 +31,11 @@ def test_module_and_console_script_are_the_same_command() -> None:
 def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(app, ["--help"]) == 0
     overview = capsys.readouterr().out
-    for verb in ("info", "bench"):
+    for verb in ("info", "tokenizer", "convert", "bench"):
         assert re.search(rf"│ {verb} +[A-Z]", overview)
         assert f"albertine {verb}" in overview
-    for command in (["info"], ["bench", "startup"], ["bench", "model"]):
+    commands = ("info", "tokenizer train", "tokenizer show", "convert", "bench startup", "bench model")
+    for command in map(str.split, commands):
         assert run(app, [*command, "--help"]) == 0
         assert "Example: albertine " + " ".join(command) in capsys.readouterr().out
 
@@ -120,7 +121,7 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
         (["info", "--model.heads", "5"], "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
         (
             ["info", "--model.hiden_size", "5"],
-            "--model.hiden_size 5: unknown option (did you mean --model.hidden_size?); known: --model.v",
+            "--model.hiden-size 5: unknown option (did you mean --model.hidden-size?); known: --model.v",
         ),
         (["info", "--foo=3"], "--foo=3: unknown option; known: --compare, --json,"),
         (["info", "albert-base", "albert-large"], "albert-large: more arguments than the command takes"),
@@ -167,3 +168,20 @@ def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> N
         assert line["ratio"] == pytest.approx(line["ours_tokens"] / line["theirs_tokens"])
         assert min(line["ours_bytes"], line["theirs_bytes"]) > 50_000_000
         assert 0 < line["roof_share"] < 1.5
+
+
+def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("The cat sat on the mat. The dog sat on the cat. " * 20)
+    made = str(tmp_path / "made")
+    words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "20", "--out", made]
+    assert run(app, words) == 0
+    shown = report(capsys, "tokenizer", "show", made, "the cat [x]", "--over", str(tmp_path / "a.txt"))
+    assert shown["size"] == 20
+    assert len(shown["ids"]) == len(shown["pieces"])
+    assert shown["over"]["words"] == 240
+    assert shown["over"]["unknown"] == 0
+    assert shown["over"]["pieces_per_word"] >= 1
+    assert run(app, ["tokenizer", "show", made, "the cat"]) == 0
+    assert "▁cat" in capsys.readouterr().out
+    assert run(app, words) == 2
+    assert "exists already" in capsys.readouterr().err

@@ -14,8 +14,10 @@ import albertine
 from albertine.bench.settings import ModelBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.study.anatomy import InfoSettings
+from albertine.text.settings import ReadingSettings, VocabularySettings
 
 _LOOK = Group("Look at models", sort_key=1)
+_TEXT = Group("From text to samples", sort_key=2)
 _CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
 _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
@@ -34,8 +36,9 @@ app = App(
     help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
     help="ALBERT, whole: from raw text to a served model.",
     version=albertine.__version__,
-    help_epilogue="Examples: albertine info albert-large --compare bert-large; albertine convert OLD NEW; "
-    "albertine bench startup. Each command explains itself: albertine info --help",
+    help_epilogue="Examples: albertine info albert-large --compare bert-large; albertine tokenizer train "
+    "novels/ --out my-tokenizer; albertine convert OLD NEW; albertine bench startup. "
+    "Each command explains itself: albertine info --help",
 )
 app["--help"].group = _SETUP
 app["--version"].group = _SETUP
@@ -78,6 +81,66 @@ def info(
         anatomy_view.show(anatomy.side_by_side(asked, subject, compare), as_json=json)
     else:
         anatomy_view.show_family(anatomy.family(asked), as_json=json)
+
+
+tokenizer = App(name="tokenizer", help="Train a vocabulary of your own, or look at one.", group=_TEXT)
+app.command(tokenizer)
+
+
+@tokenizer.command(name="train")
+def tokenizer_train(
+    *text: str,
+    out: Path,
+    settings: Annotated[VocabularySettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Learn a vocabulary from text: unigram pieces, as ALBERT has them.
+
+    Example: albertine tokenizer train novels/ --vocab-size 30000 --out my-tokenizer
+
+    Parameters
+    ----------
+    text
+        Files, folders, globs, hub:OWNER/NAME, - for standard input; .txt, .jsonl, .parquet, also .gz, .zst.
+    out
+        A folder that does not exist yet; `transformers` opens it.
+    """
+    from albertine.text.vocabulary import make_vocabulary
+
+    make_vocabulary(text, out, shared.read(VocabularySettings))
+
+
+@tokenizer.command(name="show")
+def tokenizer_show(
+    folder: Path,
+    text: str | None = None,
+    /,
+    *,
+    over: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: Json = False,
+    settings: Annotated[ReadingSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Show the pieces and ids of a text, or how well a vocabulary fits files.
+
+    Example: albertine tokenizer show my-tokenizer "The cat sat." --over novel.txt
+
+    Parameters
+    ----------
+    folder
+        A tokenizer's folder, or a checkpoint's that has one.
+    text
+        What to take apart.
+    over
+        Files, folders or globs of text to count pieces per word and unknown pieces over.
+    """
+    from albertine.text import view
+    from albertine.text.tokenizer import load_tokenizer
+
+    reading = shared.read(ReadingSettings)
+    tokenizer = load_tokenizer(folder)
+    fit = view.fit(tokenizer, over, reading) if over else None
+    view.show(folder, tokenizer, text, fit, as_json=json)
 
 
 @app.command(group=_CHECKPOINTS)

@@ -46,7 +46,10 @@ _SETTINGS_GROUP = Group(
 _SHARED_GROUP = Group("Every command", sort_key=9)
 
 # Marks the parameter that shows a command's settings; what is typed there comes out of `shared.read(...)`.
-SETTINGS = Parameter(name="*", group=_SETTINGS_GROUP, name_transform=lambda name: name, negative="")
+# Help spells options with dashes; as in the file, with underscores, they may be typed too (`_spelled`).
+SETTINGS = Parameter(
+    name="*", group=_SETTINGS_GROUP, name_transform=lambda name: name.replace("_", "-"), negative=""
+)
 
 
 @Parameter(name="*", group=_SHARED_GROUP)
@@ -102,7 +105,7 @@ class _Finished(Exception):  # noqa: N818  # it is no error: the command has don
 
 def run(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name and return the exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [_spelled(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     try:
         with contextlib.suppress(_Finished):
             _perform(app, words)
@@ -127,6 +130,17 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
         _abandon_output()
         return status
     return Status.DONE
+
+
+def _spelled(word: str) -> str:
+    """Spell an option with dashes, as the help page does; its value stays as it is.
+
+    A lone dash, which the parser would take for an option, is standard input by its other name.
+    """
+    if word == "-":
+        return "/dev/stdin"
+    option, equals, value = word.partition("=")
+    return (option.replace("_", "-") if option.startswith("--") else option) + equals + value
 
 
 def _abandon_output() -> None:

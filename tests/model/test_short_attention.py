@@ -21,7 +21,7 @@ def test_outputs_and_gradients_are_those_of_float64(length: int) -> None:
     def run(dtype: torch.dtype, kernel: bool) -> list[Tensor]:
         leaves = [part.to(dtype).requires_grad_() for part in parts]
         if kernel:
-            out = functional.scaled_dot_product_attention(*leaves)
+            out = functional.scaled_dot_product_attention(leaves[0], leaves[1], leaves[2])
         else:
             out = ShortAttention.apply(*leaves)  # type: ignore[no-untyped-call]  # torch's own
         (out.float() * weight).sum().backward() if dtype != torch.float64 else (out * weight).sum().backward()

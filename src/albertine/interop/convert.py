@@ -7,10 +7,11 @@ import torch
 
 from albertine import progress
 from albertine.errors import WorkError
-from albertine.interop.huggingface import load_folder, refuse_taken, save_folder
+from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.load import load_checkpoint, locate
 from albertine.model.network import Model
 from albertine.model.strip import Strip
+from albertine.whole import refuse_taken
 
 
 def convert(source: str, destination: Path) -> None:

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from albertine import progress
-from albertine.errors import InputError
 from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in, read_config
 from albertine.interop.filling import (
     ANSWERABLE,
@@ -30,15 +28,10 @@ from albertine.interop.names import Family, family_of, slots
 from albertine.interop.tensors import read_safetensors, read_tensors
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.text.tokenizer import TOKENIZER_FILES
+from albertine.whole import new_folder
 
 _BESIDE = "answerable.safetensors"
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "spiece.model",
-    "vocab.txt",
-)
 
 
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
@@ -132,25 +125,11 @@ def save_folder(model: Model, folder: str | Path, *, tokenizer: Path | None = No
         folder: where; must not exist yet, or be empty.
         tokenizer: a folder whose tokenizer files go along.
     """
-    folder = Path(folder).resolve()
-    refuse_taken(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
-    partial.mkdir()
-    try:
+    with new_folder(Path(folder)) as partial:
         _write(model, partial)
         for name in TOKENIZER_FILES if tokenizer else ():
             if tokenizer and (tokenizer / name).exists():
                 shutil.copyfile(tokenizer / name, partial / name)
-        partial.replace(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def refuse_taken(folder: Path) -> None:
-    """Refuse to write where something lies already."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already; name another folder or remove it")
 
 
 def _write(model: Model, folder: Path) -> None:

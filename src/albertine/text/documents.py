@@ -7,7 +7,6 @@ a data set of the hub is a document.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,34 +15,16 @@ from typing import Any, Literal
 from sentencex import segment
 
 from albertine.errors import InputError
-from albertine.settings import Settings, setting
-from albertine.settings.schema import SettingError, shortened
+from albertine.settings.schema import shortened
+from albertine.text.hub import records
 from albertine.text.prose import ends_sentence, paragraphs
+from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Portion, Source, blocks, head_of
 
 Layout = Literal["prose", "lines"]
 
 _SEEN_LINES = 400
 _LISTED = 100
-
-
-@dataclass(frozen=True)
-class ReadingSettings(Settings):
-    """How text is read."""
-
-    layout: Literal["auto", "prose", "lines"] = setting(
-        "auto", "Of .txt: prose, or one sentence per line with blank lines between documents."
-    )
-    field: str = setting("text", "Of .jsonl, .parquet and data sets: which field holds the text.")
-    language: str = setting("en", "Code of the language, as in en or de, whose rules tell sentences apart.")
-    on_error: Literal["stop", "skip"] = setting(
-        "stop", "Text that cannot be read: stop, or skip it, counted and listed."
-    )
-
-    def check(self) -> None:
-        """A language is a code."""
-        if not re.fullmatch(r"[a-z]{2,3}", self.language):
-            raise SettingError("language", self.language, "must be a code of two or three letters, as in en")
 
 
 @dataclass
@@ -73,9 +54,7 @@ def documents(portion: Portion, reading: ReadingSettings, troubles: Troubles) ->
     elif kind == "parquet":
         found = _from_records(_parquet_records(portion, reading), reading, troubles)
     else:
-        from albertine.text.hub import records
-
-        found = _from_records(records(portion), reading, troubles)
+        found = _from_records(records(portion.source.name, portion.start), reading, troubles)
     return (document for document in found if document)
 
 
@@ -175,7 +154,7 @@ def _parquet_records(portion: Portion, reading: ReadingSettings) -> Iterator[tup
 
     name = portion.source.name
     try:
-        file = parquet.ParquetFile(name)
+        file = parquet.ParquetFile(portion.source.path)
         if reading.field not in file.schema_arrow.names:
             raise InputError(_no_field(name, reading.field, file.schema_arrow.names))
         groups = list(range(portion.start, portion.stop))
@@ -204,4 +183,5 @@ def _from_records(
 
 
 def _no_field(name: str, wanted: str, known: list[str]) -> str:
-    return f"{name}: no field {shortened(wanted)}; it has {shortened(', '.join(known)) or 'none'}; name one with --field"
+    there = shortened(", ".join(known)) or "none"
+    return f"{name}: no field {shortened(wanted)}; it has {there}; name one with --field"

@@ -19,13 +19,12 @@ from typing import BinaryIO, Literal, cast
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
+from albertine.text.hub import HUB, shards_of
 
 Kind = Literal["text", "json", "parquet", "hub"]
 Compression = Literal["gzip", "zstd"]
 
 PORTION_BYTES = 4 << 20
-HUB = "hub:"
-
 _KINDS: dict[str, Kind] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
 _KINDS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
@@ -39,19 +38,16 @@ class Source:
     """One file, or one data set of the hub.
 
     Attributes:
-        name: what to call it to the person: a path, or a data set's name.
+        name: what to call it to the person: a path, a data set's name, "standard input".
+        path: where the file lies; of no meaning for a data set.
         size: bytes on the disk; 0 where that is unknown.
     """
 
     name: str
     kind: Kind
+    path: Path = Path()
     compression: Compression | None = None
     size: int = 0
-
-    @property
-    def path(self) -> Path:
-        """Where the file lies."""
-        return Path(self.name)
 
     @property
     def is_cut(self) -> bool:
@@ -77,7 +73,7 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
     """
     found: dict[str, Source] = {}
     for argument in arguments:
-        if argument == "-":
+        if argument in ("-", "/dev/stdin"):
             one = _standard_input(spool)
             found[one.name] = one
         elif argument.startswith(HUB):
@@ -95,16 +91,18 @@ def _files(argument: str) -> Iterator[Path]:
     if path.is_dir():
         inside = [file for file in _walk(path) if _suffixes(file)[0] in _KINDS]
         if not inside:
-            raise InputError(f"{path}: no text in this folder; {', '.join(_KINDS)} are read, also .gz and .zst")
+            raise InputError(
+                f"{path}: no text in this folder; {', '.join(_KINDS)} are read, also .gz and .zst"
+            )
         yield from inside
     elif path.exists():
         yield path
     else:
-        matches = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []
+        matches = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []  # noqa: PTH207
         if not matches:
             raise InputError(f"{argument}: no such file or folder")
         for match in matches:
-            yield from _files(match) if match != argument else ()
+            yield from _files(match)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -132,12 +130,12 @@ def _source(file: Path) -> Source:
             raise InputError(f"{file}: not a file that can be read again; give its text with -")
         size = file.stat().st_size
         with file.open("rb") as opened:
-            head = opened.read(4)
+            head = opened.read(2)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if head in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{file}: UTF-16 text; save it as UTF-8")
-    return Source(str(file), _KINDS.get(suffix, "text"), compression, size)
+    return Source(str(file), _KINDS.get(suffix, "text"), file, compression, size)
 
 
 def _standard_input(spool: Path | None) -> Source:
@@ -148,8 +146,9 @@ def _standard_input(spool: Path | None) -> Source:
         while block := sys.stdin.buffer.read(1 << 20):
             kept.write(block)
             told(len(block))
-    head = spool.open("rb").read(1)
-    return Source(str(spool), "json" if head == b"{" else "text", None, spool.stat().st_size)
+    with spool.open("rb") as kept:
+        head = kept.read(1)
+    return Source("standard input", "json" if head == b"{" else "text", spool, None, spool.stat().st_size)
 
 
 def portions_of(source: Source) -> Iterator[Portion]:
@@ -157,13 +156,11 @@ def portions_of(source: Source) -> Iterator[Portion]:
     if source.kind == "parquet":
         yield from _row_groups(source)
     elif source.kind == "hub":
-        from albertine.text.hub import shards_of
-
         yield from (Portion(source, shard, shard + 1) for shard in range(shards_of(source.name)))
     elif not source.is_cut:
         yield Portion(source, 0, source.size)
     else:
-        for start in range(0, source.size, PORTION_BYTES):
+        for start in range(0, max(1, source.size), PORTION_BYTES):  # an empty file too, to be told of
             yield Portion(source, start, min(start + PORTION_BYTES, source.size))
 
 
@@ -209,7 +206,7 @@ def _unpacked(source: Source) -> Iterator[tuple[int, bytes]]:
     with _opened(source) as stream:
         while more := stream.read(PORTION_BYTES):
             rest += more
-            cut = _last_boundary(rest, source)
+            cut = _last_boundary(rest, source) if len(rest) >= PORTION_BYTES else 0
             if cut:
                 yield at, rest[:cut]
                 at, rest = at + cut, rest[cut:]
@@ -222,7 +219,7 @@ def _opened(source: Source) -> BinaryIO:
         return cast(BinaryIO, gzip.open(source.path, "rb"))
     import pyarrow as pa
 
-    return cast(BinaryIO, pa.input_stream(source.name, compression="zstd"))
+    return cast(BinaryIO, pa.input_stream(str(source.path), compression="zstd"))
 
 
 def _last_boundary(content: bytes, source: Source) -> int:

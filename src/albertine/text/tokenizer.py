@@ -38,7 +38,10 @@ _GOOGLE_NAMES = ("30k-clean.model",)
 
 # Accents, capitals, digits with commas, quotes, scripts, what has no piece: two tokenizers that agree on
 # the pieces and on this text are one.
-_PROBE = "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 e\u0301 \u00a0z <pad> [MASK]"
+_PROBE = (
+    "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 "
+    "e\u0301 \u00a0z <pad> [MASK]"
+)
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     names = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
-        raise InputError(f"{folder}: no tokenizer here; it would be tokenizer.json, spiece.model or vocab.txt")
-    files = {
-        name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()
-    } | {found.name: found.read_bytes()}
+        raise InputError(
+            f"{folder}: no tokenizer here; it would be tokenizer.json, spiece.model or vocab.txt"
+        )
+    files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()} | {
+        found.name: found.read_bytes()
+    }
     content = files[found.name]
     try:
         if found.suffix == ".json":
@@ -189,8 +194,8 @@ def _finished(
     splits: Mapping[int, Sequence[int]] | None = None,
 ) -> Tokenizer:
     special = _special(backend, options)
-    names = [backend.id_to_token(index) for index in vars(special).values()]
-    add_special(backend, names, backend.id_to_token(special.opening), backend.id_to_token(special.closing))
+    names = [backend.id_to_token(index) or "" for index in vars(special).values()]
+    add_special(backend, names, names[2], names[3])  # in the order of SpecialPieces
     return Tokenizer(backend, special, files, splits)
 
 

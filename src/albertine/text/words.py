@@ -24,10 +24,9 @@ from albertine.text.tokenizer import Tokenizer
 
 _REMEMBERED = 1 << 20
 _LONGEST = 40  # a longer run without a space is a sentence of a script that has none: it will not come again
-_SPACES_TO_PYTHON_ALONE = "\x1c\x1d\x1e\x1f"
-_LOCAL_NORMALIZERS = {
-    "BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "Replace", "Strip", "StripAccents"
-}  # fmt: skip
+_DOUBTFUL_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces to Python, not to every pipeline
+_LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "Precompiled", "Replace", "Strip", "StripAccents"}
+_LOCAL_NORMALIZERS |= {"NFC", "NFD", "NFKC", "NFKD"}
 
 
 class WordEncoder:
@@ -39,12 +38,13 @@ class WordEncoder:
         backend.encode_special_tokens = True
         self._tokenizer = Tokenizer(backend, tokenizer.special, {}, tokenizer.splits)
         self.dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+        self._special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
         self._known: dict[str, bytes] = {}
         self._local = looks_at_words_alone(json.loads(backend.to_str()))
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the ids of all texts in one row, and how many each has."""
-        if not self._local or any(one in text for one in _SPACES_TO_PYTHON_ALONE for text in texts):
+        if not self._local or any(one in text for one in _DOUBTFUL_SPACES for text in texts):
             rows = [self._bytes(ids) for ids in self._tokenizer.batch(texts)]
         else:
             rows = self._by_words([text.split() for text in texts])
@@ -66,6 +66,8 @@ class WordEncoder:
         return rows
 
     def _bytes(self, ids: list[int]) -> bytes:
+        if not self._special.isdisjoint(ids):  # "<pad>" is a likely piece to a unigram vocabulary that has it
+            ids = [self._tokenizer.special.unknown if one in self._special else one for one in ids]
         return np.array(ids, self.dtype).tobytes()
 
 

@@ -1,0 +1,43 @@
+"""What can be set of reading text and of training a vocabulary; apart, for the help page."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from albertine.settings import Settings, setting
+from albertine.settings.schema import SettingError
+
+
+@dataclass(frozen=True)
+class ReadingSettings(Settings):
+    """How text is read."""
+
+    layout: Literal["auto", "prose", "lines"] = setting(
+        "auto", "Of .txt: prose, or one sentence per line with blank lines between documents."
+    )
+    field: str = setting("text", "Of .jsonl, .parquet and data sets: which field holds the text.")
+    language: str = setting("en", "Code of the language, as in en or de, whose rules tell sentences apart.")
+    on_error: Literal["stop", "skip"] = setting(
+        "stop", "Text that cannot be read: stop, or skip it, counted and listed."
+    )
+
+    def check(self) -> None:
+        """Refuse a language that is no code."""
+        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+            raise SettingError("language", self.language, "must be a code of two or three letters, as in en")
+
+
+@dataclass(frozen=True)
+class VocabularySettings(ReadingSettings):
+    """How text is read, and what vocabulary comes of it."""
+
+    vocab_size: int = setting(
+        30_000, "Pieces in all, the five special ones among them.", least=16, most=1_000_000
+    )
+    cased: bool = setting(False, "Keep capitals.")
+    keep_accents: bool = setting(False, "Keep accents.")
+    coverage: float = setting(0.99995, "Share of all characters that get pieces.", least=0.5, most=1)
+    sample_mb: int = setting(
+        256, "Megabytes of text to learn from, drawn at random where there is more.", least=1
+    )
+    seed: int = setting(0, "What the sample is drawn from.", least=0)

@@ -1,0 +1,61 @@
+"""Files and folders that appear whole or not at all.
+
+What is being written has another name until it is finished and on the disk; then
+it gets its own, which no crash can interrupt. A reader never sees half of one,
+and a failed or killed attempt leaves what was there before.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from albertine.errors import InputError
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to fill; when the block ends well it becomes `folder`, not existing or empty before."""
+    folder = folder.resolve()
+    refuse_taken(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
+    partial.mkdir()
+    try:
+        yield partial
+        for file in partial.rglob("*"):
+            to_disk(file)
+        partial.replace(folder)
+        to_disk(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse to write where something lies already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; name another folder or remove it")
+
+
+@contextmanager
+def new_file(file: Path) -> Iterator[Path]:
+    """Give a path to write to; when the block ends well, what is there takes the place of `file`."""
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        yield partial
+        to_disk(partial)
+        partial.replace(file)
+        to_disk(file.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file or a folder's list of names is on the disk, not only on its way there."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

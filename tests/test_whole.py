@@ -1,0 +1,51 @@
+"""Files and folders appear whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from albertine.errors import InputError
+from albertine.whole import new_file, new_folder
+
+
+def test_a_folder_appears_when_it_is_finished(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "deep" / "made") as folder:
+        (folder / "a").write_text("x")
+        assert not (tmp_path / "deep" / "made").exists()
+    assert (tmp_path / "deep" / "made" / "a").read_text() == "x"
+    assert [one.name for one in (tmp_path / "deep").iterdir()] == ["made"]
+
+
+def break_off(path: Path, *, folder: bool) -> None:
+    with (new_folder if folder else new_file)(path) as made:
+        (made / "a" if folder else made).write_text("half")
+        raise OSError("full")
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_failure_leaves_nothing(tmp_path: Path, folder: bool) -> None:
+    with pytest.raises(OSError, match="full"):
+        break_off(tmp_path / "made", folder=folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_stays_until_the_new_file_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(OSError, match="full"):
+        break_off(tmp_path / "a", folder=False)
+    assert (tmp_path / "a").read_text() == "old"
+    with new_file(tmp_path / "a") as file:
+        file.write_text("new")
+        assert (tmp_path / "a").read_text() == "old"
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_a_taken_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    for taken in (tmp_path, tmp_path / "a"):
+        with pytest.raises(InputError, match="exists already"), new_folder(taken):
+            pass
+    (tmp_path / "empty").mkdir()
+    with new_folder(tmp_path / "empty") as folder:
+        (folder / "a").write_text("x")
+    assert (tmp_path / "empty" / "a").exists()

@@ -1,0 +1,199 @@
+"""Text of every kind and packing is read whole, in any portions, or refused by place."""
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from albertine.errors import AlbertineError, InputError
+from albertine.text import sources
+from albertine.text.documents import Troubles, documents, layout_seen
+from albertine.text.settings import ReadingSettings
+from albertine.text.sources import find_sources, portions_of
+
+BOOK = "The cat sat on the mat. It was warm.\n\nThen a dog came! \u201cRun,\u201d said the cat.\n"
+SENTENCES = ["The cat sat on the mat.", "It was warm.", "Then a dog came!", "\u201cRun,\u201d said the cat."]
+LINES = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was.", "Very."]]
+
+
+def read(*names: object, skip: bool = False, **asked: str) -> list[list[str]]:
+    reading = ReadingSettings(**asked)  # type: ignore[arg-type]  # names as a person gives them
+    troubles = Troubles(skip=skip)
+    found = find_sources([str(name) for name in names])
+    read = [
+        one for source in found for part in portions_of(source) for one in documents(part, reading, troubles)
+    ]
+    if skip:
+        read.append([*troubles.places, str(troubles.count)])
+    return read
+
+
+def packed(content: bytes, kind: str) -> bytes:
+    if kind == ".gz":
+        return gzip.compress(content)
+    if kind == ".zst":
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, "zstd") as stream:
+            stream.write(content)
+        return bytes(sink.getvalue())
+    return content
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_prose(tmp_path: Path, packing: str, ending: str, mark: bytes) -> None:
+    file = tmp_path / f"book.txt{packing}"
+    file.write_bytes(packed(mark + BOOK.replace("\n", ending).encode(), packing))
+    assert read(file) == [SENTENCES]
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+def test_lines(tmp_path: Path, packing: str) -> None:
+    text = "\n\n".join("\n".join(document) for document in LINES)
+    (tmp_path / f"a.txt{packing}").write_bytes(packed(text.encode(), packing))
+    assert read(tmp_path) == LINES
+    assert read(tmp_path, layout="prose") == [[one for document in LINES for one in document]]
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+def test_json_lines(tmp_path: Path, packing: str) -> None:
+    rows = [{"body": BOOK, "id": 1}, {"body": "One more. And another."}]
+    text = "\n".join(map(json.dumps, rows)) + "\n\n"
+    (tmp_path / f"a.jsonl{packing}").write_bytes(packed(text.encode(), packing))
+    assert read(tmp_path, field="body") == [SENTENCES, ["One more.", "And another."]]
+    with pytest.raises(InputError, match="byte 0: no field text; it has body, id; name one with --field"):
+        read(tmp_path)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    table = pa.table({"text": [BOOK, "One more. And another.", "  "]})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    assert read(tmp_path) == [SENTENCES, ["One more.", "And another."]]
+    with pytest.raises(InputError, match=r"no field body; it has text"):
+        read(tmp_path, field="body")
+    parquet.write_table(pa.table({"text": [BOOK, None]}), tmp_path / "a.parquet")
+    assert read(tmp_path, skip=True)[-1][0].endswith("row 1: no text in field text, but NoneType")
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
+    with pytest.raises(InputError, match="no whole Parquet file"):
+        read(tmp_path)
+
+
+def test_data_sets_of_the_hub_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    (tmp_path / "set").mkdir()
+    for name, rows in (("a", [BOOK]), ("b", ["One more. And another."])):
+        text = "\n".join(json.dumps({"text": row}) for row in rows)
+        (tmp_path / "set" / f"train-{name}.jsonl").write_text(text)
+    assert read(f"hub:{tmp_path / 'set'}") == [SENTENCES, ["One more.", "And another."]]
+    with pytest.raises(InputError, match="no such data set"):
+        read(f"hub:{tmp_path / 'nowhere'}")
+
+
+@given(
+    rows=st.lists(
+        st.lists(st.text("ab é", min_size=1).filter(str.strip), min_size=1, max_size=4), min_size=1
+    ),
+    size=st.integers(1, 40),
+)
+def test_portions_of_any_size_give_the_same_lines(
+    rows: list[list[str]], size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "a.txt").write_text("\n\n".join("\n".join(document) for document in rows), encoding="utf-8")
+    (folder / "b.jsonl").write_text("\n".join(json.dumps({"text": one}) for row in rows for one in row))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "PORTION_BYTES", size)
+        found = [one for document in read(folder / "a.txt", layout="lines") for one in document]
+        records = read(folder / "b.jsonl", layout="prose")
+    assert found == [one.strip() for document in rows for one in document]
+    assert len(records) == sum(map(len, rows))
+
+
+def test_documents_stay_whole_where_portions_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n\n".join("\n".join(document) for document in LINES * 40)
+    (tmp_path / "a.txt").write_text(text)
+    monkeypatch.setattr(sources, "PORTION_BYTES", 100)
+    assert read(tmp_path, layout="lines") == LINES * 40
+
+
+def test_layouts_are_told_apart() -> None:
+    lines = "\n\n".join("\n".join(document) for document in LINES * 5)
+    assert layout_seen(lines, "en") == "lines"
+    assert layout_seen(BOOK * 20, "en") == "prose"
+    assert layout_seen("One paragraph. Of two sentences.\nAnother one here. It too.\n" * 9, "en") == "prose"
+    assert (
+        layout_seen("A title without an end\nand a line that\ngoes on over\nthe end.\n" * 9, "en") == "prose"
+    )
+
+
+def test_folders_globs_and_names_given_twice(tmp_path: Path) -> None:
+    for name in ("b.txt", "sub/a.txt", ".hidden.txt", "notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"I am {name}.")
+    found = [Path(one.name).name for one in find_sources([str(tmp_path), str(tmp_path / "*.txt")])]
+    assert found == ["b.txt", "a.txt"]
+    assert [one.name for one in find_sources([str(tmp_path / "**" / "*.txt")])]
+    assert read(tmp_path / "notes.md") == [["I am notes.md."]]
+
+
+def test_standard_input_is_kept_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BOOK.encode())))
+    (found,) = find_sources(["-"], spool=tmp_path / "kept")
+    assert found.name == "standard input"
+    assert list(documents(next(portions_of(found)), ReadingSettings(), Troubles(skip=False))) == [SENTENCES]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.txt", b"fine\nnot \xff fine\n", "byte 9: not UTF-8"),
+        ("a.txt", b"", "empty"),
+        ("a.txt", "wide".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": \n', "byte 14: a line that is not JSON"),
+        ("a.jsonl", b'{"text": 5}\n', "no text in field text, but int"),
+        ("a.jsonl", b"[1]\n", "no text in field text, but list"),
+        ("a.jsonl", b'{"text": "\xff"}\n', "byte 0: not UTF-8"),
+        ("a.txt.gz", gzip.compress(b"some text. " * 99)[:-9], "torn or not gzip"),
+        ("a.txt.gz", b"no gzip at all", "torn or not gzip"),
+        ("a.txt.zst", packed(b"some text. " * 99, ".zst")[:-9], "torn or not zstd"),
+        ("a.txt.zst", b"no zstd at all", "torn or not zstd"),
+        ("a.parquet.gz", b"PAR1", "Parquet compresses inside"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(AlbertineError) as raised:
+        read(tmp_path / name)
+    assert name in str(raised.value)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_cannot_be_read_is_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"It is fine.\nIt is \xff not.\nThis is.\n")
+    (tmp_path / "b.jsonl").write_bytes(b'{"text": "Good."}\n{"txt": "x"}\nbad\n{"text": "Also good."}\n')
+    *found, troubles = read(tmp_path, skip=True)
+    assert found == [["It is fine.", "This is."], ["Good."], ["Also good."]]
+    assert troubles[-1] == "3"
+    assert "a.txt, byte 18: not UTF-8" in troubles[0]
+
+
+@pytest.mark.parametrize("argument", ["nowhere", "no*where", "-"])
+def test_what_is_not_there_is_named(argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match=argument.replace("*", r"\*")):
+        find_sources([argument], spool=tmp_path / "kept")
+
+
+def test_a_folder_without_text_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no text in this folder"):
+        find_sources([str(tmp_path)])

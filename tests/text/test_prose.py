@@ -1,0 +1,69 @@
+"""Paragraphs come out of wrapped lines as they were before the wrapping."""
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albertine.text.prose import paragraphs, wrapping_of
+
+LONG = (
+    "The morning was grey, and the two brothers had walked for an hour before either of them spoke a word. "
+    "At last the elder stopped, looked back at the village, and asked whether the door had been locked."
+)
+SPEECH = '"I locked it," said the younger; "I have the key here in my pocket, and it will stay there today."'
+SHORT = "They went on without another word."
+BOOK = [LONG, SPEECH, SHORT, LONG + " " + SPEECH, SPEECH + " " + SHORT] * 3
+
+
+def wrapped(paragraphs: list[str], between: str, indent: str = "", width: int = 60) -> str:
+    return between.join(textwrap.fill(one, width, initial_indent=indent) for one in paragraphs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        wrapped(BOOK, "\n\n"),
+        wrapped(BOOK, "\r\n\r\n").replace("\n", "\r\n").replace("\r\r", "\r"),
+        wrapped(BOOK, "\n", indent="   "),
+        wrapped(BOOK, "\n"),
+        "\n".join(BOOK),
+        "\n\n".join(BOOK),
+        "\n\n\n".join("  " + one + "  " for one in BOOK),
+    ],
+    ids=["blank lines", "crlf", "indents", "no mark", "a line each", "apart", "loose"],
+)
+def test_however_a_book_marks_its_paragraphs(text: str) -> None:
+    found = list(paragraphs(text))
+    # Without any mark a paragraph whose last line is full runs on into the next; no word is lost or moved.
+    assert " ".join(found) == " ".join(BOOK)
+    if wrapping_of(text.splitlines()) is None or "\n\n" in text or "\n   " in text or "\r" in text:
+        assert found == BOOK
+    else:
+        assert len(found) >= len(BOOK) / 2
+
+
+def test_a_hyphen_at_the_end_of_a_line_goes_where_the_word_exists_without_it() -> None:
+    text = "\n".join(
+        [
+            "It was an excellent exam-",
+            "ple of what is well-",
+            "known to every reader and",
+            "every example in the book--",
+            "so it seemed to them at",
+            "the time, and so it was.",
+        ]
+    )
+    (found,) = paragraphs(text)
+    assert "excellent example of what is well-known to" in found
+    assert "the book--so it" in found
+
+
+@given(st.text())
+def test_no_text_is_lost(text: str) -> None:
+    def bare(one: str) -> str:
+        return "".join(one.split()).replace("-", "")
+
+    assert bare("".join(paragraphs(text))) == bare(text)
+    assert all(one and one == " ".join(one.split()) for one in paragraphs(text))

@@ -1,0 +1,288 @@
+"""Tokenizers from every kind of file, against the libraries that made the files."""
+
+import contextlib
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albertine.errors import InputError
+from albertine.text.tokenizer import Tokenizer, load_tokenizer
+from albertine.text.words import WordEncoder, WordStarts
+
+STORY = (
+    'In 1899 the old captain paid 1,000 pounds for the boat, and 2,500, then 12, more. "Why?" asked Anna; '
+    "nobody knew. The captain's daughter (who was nine) walked to the harbour - slowly, it must be said - "
+    "and counted 3,000,000 fishes, 17, 18, 19, or so she told us. The naïve café-owner smiled. "
+)
+TEXTS = [
+    *STORY.split(". "),
+    "",
+    "   ",
+    "1,000,000 and 2,000, 3,5 in 1899, and 12,",
+    "``quoted'' text, 'single' \"double\"",
+    '(b) x-(y)"z" a£b–c€',
+    "Ça «naïve» İSTANBUL STRASSE ß ﬁne ½ e\u0301",
+    "漢字かな交じり文 ガギグ",
+    "한국어 텍스트",
+    "हिन्दी में",
+    "🙂🙃 a🙂b",
+    "tab\tnew\nline\u00a0nbsp\u3000wide",
+]
+SPECIAL = ["[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture(scope="session")
+def spiece() -> bytes:
+    """Train by the library, with ALBERT's flags, a vocabulary that has pieces of digits and comma."""
+    model = io.BytesIO()
+    lines = [line for line in STORY.lower().split(". ") for _ in range(30)]
+    lines += [f"in {1000 + n}, they had {n}, {n},000 and {n},500, of it" for n in range(100)]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        vocab_size=200,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=SPECIAL,
+        user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, spiece: bytes) -> Path:
+    (tmp_path / "spiece.model").write_bytes(spiece)
+    return tmp_path
+
+
+def as_the_reference_does(model: bytes, text: str) -> list[int]:
+    """ALBERT's cleaning, the library's pieces, and a comma after a digit cut off, from their description."""
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    text = "".join(
+        one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one)
+    ).lower()
+    pieces: list[str] = []
+    for piece in library.encode(text, out_type=str):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            again = library.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if not piece.startswith("▁") and again[0].startswith("▁"):
+                again = again[1:] if again[0] == "▁" else [again[0][1:], *again[1:]]
+            pieces += [*again, ","]
+        else:
+            pieces.append(piece)
+    return [library.piece_to_id(piece) for piece in pieces]
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "हि" not in text])
+def test_sentencepiece_gives_the_ids_of_the_library_and_the_reference(
+    folder: Path, spiece: bytes, text: str
+) -> None:
+    assert load_tokenizer(folder).ids(text) == as_the_reference_does(spiece, text)
+
+
+def test_the_fixture_has_digits_with_commas_to_take_apart(folder: Path) -> None:
+    tokenizer = load_tokenizer(folder)
+    assert len(tokenizer.splits) >= 3
+    before = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
+    assert tokenizer.ids("1,000 17, 2,500,") != before
+
+
+def test_googles_name_for_the_file(tmp_path: Path, spiece: bytes) -> None:
+    (tmp_path / "30k-clean.model").write_bytes(spiece)
+    assert load_tokenizer(tmp_path).ids("the captain")
+
+
+def test_capitals_and_accents_are_kept_where_the_checkpoint_says_so(folder: Path) -> None:
+    plain = load_tokenizer(folder)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
+    kept = load_tokenizer(folder)
+    assert kept.ids("The CAPTAIN") != plain.ids("The CAPTAIN") == kept.ids("the captain")
+    assert kept.fingerprint != plain.fingerprint
+
+
+@pytest.mark.parametrize("cased", [True, False])
+@pytest.mark.parametrize("text", TEXTS)
+def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, cased: bool) -> None:
+    from transformers import BertTokenizer
+
+    words = sorted({piece for word in STORY.split() for piece in (word, word.lower())})
+    alphabet = [chr(one) for one in range(33, 127)]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        *SPECIAL,
+        *alphabet,
+        *(f"##{one}" for one in alphabet),
+        *words,
+        "漢",
+        "naive",
+    ]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
+    theirs = BertTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    assert ours.ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    ids, types = ours.framed(text, "the boat")
+    both = theirs(text, "the boat")
+    assert (ids, types) == (both["input_ids"], both["token_type_ids"])
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory: pytest.TempPathFactory, spiece: bytes) -> Path:
+    """Write a vocabulary as transformers does."""
+    from transformers import AlbertTokenizer
+
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=spiece)
+    vocabulary = [(pieces.id_to_piece(one), pieces.get_score(one)) for one in range(len(pieces))]
+    place = tmp_path_factory.mktemp("converted")
+    AlbertTokenizer(vocab=vocabulary).save_pretrained(place)
+    return place
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokenizer_json_gives_the_ids_of_transformers(converted: Path, text: str) -> None:
+    from transformers import AlbertTokenizer
+
+    theirs = AlbertTokenizer.from_pretrained(converted)
+    ours = load_tokenizer(converted)
+    assert ours.ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert ours.framed(text, "x")[0] == theirs(text, "x")["input_ids"]
+    assert ours.text(ours.ids(text)) == theirs.decode(ours.ids(text), skip_special_tokens=True)
+
+
+def all_kinds(spiece: bytes, converted: Path, place: Path) -> list[Tokenizer]:
+    for name in ("a", "b"):
+        (place / name).mkdir()
+    (place / "a" / "spiece.model").write_bytes(spiece)
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        *SPECIAL,
+        "the",
+        "cap",
+        "##tain",
+        ",",
+        ".",
+        "1",
+        "##0",
+        "##,",
+        "[",
+        "]",
+        "mask",
+    ]
+    (place / "b" / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    return [load_tokenizer(place / "a"), load_tokenizer(place / "b"), load_tokenizer(converted)]
+
+
+@pytest.fixture(scope="session")
+def kinds(spiece: bytes, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Tokenizer]:
+    return all_kinds(spiece, converted, tmp_path_factory.mktemp("kinds"))
+
+
+@given(texts=st.lists(st.text(max_size=30) | st.sampled_from(TEXTS), max_size=5))
+def test_word_by_word_the_ids_are_the_same(texts: list[str], kinds: list[Tokenizer]) -> None:
+    for tokenizer in kinds:
+        encoder = WordEncoder(tokenizer)
+        for _ in range(2):  # afresh, and from what is remembered
+            ids, counts = encoder.encode(texts)
+            whole = tokenizer.batch(texts)
+            assert ids.tolist() == [one for row in whole for one in row]
+            assert counts.tolist() == list(map(len, whole))
+
+
+def test_text_never_becomes_a_special_piece(spiece: bytes, converted: Path, tmp_path: Path) -> None:
+    for tokenizer in all_kinds(spiece, converted, tmp_path):
+        special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
+        ids, _ = WordEncoder(tokenizer).encode(["a [MASK] the[SEP]captain [CLS] <pad> [PAD]"])
+        assert not special & set(ids.tolist())
+        assert special & set(tokenizer.ids("a [MASK] b"))  # typed on purpose, it is
+
+
+def test_words_begin_where_words_begin(converted: Path, tmp_path: Path) -> None:
+    def cut(tokenizer: Tokenizer, text: str) -> list[str]:
+        ids, _ = WordEncoder(tokenizer).encode([text])
+        words: list[str] = []
+        for one, start in zip(ids.tolist(), WordStarts(tokenizer).of(ids), strict=True):
+            piece = tokenizer.pieces[one].removeprefix("▁").removeprefix("##")
+            words += [piece] if start else []
+            words[-1] += "" if start else piece
+        return words
+
+    text = '"The captain\'s daughter, (nine) walked-slowly."'
+    found = [word for word in cut(load_tokenizer(converted), text) if word]
+    assert found == [
+        '"',
+        "the",
+        "captain",
+        "'s",
+        "daughter",
+        ",",
+        "(",
+        "nine",
+        ")",
+        "walked",
+        "-slowly",
+        ".",
+        '"',
+    ]
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncap\n##tain\n.\n")
+    assert cut(load_tokenizer(tmp_path), "the captain.") == ["the", "captain", "."]
+
+
+def test_a_piece_of_a_script_without_spaces_is_a_word(tmp_path: Path) -> None:
+    from albertine.text.pipelines import add_special, albert_pipeline
+
+    pieces = [(one, -2.0) for one in ("<pad>", "<unk>", *SPECIAL, "▁", "漢字", "文", "abc", "d")]
+    backend = albert_pipeline(pieces, unknown=1)
+    add_special(backend, ["<pad>", "<unk>", *SPECIAL], "[CLS]", "[SEP]")
+    (tmp_path / "tokenizer.json").write_text(backend.to_str())
+    tokenizer = load_tokenizer(tmp_path)
+    ids, _ = WordEncoder(tokenizer).encode(["漢字文 abcd"])
+    starts = dict(zip((tokenizer.pieces[one] for one in ids), WordStarts(tokenizer).of(ids), strict=True))
+    assert starts["漢字"]
+    assert starts["文"]
+    assert not starts["abc"]
+    assert not starts["d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("spiece.model", b"\x0a\xff\xff\xff\xff", "torn or no vocabulary"),
+        ("spiece.model", b"", "one unknown piece"),
+        ("tokenizer.json", b"{}", "not a tokenizer"),
+        ("tokenizer.json", b"\x00", "not a tokenizer"),
+        ("vocab.txt", b"the\ncat\n", "has no [UNK]"),
+        ("vocab.txt", b"[UNK]\n[CLS]\n", "has no pad_token"),
+        ("vocab.txt", b"\xff\xfe", "torn or no vocabulary"),
+        ("tokenizer_config.json", b"{", "not JSON"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=name.replace(".", r"\.")) as raised:
+        load_tokenizer(tmp_path)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_every_torn_vocabulary_is_refused_or_still_one(tmp_path: Path, spiece: bytes) -> None:
+    for cut in range(0, len(spiece), 997):
+        (tmp_path / "spiece.model").write_bytes(spiece[:cut])
+        with contextlib.suppress(InputError):
+            load_tokenizer(tmp_path)
+
+
+def test_a_folder_without_one_says_what_it_would_be(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no tokenizer here; it would be tokenizer\.json"):
+        load_tokenizer(tmp_path)
