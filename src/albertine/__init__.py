@@ -15,7 +15,7 @@ from albertine.errors import AlbertineError, InputError, WorkError
 
 if TYPE_CHECKING:
     from albertine.interop.huggingface import save_folder as save
-    from albertine.interop.load import load
+    from albertine.interop.load import load, load_tokenizer
     from albertine.model.network import Model
     from albertine.model.strip import Strip
 
@@ -25,10 +25,21 @@ _LATE = {
     "Model": ("albertine.model.network", "Model"),
     "Strip": ("albertine.model.strip", "Strip"),
     "load": ("albertine.interop.load", "load"),
+    "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
     "save": ("albertine.interop.huggingface", "save_folder"),
 }
 
-__all__ = ["AlbertineError", "InputError", "Model", "Strip", "WorkError", "__version__", "load", "save"]
+__all__ = [
+    "AlbertineError",
+    "InputError",
+    "Model",
+    "Strip",
+    "WorkError",
+    "__version__",
+    "load",
+    "load_tokenizer",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

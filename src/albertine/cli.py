@@ -66,13 +66,14 @@ def info(
     Parameters
     ----------
     subject
-        A model of the family, as in albert-base (`albertine info` lists them), or a checkpoint's folder.
+        A model of the family, as in albert-base (`albertine info` lists them), or a checkpoint: its folder
+        or its name on the hub.
     compare
         A second model of the family, as published, shown beside the first.
     """
     from albertine.study import anatomy, anatomy_view
 
-    folder = Path(subject) if subject and Path(subject).is_dir() else None
+    folder = anatomy.folder_of(subject)
     if folder:
         asked = anatomy.asked_of(folder, shared.read(InfoSettings), changed=shared.gives("model"))
     else:
@@ -152,7 +153,7 @@ def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> No
     Parameters
     ----------
     source
-        A checkpoint: a folder with config.json and safetensors or pytorch_model.bin, or a hub name.
+        A checkpoint: a folder of transformers or of Google's TensorFlow code, or a hub name.
     destination
         A folder that does not exist yet.
     """

@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 
+import albertine
 from albertine.cli import app
 from albertine.command import run
 from albertine.errors import WorkError
@@ -31,7 +32,7 @@ def checkpoint(tmp_path: Path) -> Path:
     config.architectures = ["AlbertForPreTraining"]
     config.save_pretrained(folder)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    (folder / "spiece.model").write_bytes(b"vocabulary")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     return folder
 
 
@@ -43,9 +44,11 @@ def test_a_pickle_becomes_safetensors_that_transformers_opens(
     assert sorted(one.name for one in (tmp_path / "new").iterdir()) == [
         "config.json",
         "model.safetensors",
-        "spiece.model",
+        "vocab.txt",
     ]
     theirs = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
+    text = "the [MASK] cat"
+    assert albertine.load_tokenizer(tmp_path / "new").ids(text) == [5, 4, 1]
     stored = torch.load(checkpoint / "pytorch_model.bin")
     for name, tensor in theirs.state_dict().items():
         assert torch.equal(tensor, stored[name]), name

@@ -16,7 +16,7 @@ from albertine.cli import app
 from albertine.command import run
 from albertine.errors import InputError
 from albertine.interop.bundle import read_bundle
-from albertine.interop.load import load
+from albertine.interop.load import load, load_tokenizer
 from albertine.model.strip import Strip
 
 HERE = Path(__file__).parent
@@ -91,6 +91,21 @@ def test_convert_brings_it_to_transformers(checkpoint: Path, tmp_path: Path) -> 
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     assert model.config.hidden_act == "gelu_new"
+
+
+def test_info_and_tokenizer_read_it_too(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(app, ["info", str(checkpoint), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["parameters"]["total"] == sum(one.numel() for one in load(checkpoint).parameters())
+    (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n漢\n")
+    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "new")
+    assert (
+        load_tokenizer(tmp_path / "new").ids("漢漢字")
+        == theirs("漢漢字", add_special_tokens=False)["input_ids"]
+    )
 
 
 def damage_data(folder: Path) -> None:

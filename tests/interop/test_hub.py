@@ -149,6 +149,12 @@ def loading(environment: dict[str, str], *words: str) -> str:
     return done.stdout.strip()
 
 
+def info(environment: dict[str, str]) -> int:
+    command = [sys.executable, "-m", "albertine", "info", "someone/small", "--json"]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
+    return int(json.loads(done.stdout)["model"]["layers"])
+
+
 def expected(folder: Path) -> str:
     from albertine.interop.huggingface import load_folder
 
@@ -160,6 +166,9 @@ def test_a_name_is_fetched_once_and_then_works_offline(hub: dict[str, str], tmp_
     told = expected(tmp_path / "small")
     assert loading({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == told
     assert "Bearer secret" in Hub.tokens
+    (tmp_path / "small" / "model.safetensors").rename(tmp_path / "weights")
+    assert info(hub) == 3  # which needs no weights
+    (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")
     Hub.tokens.clear()
     assert loading({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == told
     assert Hub.tokens == []

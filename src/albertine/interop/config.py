@@ -15,6 +15,8 @@ from albertine.interop.names import Family, architecture, family_of, kinds_of, w
 from albertine.settings import HeadSettings, Layer, ModelSettings, read
 from albertine.settings.schema import shortened, shown
 
+GOOGLE_CONFIG = "albert_config.json"
+
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Their key, ours, and the value that their format means where the key is missing.
 _ALBERT_KEYS = (
@@ -189,8 +191,22 @@ def config_of(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
     return config
 
 
+def is_google(folder: Path) -> bool:
+    """Tell whether a folder holds a checkpoint of Google's."""
+    return (folder / GOOGLE_CONFIG).exists() and not (folder / "config.json").exists()
+
+
+def read_google_config(folder: Path) -> dict[str, Any]:
+    """Read Google's config, put into the words of `transformers`."""
+    config = dict(read_config(folder / GOOGLE_CONFIG)) | {"model_type": "albert"}
+    if config.get("hidden_act") == "gelu":
+        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh form under this name
+    return config
+
+
 def settings_in(folder: Path) -> ModelSettings:
     """Return the network of a checkpoint folder, from its config alone."""
-    file = folder / "config.json"
-    config = read_config(file)
+    google = is_google(folder)
+    file = folder / (GOOGLE_CONFIG if google else "config.json")
+    config = read_google_config(folder) if google else read_config(file)
     return plan_in(config, str(file)) or model_in(config, str(file))

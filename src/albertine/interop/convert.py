@@ -7,10 +7,12 @@ import torch
 
 from albertine import progress
 from albertine.errors import WorkError
+from albertine.interop.hub import locate
 from albertine.interop.huggingface import load_folder, save_folder
-from albertine.interop.load import load_checkpoint, locate
+from albertine.interop.load import load_checkpoint
 from albertine.model.network import Model
 from albertine.model.strip import Strip
+from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 from albertine.whole import refuse_taken
 
 
@@ -19,10 +21,11 @@ def convert(source: str, destination: Path) -> None:
     refuse_taken(destination)
     folder = locate(source)
     model = load_checkpoint(folder).eval()
+    tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
         written = Path(scratch) / "checkpoint"
-        save_folder(model, written, tokenizer=folder)
+        save_folder(model, written, tokenizer=tokenizer)
         verify(model, load_folder(written).eval(), written)
         written.replace(destination)
     progress.say(f"{destination}: written and verified; the outputs are those of {source}")

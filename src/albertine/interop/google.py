@@ -14,9 +14,7 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.interop.bundle import read_bundle
-from albertine.interop.config import read_config
-
-CONFIG = "albert_config.json"
+from albertine.interop.config import read_google_config
 
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
@@ -44,11 +42,6 @@ _LAYER = re.compile(r"^bert/encoder/transformer/group_(\d+)(?:_\d+)?/(?:layer_\d
 _PARTS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias", "weight": "weight"}
 
 
-def is_google(folder: Path) -> bool:
-    """Tell whether a folder holds a checkpoint of Google's."""
-    return (folder / CONFIG).exists() and not (folder / "config.json").exists()
-
-
 def read_google(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
     """Return config and tensors as `transformers` would have them, and the file to name when one is wrong."""
     indices = sorted(folder.glob("*.index"))
@@ -62,7 +55,9 @@ def read_google(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Pat
             if theirs is None:
                 raise InputError(f"{indices[0]}: tensor {name} has no place in an ALBERT")
             tensors[theirs] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
-    return _config(folder / CONFIG, tensors), tensors, indices[0]
+    pretrained = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
+    kind = "AlbertForPreTraining" if pretrained else "AlbertModel"
+    return read_google_config(folder) | {"architectures": [kind]}, tensors, indices[0]
 
 
 def renamed(name: str) -> str | None:
@@ -82,16 +77,3 @@ def _first_match(name: str, table: tuple[tuple[str, str], ...], place: str) -> s
             head, dot, part = changed.rpartition(".")
             return place + head + dot + _PARTS[part] if part in _PARTS else None
     return None
-
-
-def _config(file: Path, tensors: Mapping[str, Tensor]) -> Mapping[str, Any]:
-    """Return their config with what ours needs beside it."""
-    config = dict(read_config(file))
-    pretrained = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
-    config |= {
-        "model_type": "albert",
-        "architectures": ["AlbertForPreTraining" if pretrained else "AlbertModel"],
-    }
-    if config.get("hidden_act") == "gelu":
-        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh form under this name
-    return config

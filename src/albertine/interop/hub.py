@@ -8,7 +8,8 @@ it is complete, so a download that broke off is taken up again, never half loade
 import re
 from pathlib import Path
 
-from albertine.errors import InputError, WorkError
+from albertine.errors import InputError, WorkError, nearest
+from albertine.settings import MODELS
 
 _SMALL = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
@@ -19,7 +20,16 @@ def is_hub_name(source: str) -> bool:
     return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source) is not None
 
 
-def fetch(name: str, revision: str | None = None) -> Path:
+def locate(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
+    """Return the folder of a checkpoint, fetching it from the hub if that is where it is."""
+    if Path(source).is_dir():
+        return Path(source)
+    if is_hub_name(str(source)) and not Path(source).exists():
+        return fetch(str(source), revision, weights=weights)
+    raise InputError(f"{source}: neither a folder, a hub name nor a preset{nearest(str(source), MODELS)}")
+
+
+def fetch(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
     """Return the folder in the cache that holds a repository's checkpoint, fetching what is not there yet."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
@@ -35,8 +45,8 @@ def fetch(name: str, revision: str | None = None) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL, *patterns]))
 
     try:
-        folder = get("model*.safetensors")
-        if not any(folder.glob("model*.safetensors")):
+        folder = get("model*.safetensors") if weights else get()
+        if weights and not any(folder.glob("model*.safetensors")):
             folder = get("pytorch_model.bin")
     except GatedRepoError:
         raise InputError(

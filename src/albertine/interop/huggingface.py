@@ -5,7 +5,6 @@ tensor missing and none left over.
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from albertine.interop.names import Family, family_of, slots
 from albertine.interop.tensors import read_safetensors, read_tensors
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.text.tokenizer import TOKENIZER_FILES
+from albertine.text.tokenizer import Tokenizer
 from albertine.whole import new_folder
 
 _BESIDE = "answerable.safetensors"
@@ -117,19 +116,18 @@ def _is_identity(weight: Tensor, bias: Tensor) -> bool:
     return square and torch.equal(weight.float(), torch.eye(len(weight))) and not bias.any()
 
 
-def save_folder(model: Model, folder: str | Path, *, tokenizer: Path | None = None) -> None:
+def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None = None) -> None:
     """Write a checkpoint that `transformers` opens; `folder` appears whole or not at all.
 
     Args:
         model: what to write.
         folder: where; must not exist yet, or be empty.
-        tokenizer: a folder whose tokenizer files go along.
+        tokenizer: what goes along.
     """
     with new_folder(Path(folder)) as partial:
         _write(model, partial)
-        for name in TOKENIZER_FILES if tokenizer else ():
-            if tokenizer and (tokenizer / name).exists():
-                shutil.copyfile(tokenizer / name, partial / name)
+        if tokenizer:
+            tokenizer.save(partial)
 
 
 def _write(model: Model, folder: Path) -> None:

@@ -5,12 +5,15 @@ from typing import get_args
 
 from albertine import progress
 from albertine.errors import InputError, nearest
-from albertine.interop.google import CONFIG, is_google, read_google
-from albertine.interop.hub import fetch, is_hub_name
+from albertine.interop.config import GOOGLE_CONFIG, is_google
+from albertine.interop.google import read_google
+from albertine.interop.hub import locate
 from albertine.interop.huggingface import assemble, load_folder
 from albertine.model.network import Model
 from albertine.settings import MODELS, HeadSettings
 from albertine.settings.model import HeadKind
+from albertine.text import tokenizer
+from albertine.text.tokenizer import Tokenizer
 
 
 def load(
@@ -36,21 +39,17 @@ def load(
     return load_checkpoint(locate(source, revision), wanted, seed=seed)
 
 
+def load_tokenizer(source: str | Path, *, revision: str | None = None) -> Tokenizer:
+    """Load the tokenizer of a checkpoint, or one alone; by folder or hub name, as `load` takes it."""
+    return tokenizer.load_tokenizer(locate(source, revision, weights=False))
+
+
 def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
     """Load a folder of `transformers` or of Google."""
     if is_google(folder):
         config, tensors, source = read_google(folder)
-        return assemble(config, folder / CONFIG, tensors, source, head, seed=seed)
+        return assemble(config, folder / GOOGLE_CONFIG, tensors, source, head, seed=seed)
     return load_folder(folder, head, seed=seed)
-
-
-def locate(source: str | Path, revision: str | None = None) -> Path:
-    """Return the folder of a checkpoint, fetching it from the hub if that is where it is."""
-    if Path(source).is_dir():
-        return Path(source)
-    if is_hub_name(str(source)) and not Path(source).exists():
-        return fetch(str(source), revision)
-    raise InputError(f"{source}: neither a folder, a hub name nor a preset{nearest(str(source), MODELS)}")
 
 
 def _head(head: HeadKind | HeadSettings | None) -> HeadSettings | None:

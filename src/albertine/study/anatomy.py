@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from albertine.errors import InputError, nearest
 from albertine.interop.config import settings_in
+from albertine.interop.hub import is_hub_name, locate
 from albertine.model.cost import (
     BYTES,
     Flops,
@@ -179,6 +180,13 @@ def _memory(settings: InfoSettings, *, recompute: bool) -> TrainingMemory:
         precision=settings.precision,
         recompute=recompute,
     )
+
+
+def folder_of(subject: str | None) -> Path | None:
+    """Return where a checkpoint lies; None for what is no checkpoint."""
+    if subject is None or not (Path(subject).is_dir() or is_hub_name(subject)):
+        return None
+    return locate(subject, weights=False)
 
 
 def asked_of(folder: Path, settings: InfoSettings, *, changed: bool) -> InfoSettings:

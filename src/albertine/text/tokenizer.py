@@ -35,6 +35,7 @@ TOKENIZER_FILES = (
     "vocab.txt",
 )
 _GOOGLE_NAMES = ("30k-clean.model",)
+_VOCABULARIES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
 
 # Accents, capitals, digits with commas, quotes, scripts, what has no piece: two tokenizers that agree on
 # the pieces and on this text are one.
@@ -132,16 +133,15 @@ class Tokenizer:
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Read the tokenizer that lies in a folder."""
     options = _options(folder)
-    names = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    found = next((folder / name for name in _VOCABULARIES if (folder / name).is_file()), None)
     if found is None:
         raise InputError(
             f"{folder}: no tokenizer here; it would be tokenizer.json, spiece.model or vocab.txt"
         )
-    files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()} | {
-        found.name: found.read_bytes()
-    }
-    content = files[found.name]
+    files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
+    content = found.read_bytes()
+    # Google's name for it is one that others would not find.
+    files["spiece.model" if found.name in _GOOGLE_NAMES else found.name] = content
     try:
         if found.suffix == ".json":
             return _from_json(content, options, files)
@@ -152,6 +152,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise InputError(f"{found}: torn or no vocabulary ({error}); get the file again") from None
     except InputError as error:
         raise InputError(f"{found}: {error}") from None
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Tell whether a tokenizer lies in a folder."""
+    return any((folder / name).is_file() for name in _VOCABULARIES)
 
 
 def _options(folder: Path) -> Mapping[str, Any]:
