@@ -1,0 +1,84 @@
+"""`manifest.json`: what a corpus is, and the last thing written of it. Without one it is unfinished."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from albertine.errors import InputError
+from albertine.whole import new_file
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+Split = Literal["train", "dev"]
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One shard: its file, what it holds, and the checksum of its bytes."""
+
+    file: str
+    split: Split
+    documents: int
+    sentences: int
+    tokens: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a corpus is.
+
+    Attributes:
+        unigram_entropy: of the pieces of train, in nats: the loss of a model that has learned only how
+            often each piece occurs, and what one must fall below to have learned anything more.
+    """
+
+    tokenizer: str
+    vocab_size: int
+    shards: list[ShardEntry]
+    documents: dict[str, int]
+    sentences: dict[str, int]
+    tokens: dict[str, int]
+    words: int
+    unigram_entropy: float
+    duplicates: int
+    skipped: int
+    skipped_places: list[str]
+    sources: list[str]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    format: int = field(default=FORMAT)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a manifest; from then on the corpus is one."""
+    text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, sort_keys=True)
+    with new_file(folder / MANIFEST) as file:
+        file.write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a corpus."""
+    file = folder / MANIFEST
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        if values.get("format") != FORMAT:
+            raise InputError(f"{file}: format {values.get('format')}, not {FORMAT}; build the corpus again")
+        shards = [ShardEntry(**shard) for shard in values.pop("shards")]
+        return Manifest(shards=shards, **values)
+    except FileNotFoundError:
+        unfinished = "; it is unfinished, run its build again" if (folder / "building").exists() else ""
+        raise InputError(f"{folder}: no corpus{unfinished or ', which has a manifest.json'}") from None
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise InputError(f"{file}: damaged ({error}); build the corpus again") from None
+
+
+def checksum(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
