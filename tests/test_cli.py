@@ -31,10 +31,11 @@ def test_module_and_console_script_are_the_same_command() -> None:
 def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(app, ["--help"]) == 0
     overview = capsys.readouterr().out
-    for verb in ("info", "tokenizer", "convert", "bench"):
+    for verb in ("info", "tokenizer", "corpus", "convert", "bench"):
         assert re.search(rf"│ {verb} +[A-Z]", overview)
         assert f"albertine {verb}" in overview
-    commands = ("info", "tokenizer train", "tokenizer show", "convert", "bench startup", "bench model")
+    commands = ["info", "tokenizer train", "tokenizer show", "corpus build", "corpus show", "corpus check"]
+    commands += ["convert", "bench startup", "bench model", "bench corpus"]
     for command in map(str.split, commands):
         assert run(app, [*command, "--help"]) == 0
         assert "Example: albertine " + " ".join(command) in capsys.readouterr().out

@@ -11,8 +11,9 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.settings import ModelBench, StartupBench
+from albertine.bench.settings import CorpusBench, ModelBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
+from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.study.anatomy import InfoSettings
 from albertine.text.settings import ReadingSettings, VocabularySettings
 
@@ -36,8 +37,10 @@ app = App(
     help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
     help="ALBERT, whole: from raw text to a served model.",
     version=albertine.__version__,
-    help_epilogue="Examples: albertine info albert-large --compare bert-large; albertine tokenizer train "
-    "novels/ --out my-tokenizer; albertine convert OLD NEW; albertine bench startup. "
+    help_epilogue="Examples: albertine info albert-large --compare bert-large; "
+    "albertine tokenizer train novels/ --out my-tokenizer; "
+    "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
+    "albertine convert OLD NEW; albertine bench startup. "
     "Each command explains itself: albertine info --help",
 )
 app["--help"].group = _SETUP
@@ -144,6 +147,82 @@ def tokenizer_show(
     view.show(folder, tokenizer, text, fit, as_json=json)
 
 
+corpus = App(name="corpus", help="Turn text into a corpus, look at its samples, check it.", group=_TEXT)
+app.command(corpus)
+
+
+@corpus.command(name="build")
+def corpus_build(
+    *text: str,
+    tokenizer: Path,
+    out: Path,
+    json: Json = False,
+    settings: Annotated[CorpusSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Encode text into shards that samples are drawn from. Broken off, the same command goes on.
+
+    Example: albertine corpus build novels/ --tokenizer my-tokenizer --held-out 0.01 --out my-corpus
+
+    Parameters
+    ----------
+    text
+        Files, folders, globs, hub:OWNER/NAME, - for standard input; .txt, .jsonl, .parquet, also .gz, .zst.
+    tokenizer
+        A folder with a tokenizer, of your own or of a checkpoint.
+    out
+        A folder that does not exist yet, or one where a build was broken off.
+    """
+    from albertine.corpus import view
+    from albertine.corpus.build import build_corpus
+
+    manifest = build_corpus(text, tokenizer, out, shared.read(CorpusSettings))
+    view.show_manifest(out, manifest, as_json=json)
+
+
+@corpus.command(name="show")
+def corpus_show(
+    folder: Path,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[ShowSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Show samples as the network will see them: segments, order, masked pieces.
+
+    Example: albertine corpus show my-corpus --objective.pair nsp --samples 5
+
+    Parameters
+    ----------
+    folder
+        A corpus.
+    """
+    from albertine.corpus import view
+    from albertine.corpus.corpus import Corpus
+
+    asked = shared.read(ShowSettings)
+    view.show_samples(Corpus(folder), asked, as_json=json)
+
+
+@corpus.command(name="check")
+def corpus_check(folder: Path, /, *, json: Json = False, shared: Shared = SHARED) -> None:
+    """Verify a corpus: checksums, counts, the order of its parts; a damaged shard is named.
+
+    Example: albertine corpus check my-corpus
+
+    Parameters
+    ----------
+    folder
+        A corpus.
+    """
+    from albertine.corpus import view
+    from albertine.corpus.check import check_corpus
+
+    shared.read(NoSettings)
+    view.show_manifest(folder, check_corpus(folder).manifest, as_json=json)
+
+
 @app.command(group=_CHECKPOINTS)
 def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> None:
     """Write a checkpoint anew in the layout of `transformers`, and verify what was written.
@@ -199,3 +278,27 @@ def bench_model(
     from albertine.bench import model
 
     model.show(model.measure(shared.read(ModelBench)), as_json=json)
+
+
+@bench.command(name="corpus")
+def bench_corpus(
+    *text: str,
+    tokenizer: Path,
+    json: Json = False,
+    settings: Annotated[CorpusBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Time building and sampling beside the `tokenizers` library and the reference algorithm.
+
+    Example: albertine bench corpus novels/ --tokenizer my-tokenizer
+
+    Parameters
+    ----------
+    text
+        Files, folders or globs; a few tens of megabytes tell enough.
+    tokenizer
+        A folder with a tokenizer.
+    """
+    from albertine.bench import corpus
+
+    corpus.show(corpus.measure(text, tokenizer, shared.read(CorpusBench)), as_json=json)

@@ -1,9 +1,10 @@
 """What can be set of each benchmark; apart from the benchmarks, since the help page needs it at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from albertine.settings import MODELS, ModelSettings, Settings, setting
+from albertine.text.settings import ReadingSettings
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,15 @@ class ModelBench(Settings):
     device: Literal["cpu", "cuda"] = setting("cpu", "Where.")
     compile: bool = setting(False, "Compile both sides.")
     model: ModelSettings = setting(MODELS["albert-base"], "The network.")
+
+
+@dataclass(frozen=True)
+class CorpusBench(ReadingSettings):
+    """What to measure, and how the text is read."""
+
+    runs: int = setting(3, "Measured turns of each side; the median counts.", least=1, most=1000)
+    length: int = setting(512, "Longest sample, in pieces.", least=16, most=100_000)
+
+    def reading(self) -> ReadingSettings:
+        """Return what is about reading alone."""
+        return ReadingSettings(**{field.name: getattr(self, field.name) for field in fields(ReadingSettings)})

@@ -49,7 +49,8 @@ def build_corpus(texts: Sequence[str], tokenizer: Path, out: Path, settings: Cor
     except InputError:
         _clear_if_fresh(out)  # what was wrong to begin with leaves nothing behind
         raise
-    skipped, places = 0, []
+    skipped = 0
+    places: list[str] = []
     for job in jobs:
         count, some = json.loads(troubles_of(job).read_text(encoding="utf-8"))
         skipped, places = skipped + count, places + some

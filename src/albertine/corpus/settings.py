@@ -25,11 +25,15 @@ class Objective(Settings):
     pair: Literal["sop", "nsp", "none"] = setting(
         "sop", "Second segment: the next one or both swapped (sop), another document's (nsp), none."
     )
-    max_length: int = setting(512, "Longest sample, in pieces, special ones counted.", least=8, most=1_000_000)
+    max_length: int = setting(
+        512, "Longest sample, in pieces, special ones counted.", least=8, most=1_000_000
+    )
     short: float = setting(0.1, "Share of pairs that are cut shorter at random.", least=0, most=1)
     masked: float = setting(0.15, "Share of a sample's pieces to predict.", least=0.01, most=0.9)
     most_masked: int = setting(77, "Most pieces to predict in one sample.", least=1)
-    ngram: int = setting(3, "Longest run of words that is masked as one; n of them with chance 1/n.", least=1, most=16)
+    ngram: int = setting(
+        3, "Longest run of words that is masked as one; n of them with chance 1/n.", least=1, most=16
+    )
     seed: int = setting(0, "What all samples are drawn from.", least=0)
 
     def check(self) -> None:
@@ -45,4 +49,4 @@ class ShowSettings(Settings):
     samples: int = setting(3, "How many samples.", least=1, most=10_000)
     first: int = setting(0, "The first of them, in the order of training.", least=0)
     split: Literal["train", "dev"] = setting("train", "Of which part of the corpus.")
-    objective: Objective = setting(Objective(max_length=128), "What is asked of the network.")
+    objective: Objective = setting(Objective(), "What is asked of the network.")

@@ -250,6 +250,8 @@ def _boundary(file: BinaryIO, at: int, source: Source) -> int:
         found = pattern.search(ahead)
         if found:
             return at - 1 + found.end()
+        if at - 1 + len(ahead) == source.size:
+            return source.size  # what is left is less than one would look for
     return _next_line(file, at + len(ahead) - 1, source.size)
 
 

@@ -1,0 +1,129 @@
+"""What `albertine corpus` prints: the counts of a corpus, and samples as the network will see them."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from albertine import progress
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.manifest import Manifest
+from albertine.corpus.samples import Sample, Sampler
+from albertine.corpus.settings import Objective, ShowSettings
+from albertine.progress import size
+from albertine.text.pipelines import WORD_REST, WORD_START
+from albertine.text.tokenizer import Tokenizer
+
+_STYLES = ("", "cyan")
+_HIDDEN, _KEPT, _REPLACED = "bold yellow", "bold green", "bold red"
+
+
+def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
+    """Print what a corpus is."""
+    if as_json:
+        print(json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False))
+        return
+    out = progress.results()
+    for split in ("train", "dev"):
+        documents, sentences = manifest.documents[split], manifest.sentences[split]
+        if documents:
+            out.print(
+                f"{split:<6}{documents:>12,} documents{sentences:>14,} sentences"
+                f"{manifest.tokens[split]:>16,} pieces",
+                highlight=False,
+            )
+    told = f"{manifest.duplicates:,} duplicate documents dropped" if manifest.duplicates else "no duplicates"
+    if manifest.skipped:
+        told += f"; {manifest.skipped:,} places skipped, as {manifest.skipped_places[0]}"
+    total = sum((folder / entry.file).stat().st_size for entry in manifest.shards)
+    out.print(f"{told}; {len(manifest.shards)} shards, {size(total)}", highlight=False, markup=False)
+    out.print(
+        f"unigram entropy {manifest.unigram_entropy:.3f}: the MLM loss that a model must get below",
+        highlight=False,
+    )
+
+
+def show_samples(corpus: Corpus, settings: ShowSettings, *, as_json: bool) -> None:
+    """Print samples."""
+    sampler = Sampler(corpus, settings.objective, settings.split)
+    places = np.arange(settings.first, settings.first + settings.samples)
+    samples = sampler.draw(places)
+    if as_json:
+        told = [_as_json(sample, corpus.tokenizer) for sample in samples]
+        print(json.dumps({"samples": told}, indent=2, ensure_ascii=False))
+        return
+    out = progress.results()
+    for place, sample in zip(places.tolist(), samples, strict=True):
+        _print_sample(out, place, sample, corpus.tokenizer, settings.objective)
+    out.print(_legend())
+
+
+def _legend() -> Text:
+    legend = Text("to be predicted: ")
+    legend.append("{hidden}", _HIDDEN).append(" behind [MASK], ")
+    legend.append("{kept=}", _KEPT).append(" as it is, ")
+    legend.append("{the piece|what stands there}", _REPLACED).append(" replaced; ")
+    return legend.append("/ parts pieces of a word")
+
+
+def _print_sample(
+    out: Console, place: int, sample: Sample, tokenizer: Tokenizer, objective: Objective
+) -> None:
+    kinds = {
+        "sop": ("in order", "swapped"),
+        "nsp": ("as in the text", "two documents"),
+        "none": ("one segment",),
+    }
+    head = f"sample {place:,}: {len(sample)} pieces, {kinds[objective.pair][sample.label]}, "
+    out.print(Text(head + f"{len(sample.masked)} to be predicted", "bold"))
+    out.print(_drawn(sample, tokenizer))
+    out.print()
+
+
+def _drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
+    """Return a sample as text: segments in two colours, what is to be predicted marked."""
+    text = Text()
+    special = (tokenizer.special.opening, tokenizer.special.closing)
+    expected = dict(zip(sample.masked.tolist(), sample.labels.tolist(), strict=True))
+    original = sample.original().tolist()
+    for at, (seen, kind) in enumerate(zip(sample.tokens.tolist(), sample.types.tolist(), strict=True)):
+        piece = tokenizer.pieces[original[at]]
+        after = tokenizer.pieces[original[at - 1]][-1:] if at and original[at - 1] not in special else " "
+        space, bare = _parted(piece, after)
+        text.append(space)
+        if at not in expected:
+            text.append(bare, "dim bold" if seen in special else _STYLES[kind])
+        elif seen == tokenizer.special.mask:
+            text.append(f"{{{bare}}}", _HIDDEN)
+        elif seen == expected[at]:
+            text.append(f"{{{bare}=}}", _KEPT)
+        else:
+            instead = _parted(tokenizer.pieces[seen], " ")[1]
+            text.append(f"{{{bare}|{instead}}}", _REPLACED)
+    return text
+
+
+def _parted(piece: str, after: str) -> tuple[str, str]:
+    """Return what parts a piece from the character before it, and the piece without its marks."""
+    if piece.startswith(WORD_START):
+        return " ", piece.removeprefix(WORD_START) or WORD_START
+    if piece.startswith(WORD_REST):
+        return "/", piece.removeprefix(WORD_REST)
+    if after == " " or piece[:1] in "[<":
+        return " ", piece
+    return ("/" if piece[:1].isalnum() and after.isalnum() else ""), piece
+
+
+def _as_json(sample: Sample, tokenizer: Tokenizer) -> dict[str, Any]:
+    return {
+        "pieces": [tokenizer.pieces[one] for one in sample.tokens],
+        "tokens": sample.tokens.tolist(),
+        "types": sample.types.tolist(),
+        "masked": sample.masked.tolist(),
+        "labels": sample.labels.tolist(),
+        "label": sample.label,
+    }

@@ -1,0 +1,394 @@
+"""Building a corpus: the same bytes however it is done, and no break that it does not survive."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from albertine.cli import app
+from albertine.command import run
+from albertine.corpus import build, finish, jobs
+from albertine.corpus.build import build_corpus
+from albertine.corpus.check import check_corpus
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.manifest import Manifest
+from albertine.corpus.settings import CorpusSettings
+from albertine.errors import AlbertineError, InputError, WorkError
+from albertine.text import sources
+from albertine.text.tokenizer import load_tokenizer
+from albertine.text.words import WordStarts
+
+from .conftest import made_up, write_text
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()
+    }
+
+
+def built(text: Path, tokenizer: Path, out: Path, **asked: Any) -> Manifest:
+    settings: dict[str, Any] = {"layout": "lines", "workers": 1} | asked
+    return build_corpus([str(text)], tokenizer, out, CorpusSettings(**settings))
+
+
+@pytest.fixture
+def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make many jobs and many shards of little text."""
+    monkeypatch.setattr(sources, "PORTION_BYTES", 2000)
+    monkeypatch.setattr(jobs, "JOB_BYTES", 3000)
+    monkeypatch.setattr(finish, "SHARD_TOKENS", 5000)
+    monkeypatch.setattr(finish, "_AT_ONCE", 7)
+
+
+def read_text(text: Path) -> list[str]:
+    return [one for file in sorted(text.iterdir()) for one in file.read_text().strip().split("\n\n")]
+
+
+def test_a_corpus_holds_the_text(corpus: Corpus, text: Path, tokenizer: Path) -> None:
+    mine = load_tokenizer(tokenizer)
+    rule = WordStarts(mine)
+    expected = {tuple(one for line in text.split("\n") for one in mine.ids(line)) for text in read_text(text)}
+    found = set()
+    counts = np.zeros(len(mine))
+    for split in ("train", "dev"):
+        for shard in corpus.shards(split):
+            starts = shard.starts(0, len(shard.tokens))
+            for one in range(len(shard.documents) - 1):
+                first, last = int(shard.documents[one]), int(shard.documents[one + 1])
+                tokens = shard.tokens[first:last]
+                found.add(tuple(tokens.tolist()))
+                assert np.array_equal(shard.starts(first, last), starts[first:last])
+                assert np.array_equal(starts[first:last], rule.of(tokens))
+                inside = shard.sentences[(shard.sentences >= first) & (shard.sentences < last)]
+                assert inside[0] == first
+                for begin, end in zip(inside, [*inside[1:], last], strict=True):
+                    assert mine.text(shard.tokens[begin:end].tolist()).endswith(".")
+                if split == "train":
+                    counts += np.bincount(tokens, minlength=len(mine))
+    assert found == expected
+    manifest = corpus.manifest
+    chances = counts[counts > 0] / counts.sum()
+    assert manifest.unigram_entropy == pytest.approx(-(chances * np.log(chances)).sum())
+    assert manifest.tokens["train"] == counts.sum()
+    assert manifest.documents == {"train": 32, "dev": 8}
+    assert manifest.vocab_size == 150
+    assert manifest.tokenizer == mine.fingerprint == corpus.tokenizer.fingerprint
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_jobs_and_shards_of_any_size_hold_the_same(
+    corpus: Corpus, text: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    manifest = built(text, tokenizer, tmp_path / "made", held_out=0.2)
+    assert len(manifest.shards) > 4
+    for name in ("documents", "sentences", "tokens", "words", "unigram_entropy", "duplicates"):
+        assert getattr(manifest, name) == getattr(corpus.manifest, name), name
+    for split in ("train", "dev"):
+        joined = np.concatenate([shard.tokens for shard in Corpus(tmp_path / "made").shards(split)])
+        assert np.array_equal(joined, np.concatenate([shard.tokens for shard in corpus.shards(split)]))
+    check_corpus(tmp_path / "made")
+
+
+def test_the_number_of_processes_changes_no_byte(tokenizer: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.mkdir()
+    for part in range(3):  # three jobs: each is as large as one may be
+        lines = made_up(part, 60)
+        (text / f"{part}.jsonl").write_text(
+            "\n".join(json.dumps({"text": " ".join(lines)}) for _ in range(1)) + "\n"
+        )
+    words = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet"]
+    for workers in ("1", "3"):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                SMALL_JOBS,
+                *words,
+                "--workers",
+                workers,
+                "--out",
+                str(tmp_path / workers),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        assert done.returncode == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "3")
+    assert {name.partition("-")[0] for name in contents(tmp_path / "1")} >= {"train", "manifest.json"}
+
+
+# Every file a job of its own, so that there is work for several processes.
+SMALL_JOBS = """
+import sys
+from albertine.corpus import jobs
+jobs.JOB_BYTES = 100
+from albertine.cli import app
+from albertine.command import run
+if __name__ == "__main__":
+    sys.exit(run(app, sys.argv[1:]))
+"""
+
+
+@pytest.mark.usefixtures("small_jobs")
+@pytest.mark.parametrize("after", [1, 4, 9, 14, 15, 17, 19])
+def test_broken_off_anywhere_it_goes_on_to_the_same_bytes(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    built(text, tokenizer, tmp_path / "whole", held_out=0.2)
+    made: list[str] = []
+    whole_replace = Path.replace
+
+    def counted(self: Path, target: Path) -> Path:
+        made.append(Path(target).name)
+        if len(made) == after:
+            raise KeyboardInterrupt
+        return whole_replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", counted)
+    with pytest.raises(KeyboardInterrupt):
+        built(text, tokenizer, tmp_path / "broken", held_out=0.2)
+    monkeypatch.setattr(Path, "replace", whole_replace)
+    assert not (tmp_path / "broken" / "manifest.json").exists()
+    with pytest.raises(InputError, match="unfinished, run its build again"):
+        Corpus(tmp_path / "broken")
+    kept = contents(tmp_path / "broken")
+    times = {
+        name: (tmp_path / "broken" / name).stat().st_mtime_ns for name in kept if name.endswith(".arrow")
+    }
+    built(text, tokenizer, tmp_path / "broken", held_out=0.2)
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    for name, written in times.items():  # finished shards are not written again
+        if "/" not in name:
+            assert (tmp_path / "broken" / name).stat().st_mtime_ns == written
+
+
+def test_killed_for_real_it_goes_on(tokenizer: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.mkdir()
+    for part in range(40):
+        (text / f"{part:02d}.txt").write_text("\n".join(made_up(part, 300)))
+    words = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet", "--workers", "2"]
+    command = [sys.executable, "-c", SMALL_JOBS, *words, "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(list((tmp_path / "killed").glob("building/part-*.arrow"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "manifest.json").exists()
+    subprocess.run([*command, str(tmp_path / "killed")], check=True, capture_output=True)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_interrupted_it_ends_at_once_with_status_130(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(made_up(1, 100_000)))
+    words = ["corpus", "build", str(tmp_path / "a.txt"), "--tokenizer", str(tokenizer), "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SMALL_JOBS, *words, "--out", str(tmp_path / "made")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "made").glob("building/note.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+
+
+def test_another_text_does_not_go_on_with_an_unfinished_corpus(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(build, "write_shards", full)
+    with pytest.raises(OSError, match="No space"):
+        built(text, tokenizer, tmp_path / "made")
+    monkeypatch.setattr(build, "write_shards", finish.write_shards)
+    assert not (tmp_path / "made" / "manifest.json").exists()
+    write_text(tmp_path / "other", 5)
+    for change in ({"held_out": 0.1}, {"layout": "prose"}):
+        with pytest.raises(InputError, match="unfinished corpus of other text, tokenizer or settings"):
+            built(text, tokenizer, tmp_path / "made", **change)
+    with pytest.raises(InputError, match="unfinished corpus of other text"):
+        built(tmp_path / "other", tokenizer, tmp_path / "made")
+    built(text, tokenizer, tmp_path / "made", workers=2)
+    check_corpus(tmp_path / "made")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_full_disk_is_one_line_and_leaves_no_corpus(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+    words = [
+        "corpus",
+        "build",
+        str(text),
+        "--tokenizer",
+        str(tokenizer),
+        "--workers",
+        "1",
+        "--layout",
+        "lines",
+    ]
+    command = [*words, "--out", str(tmp_path / "made")]
+    done = subprocess.run(
+        [sys.executable, "-c", limited + SMALL_JOBS, *command], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "made" / "manifest.json").exists()
+    assert run(app, [*command, "--quiet"]) == 0
+    check_corpus(tmp_path / "made")
+
+
+def test_doubles_are_dropped_but_for_the_first(tokenizer: Path, tmp_path: Path) -> None:
+    one, two, three = ("\n".join(made_up(seed, 20)) for seed in range(3))
+    (tmp_path / "a.txt").write_text("\n\n".join([one, two, one]))
+    (tmp_path / "b.txt").write_text("\n\n".join([two, three, one + "\nKa."]))
+    files = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    settings = CorpusSettings(layout="lines", workers=1)
+    manifest = build_corpus(files, tokenizer, tmp_path / "made", settings)
+    assert (manifest.documents["train"], manifest.duplicates) == (4, 2)
+    first = Corpus(tmp_path / "made").shards("train")[0]
+    mine = load_tokenizer(tokenizer)
+    expected = [
+        sum(len(mine.ids(line)) for line in text.split("\n")) for text in (one, two, three, one + "\nKa.")
+    ]
+    assert np.diff(first.documents).tolist() == expected
+    kept = build_corpus(
+        files, tokenizer, tmp_path / "all", CorpusSettings(layout="lines", workers=1, keep_duplicates=True)
+    )
+    assert (kept.documents["train"], kept.duplicates) == (6, 0)
+
+
+def test_documents_are_set_aside_by_seed_and_number(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+    aside = {}
+    for name, asked in (("a", {"seed": 0}), ("b", {"seed": 0}), ("c", {"seed": 1})):
+        manifest = built(text, tokenizer, tmp_path / name, held_out=0.1, **asked)
+        assert manifest.documents == {"train": 36, "dev": 4}
+        aside[name] = Corpus(tmp_path / name).shards("dev")[0].tokens.tolist()
+    assert aside["a"] == aside["b"] != aside["c"]
+    assert built(text, tokenizer, tmp_path / "least", held_out=0.001).documents["dev"] == 1
+    (tmp_path / "one.txt").write_text("\n".join(made_up(1, 30)))
+    with pytest.raises(
+        InputError, match=r"--held-out 0\.01: whole documents are set aside, and the text is 1 document"
+    ):
+        built(tmp_path / "one.txt", tokenizer, tmp_path / "none", held_out=0.01)
+
+
+def test_what_was_skipped_is_counted_and_listed(tokenizer: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": " ".join(made_up(seed, 5))}) for seed in range(4)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "not JSON", *lines[2:], '{"txt": 1}']))
+    with pytest.raises(InputError, match=r"a\.jsonl, byte \d+: a line that is not JSON .*--on-error skip"):
+        built(tmp_path / "a.jsonl", tokenizer, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+    manifest = built(tmp_path / "a.jsonl", tokenizer, tmp_path / "made", on_error="skip")
+    assert manifest.skipped == 2
+    assert len(manifest.skipped_places) == 2
+    assert manifest.documents["train"] == 4
+
+
+def test_an_error_in_a_process_is_told_like_one_here(tokenizer: Path, tmp_path: Path) -> None:
+    for part in range(4):
+        (tmp_path / f"{part}.txt").write_bytes(b"fine text.\n\xff" if part == 3 else b"fine text. ")
+    words = ["corpus", "build", str(tmp_path), "--tokenizer", str(tokenizer), "--workers", "2"]
+    command = [sys.executable, "-c", SMALL_JOBS, *words, "--out", str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "3.txt, byte 11: not UTF-8" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["changed", "shorter", "missing", "manifest", "tokenizer", "format"])
+def test_check_names_what_is_damaged(
+    corpus: Corpus, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(corpus.folder, copy)
+    assert run(app, ["corpus", "check", str(copy)]) == 0
+    shard, manifest = copy / "train-00000.arrow", copy / "manifest.json"
+    if how == "changed":
+        damage(shard)
+    elif how == "shorter":
+        shard.write_bytes(shard.read_bytes()[:-100])
+    elif how == "missing":
+        shard.unlink()
+    elif how == "manifest":
+        manifest.write_text(manifest.read_text()[:-30])
+    elif how == "tokenizer":
+        file = copy / "tokenizer" / "tokenizer.json"
+        file.write_text(file.read_text().replace('"▁ka', '"▁kx'))
+    else:
+        manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 9'))
+    capsys.readouterr()
+    assert run(app, ["corpus", "check", str(copy)]) in (1, 2)
+    told = capsys.readouterr().err
+    named = {"manifest": "manifest.json", "tokenizer": "tokenizer", "format": "format 9"}.get(
+        how, "train-00000.arrow"
+    )
+    assert named in told
+    assert told.count("\n") == 1
+
+
+def test_a_torn_corpus_is_refused_when_it_is_opened(corpus: Corpus, tmp_path: Path) -> None:
+    import shutil
+
+    whole = (corpus.folder / "train-00000.arrow").read_bytes()
+    shutil.copytree(corpus.folder, tmp_path / "copy")
+    for cut in [0, 5, 100, *random.Random(1).sample(range(len(whole)), 20)]:
+        (tmp_path / "copy" / "train-00000.arrow").write_bytes(whole[:cut])
+        with pytest.raises(AlbertineError, match="train-00000"):
+            Corpus(tmp_path / "copy").shards("train")
+
+
+def test_samples_are_shown(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(app, ["corpus", "show", str(corpus.folder), "--samples", "4", "--objective.max-length", "64"])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert shown.count("to be predicted") == 5
+    assert "[CLS]" in shown
+    assert "{" in shown
+    assert (
+        run(
+            app, ["corpus", "show", str(corpus.folder), "--split", "dev", "--objective.pair", "nsp", "--json"]
+        )
+        == 0
+    )
+    told = json.loads(capsys.readouterr().out)["samples"]
+    assert len(told) == 3
+    assert len(told[0]["pieces"]) == len(told[0]["types"])
+
+
+def test_a_corpus_of_nothing_is_refused(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n\n")
+    with pytest.raises(InputError, match="no document with words"):
+        built(tmp_path / "a.txt", tokenizer, tmp_path / "made")
+    with pytest.raises((InputError, WorkError), match="no corpus"):
+        Corpus(tmp_path)
