@@ -1,11 +1,12 @@
 """Randomness without state: a number for every question, the same whenever it is asked.
 
 A question is a row of whole numbers, such as (seed, epoch, index, purpose). The
-answer is a hash of it, worked out for many questions at once. Where one sample
-needs many numbers, they are the words of a Philox counter keyed the same way;
-numpy promises that stream to stay as it is, and no more than that is used.
+answer is a hash of it (SplitMix64), worked out for many questions at once. Nothing
+of numpy's own generators is used, whose streams may change with a version: a sample
+is the same years later.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 _GOLDEN = 0x9E3779B97F4A7C15
-_MASK = (1 << 64) - 1
 
 
 def ask(*question: Any) -> Words:
@@ -43,11 +43,16 @@ def below(words: Words, bound: Any) -> NDArray[np.int64]:
     return drawn
 
 
+@lru_cache(maxsize=8)
+def _steps(size: int) -> Words:
+    return np.arange(size, dtype=np.uint64) * np.uint64(_GOLDEN)
+
+
 class Stream:
     """The random words of one sample, handed out in the order they are asked for."""
 
     def __init__(self, key: int, size: int):
-        self._words: Words = np.random.Philox(key=key & _MASK).random_raw(size)
+        self._words = _mixed(np.uint64(key) + _steps(size))
         self._at = 0
 
     def words(self, count: int) -> Words:

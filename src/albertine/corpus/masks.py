@@ -9,6 +9,7 @@ The reference code lets a run cross from one segment into the next, and puts
 special pieces in as random ones; the paper says neither, and here neither happens.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,29 +44,39 @@ def choose(
     """
     count = len(begins)
     draws = chance.words(2 * count)
-    room = np.minimum(limits - np.arange(count), ngram)
-    runs = _lengths(uniform(draws[count:]), room, ngram).tolist()
-    begin, end, taken = begins.tolist(), ends.tolist(), bytearray(count)
+    order = np.argsort(draws[:count])
+    taken = bytearray(count)
     chosen: list[int] = []
-    left = wanted
-    for word in np.argsort(draws[:count]).tolist():
-        if not left:
+    # Twice as many words as pieces are wanted nearly always do; the rest is looked at only then.
+    for words in (order[: 2 * wanted], order[2 * wanted :]):
+        if len(chosen) == wanted:
             break
-        run = runs[word]
-        while run and end[word + run - 1] - begin[word] > left:
-            run -= 1
-        if run and 1 not in taken[word : word + run]:
-            taken[word : word + run] = b"\1" * run
-            chosen += range(begin[word], end[word + run - 1])
+        runs = _lengths(uniform(draws[count:][words]), np.minimum(limits[words] - words, ngram), ngram)
+        lasts = ends[words + runs - 1]
+        for word, run, begin, end in zip(
+            words.tolist(), runs.tolist(), begins[words].tolist(), lasts.tolist(), strict=True
+        ):
             left = wanted - len(chosen)
+            if not left:
+                break
+            while run and end - begin > left:
+                run -= 1
+                end = int(ends[word + run - 1]) if run else begin
+            if run and 1 not in taken[word : word + run]:
+                taken[word : word + run] = b"\1" * run
+                chosen += range(begin, end)
     return np.sort(np.array(chosen, np.int64))
+
+
+@cache
+def _sums(ngram: int) -> NDArray[np.float64]:
+    return np.cumsum(1.0 / np.arange(1, ngram + 1))
 
 
 def _lengths(chances: NDArray[np.float64], room: NDArray[np.int64], ngram: int) -> NDArray[np.int64]:
     """Draw how many words each run has: n with chance in proportion to 1/n, where there is room for n."""
-    sums = np.cumsum(1.0 / np.arange(1, ngram + 1))
-    drawn = np.searchsorted(sums, chances * sums[room - 1], side="right") + 1
-    return np.minimum(drawn, room)
+    sums = _sums(ngram)
+    return np.minimum(np.searchsorted(sums, chances * sums[room - 1], side="right") + 1, room)
 
 
 def hide(

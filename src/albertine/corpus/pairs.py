@@ -13,6 +13,7 @@ the next sample, while here they wait for another epoch.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Segment:
         """Their ids."""
         return self.shard.tokens[self.first : self.last]
 
-    @property
+    @cached_property
     def starts(self) -> NDArray[np.bool_]:
         """Which of them begin a word; the first one does, here."""
         starts = self.shard.starts(self.first, self.last)

@@ -136,17 +136,19 @@ class Sampler:
 
 def _words(pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return where the words of a sample begin and end, and for each the first word of the next segment."""
-    begins, ends, limits = [], [], []
-    at, words = 1, 0
-    for segment in pair.segments:
-        begin = np.flatnonzero(segment.starts) + at
-        words += len(begin)
-        at += len(segment)
-        begins.append(begin)
-        ends.append(np.append(begin[1:], at))
-        limits.append(np.full(len(begin), words))
-        at += 1
-    return np.concatenate(begins), np.concatenate(ends), np.concatenate(limits)
+    # Every place where something begins: [CLS], a word, [SEP]. What a word ends at is the next of them.
+    marks = np.concatenate([_ONE, *(part for one in pair.segments for part in (one.starts, _ONE))])
+    places = np.flatnonzero(marks)
+    counts = [int(np.count_nonzero(one.starts)) for one in pair.segments]
+    is_word = np.ones(len(places), np.bool_)
+    is_word[[0, counts[0] + 1, -1]] = False
+    limits = np.full(sum(counts), sum(counts))
+    limits[: counts[0]] = counts[0]
+    words = np.flatnonzero(is_word)
+    return places[words], places[words + 1], limits
+
+
+_ONE = np.ones(1, np.bool_)
 
 
 def _reopened(folder: Path, objective: Objective, split: Split) -> Sampler:
