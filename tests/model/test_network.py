@@ -140,6 +140,32 @@ def test_how_it_is_computed_does_not_change_what(how: Computation) -> None:
         assert torch.allclose(other_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_compiling_takes_no_longer_for_more_depth() -> None:
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    model = Model(SMALL, seed=1)
+    model.encoder.computation = Computation(compile=True)
+    model.encoder(STRIP, depth=1)
+    counters.clear()
+    model.encoder(STRIP, depth=12)
+    assert not counters["stats"]["unique_graphs"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_many_models_are_compiled_in_one_process() -> None:
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    for tenths in range(1, 11):
+        model = Model(replace(SMALL, layers=1, norm_epsilon=tenths / 10), seed=1)
+        model.encoder.computation = Computation(compile=True)
+        model.encoder(STRIP)
+    assert counters["stats"]["unique_graphs"] == 10
+
+
 def test_recomputation_draws_the_same_dropout_again() -> None:
     model = Model(replace(SMALL, dropout=0.3, attention_dropout=0.3), seed=1).train()
     torch.manual_seed(0)

@@ -123,4 +123,6 @@ def _rest_of_step(
 @cache
 def _compiled_rest() -> Callable[..., Tensor]:
     """Return the same, compiled; asked for at first use, since the compiler takes long to import."""
+    # One function serves every model, precision and mode of a process, each a variant of its own.
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
     return torch.compile(_rest_of_step, dynamic=True)
