@@ -136,3 +136,13 @@ def test_text_without_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n \n")
     with pytest.raises(InputError, match="hold no words"):
         make_vocabulary([str(tmp_path)], tmp_path / "made", VocabularySettings())
+
+
+def test_vowels_that_would_go_with_the_accents_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    hindi = [["हिन्दी में यह एक वाक्य है", "दूसरा वाक्य भी यहाँ है"]]
+    count_words(hindi, VocabularySettings())
+    assert "Devanagari marks" in capsys.readouterr().err
+    count_words(hindi, VocabularySettings(keep_accents=True))
+    count_words([["Ça «naïve» été où, façade, voilà; größer, Äpfel"]], VocabularySettings())
+    count_words([["ガギグ 漢字"]], VocabularySettings())
+    assert not capsys.readouterr().err

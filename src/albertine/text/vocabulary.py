@@ -15,6 +15,7 @@ import json
 import random
 import re
 import tempfile
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _THREADS = 16
 _MOST_WORDS = 2_000_000
 _LONGEST_WORD = 256
+_ABOVE = 230  # Unicode's class of marks above a letter, which accents are
 
 
 def make_vocabulary(texts: Sequence[str], out: Path, settings: VocabularySettings) -> None:
@@ -93,6 +95,8 @@ def count_words(texts: Iterable[Sequence[str]], settings: VocabularySettings) ->
             raw.update(sentence.split())
         if len(raw) > _MOST_WORDS:  # a bound on memory: what was seen once is the least loss
             raw = Counter({word: count for word, count in raw.items() if count > 1})
+    if not settings.keep_accents:
+        _warn_of_vowels(raw)
     normalizer = _pipeline(((SPECIAL[1], 0.0),), settings, b"", 0).normalizer
     cleaned: Counter[str] = Counter()
     for word, count in raw.items():
@@ -127,6 +131,24 @@ def _learned(words: Counter[str], settings: VocabularySettings) -> SentencePiece
     kept = {piece for piece, _ in [one for one in pieces if len(one[0]) > 1][: room - alone]}
     left = tuple(one for one in pieces if len(one[0]) == 1 or one[0] in kept)
     return SentencePieceModel(left, (), model.character_map)
+
+
+def _warn_of_vowels(words: Counter[str]) -> None:
+    """Tell the person when taking accents off would take vowels off: in many scripts marks are letters."""
+    marks: Counter[str] = Counter()
+    letters = 0
+    for word, count in words.items():
+        letters += count * len(word)
+        if not word.isascii():
+            for one in unicodedata.normalize("NFKD", word):
+                if unicodedata.category(one)[0] == "M" and unicodedata.combining(one) != _ABOVE:
+                    marks[unicodedata.name(one, "?").partition(" ")[0]] += count
+    for script, count in marks.most_common(1):
+        if script != "COMBINING" and count > letters / 100:
+            progress.say(
+                f"{count / letters:.0%} of the characters are {script.title()} marks, letters that would go "
+                "with the accents; --keep-accents keeps them"
+            )
 
 
 class _TooManyError(Exception):
