@@ -197,3 +197,16 @@ def test_what_is_not_there_is_named(argument: str, tmp_path: Path, monkeypatch: 
 def test_a_folder_without_text_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no text in this folder"):
         find_sources([str(tmp_path)])
+
+
+def test_files_that_cannot_be_read_at_all_are_skipped_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("It is fine.")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Torn in two. " * 99)[:-9])
+    (tmp_path / "c.txt").write_bytes("wide".encode("utf-16"))
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    (tmp_path / "e.txt").write_bytes(b"")
+    *found, troubles = read(tmp_path, skip=True)
+    assert found[0] == ["It is fine."]
+    assert troubles[-1] == "4"
+    for name in ("b.txt.gz: torn", "c.txt: UTF-16", "d.parquet: no whole", "e.txt: empty"):
+        assert any(name in one for one in troubles)

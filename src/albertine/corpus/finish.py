@@ -20,7 +20,7 @@ from albertine.corpus.shards import Documents, from_batch, read_batches, to_batc
 from albertine.errors import InputError
 from albertine.whole import new_file
 
-SHARD_TOKENS = 1 << 25
+SHARD_TOKENS = 1 << 24
 _AT_ONCE = 1 << 22  # fingerprints compared in one pass
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

@@ -39,23 +39,35 @@ class Troubles:
         """Take note of a trouble, or raise it."""
         if not self.skip:
             raise InputError(f"{place}: {problem}; mend it, or give --on-error skip to leave it out")
+        self.note(f"{place}: {problem}")
+
+    def note(self, trouble: str) -> None:
+        """Count a trouble, and list it if there is room."""
         self.count += 1
         if len(self.places) < _LISTED:
-            self.places.append(f"{place}: {problem}")
+            self.places.append(trouble)
 
 
 def documents(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
     """Yield the documents of a portion, each as its sentences; never an empty one."""
+    try:
+        yield from filter(None, _found(portion, reading, troubles))
+    except InputError as error:
+        if not troubles.skip:
+            raise
+        troubles.note(str(error))  # the file itself: what was whole of it has been read
+
+
+def _found(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
     kind = portion.source.kind
     if kind == "text":
-        found = _from_text(portion, reading, troubles)
+        yield from _from_text(portion, reading, troubles)
     elif kind == "json":
-        found = _from_records(_json_records(portion, troubles), reading, troubles)
+        yield from _from_records(_json_records(portion, troubles), reading, troubles)
     elif kind == "parquet":
-        found = _from_records(_parquet_records(portion, reading), reading, troubles)
+        yield from _from_records(_parquet_records(portion, reading), reading, troubles)
     else:
-        found = _from_records(records(portion.source.name, portion.start), reading, troubles)
-    return (document for document in found if document)
+        yield from _from_records(records(portion.source.name, portion.start), reading, troubles)
 
 
 def layout_of(source: Source, reading: ReadingSettings) -> Layout:
@@ -115,6 +127,8 @@ def _line_documents(text: str) -> Iterator[list[str]]:
 def _decoded(content: bytes, source: Source, at: int, troubles: Troubles) -> str:
     """Decode UTF-8; leave out lines that are not, if that was asked."""
     if not at:
+        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
         content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode()
@@ -153,6 +167,8 @@ def _parquet_records(portion: Portion, reading: ReadingSettings) -> Iterator[tup
     from pyarrow import parquet
 
     name = portion.source.name
+    if portion.source.compression:
+        raise InputError(f"{name}: Parquet compresses inside; unpack the file")
     try:
         file = parquet.ParquetFile(portion.source.path)
         if reading.field not in file.schema_arrow.names:

@@ -125,17 +125,9 @@ def _suffixes(file: Path) -> tuple[str, Compression | None]:
 
 def _source(file: Path) -> Source:
     suffix, compression = _suffixes(file)
-    try:
-        if not file.is_file():
-            raise InputError(f"{file}: not a file that can be read again; give its text with -")
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            head = opened.read(2)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    if head in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{file}: UTF-16 text; save it as UTF-8")
-    return Source(str(file), _KINDS.get(suffix, "text"), file, compression, size)
+    if not file.is_file():
+        raise InputError(f"{file}: not a file that can be read again; give its text with -")
+    return Source(str(file), _KINDS.get(suffix, "text"), file, compression, file.stat().st_size)
 
 
 def _standard_input(spool: Path | None) -> Source:
@@ -168,12 +160,10 @@ def _row_groups(source: Source) -> Iterator[Portion]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    if source.compression:
-        raise InputError(f"{source.name}: Parquet compresses inside; unpack the file")
     try:
         groups = parquet.ParquetFile(source.path).num_row_groups
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{source.name}: no whole Parquet file ({_first_line(error)})") from None
+    except (OSError, pa.ArrowException):
+        groups = 1  # reading it will say what is wrong
     yield from (Portion(source, group, group + 1) for group in range(groups))
 
 
@@ -188,6 +178,8 @@ def blocks(portion: Portion) -> Iterator[tuple[int, bytes]]:
             yield from _unpacked(source)
         else:
             yield _bytes_between(source, portion.start, portion.stop)
+    except PermissionError as error:
+        raise InputError(f"{source.name}: {error.strerror}") from None
     except (OSError, EOFError) as error:
         if source.compression and not getattr(error, "errno", None):
             reason = f"torn or not {source.compression} ({_first_line(error)}); get the file again"
