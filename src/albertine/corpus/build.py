@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import albertine
 from albertine import progress
 from albertine.corpus.finish import Counted, write_shards
 from albertine.corpus.jobs import jobs_of, run_jobs, troubles_of
@@ -26,7 +27,7 @@ from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.whole import new_file, new_folder
 
-_LIBRARIES = ("albertine", "numpy", "pyarrow", "sentencex", "tokenizers")
+_LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
 _LISTED = 100
 
 
@@ -117,5 +118,5 @@ def _manifest(
         skipped_places=[],
         sources=[source.name for source in sources],
         settings={key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"},
-        versions={name: version(name) for name in _LIBRARIES},
+        versions={"albertine": albertine.__version__, **{name: version(name) for name in _LIBRARIES}},
     )
