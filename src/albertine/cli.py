@@ -136,12 +136,13 @@ def tokenizer_show(
     text
         What to take apart.
     over
-        Files, folders or globs of text to count pieces per word and unknown pieces over.
+        A file, folder or quoted glob of text to count pieces per word and unknown pieces over; may be repeated.
     """
     from albertine.text import view
     from albertine.text.tokenizer import load_tokenizer
 
     reading = shared.read(ReadingSettings)
+    view.refuse_broken(text)
     tokenizer = load_tokenizer(folder)
     fit = view.fit(tokenizer, over, reading) if over else None
     view.show(folder, tokenizer, text, fit, as_json=json)

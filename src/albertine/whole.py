@@ -42,12 +42,16 @@ def refuse_taken(folder: Path) -> None:
 @contextmanager
 def new_file(file: Path) -> Iterator[Path]:
     """Give a path to write to; when the block ends well, what is there takes the place of `file`."""
-    partial = file.with_name(f".{file.name}.partial")
+    partial = file.with_name(f".{file.name}.{uuid4().hex[:8]}.partial")
     try:
         yield partial
         to_disk(partial)
         partial.replace(file)
         to_disk(file.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # a write that fails does not say where
+            error.filename = str(file)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -39,7 +39,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "made"
-    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=150, layout="lines"))
+    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=130, layout="lines"))
     return out
 
 

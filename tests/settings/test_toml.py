@@ -161,7 +161,7 @@ def test_a_wrong_option_is_named_as_it_was_typed(typed: dict[str, Any], message:
 def test_of_two_that_do_not_fit_the_one_given_last_is_named() -> None:
     file = Layer({"name": "x", "model": {"hidden_size": 100, "heads": 10}}, "recipe.toml")
     with pytest.raises(
-        InputError, match=r"^--model\.hidden_size 64: does not fit model\.heads = 10, which must divide"
+        InputError, match=r"^--model\.hidden-size 64: does not fit model\.heads = 10, which must divide"
     ):
         read(Tree, file, Layer({"model": {"hidden_size": "64"}}))
     with pytest.raises(InputError, match=r"^--model\.heads 7: must divide hidden_size = 100"):

@@ -1,5 +1,6 @@
 """Text of every kind and packing is read whole, in any portions, or refused by place."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -166,6 +167,9 @@ def test_standard_input_is_kept_to_be_read(tmp_path: Path, monkeypatch: pytest.M
         ("a.txt.zst", packed(b"some text. " * 99, ".zst")[:-9], "torn or not zstd"),
         ("a.txt.zst", b"no zstd at all", "torn or not zstd"),
         ("a.parquet.gz", b"PAR1", "Parquet compresses inside"),
+        ("a.json", b"{}", "JSON in one piece; give a .jsonl"),
+        ("a.txt", b"w\0i\0d\0e\0", "has zero bytes"),
+        ("a.jsonl", b'{"text": "\\ud800"}', "half a character"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
@@ -210,3 +214,39 @@ def test_files_that_cannot_be_read_at_all_are_skipped_too(tmp_path: Path) -> Non
     assert troubles[-1] == "4"
     for name in ("b.txt.gz: torn", "c.txt: UTF-16", "d.parquet: no whole", "e.txt: empty"):
         assert any(name in one for one in troubles)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [50, 130, 1000])
+def test_documents_stay_whole_with_any_line_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, size: int
+) -> None:
+    text = "\n\n".join("\n".join(document) for document in LINES * 40).replace("\n", ending)
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setattr(sources, "PORTION_BYTES", size)
+    assert read(tmp_path / "a.txt", layout="lines") == LINES * 40
+    assert read(tmp_path / "b.txt.gz", layout="lines") == LINES * 40
+
+
+def test_lines_are_told_in_long_files_too() -> None:
+    text = "\n\n".join("\n".join(document) for document in LINES * 500)
+    assert layout_seen(text, "en") == "lines"
+
+
+def test_a_text_of_one_line_is_cut_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("word " * 500)
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "word " * 500}))
+    monkeypatch.setattr(sources, "PORTION_BYTES", 99)
+    monkeypatch.setattr(sources, "_FAR", 50)
+    found = read(tmp_path / "a.txt")
+    assert len(found) > 9
+    assert {word for document in found for line in document for word in line.split()} == {"word"}
+
+
+def test_damaged_gzip_is_one_line_wherever_the_damage_is(tmp_path: Path) -> None:
+    whole = gzip.compress("\n".join(f"Sentence number {n}." for n in range(500)).encode())
+    for place in range(0, len(whole), 23):
+        (tmp_path / "a.txt.gz").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        with contextlib.suppress(AlbertineError):
+            read(tmp_path / "a.txt.gz")

@@ -47,17 +47,18 @@ def test_however_a_book_marks_its_paragraphs(text: str) -> None:
 def test_a_hyphen_at_the_end_of_a_line_goes_where_the_word_exists_without_it() -> None:
     text = "\n".join(
         [
-            "It was an excellent exam-",
-            "ple of what is well-",
-            "known to every reader and",
-            "every example in the book--",
-            "so it seemed to them at",
-            "the time, and so it was.",
+            "It was, as all of them agreed at once, an excellent exam-",
+            "ple of what is, or should be by now at the latest, well-",
+            "known to every reader of these pages, and in particular",
+            "every example of his was in the latest of the books--",
+            "so it seemed to them at the time when they had read all",
+            "of it, and so it was.",
         ]
     )
     (found,) = paragraphs(text)
-    assert "excellent example of what is well-known to" in found
-    assert "the book--so it" in found
+    assert "excellent example of what is, or should" in found
+    assert "latest, well-known to every" in found
+    assert "the books--so it" in found
 
 
 @given(st.text())
@@ -67,3 +68,15 @@ def test_no_text_is_lost(text: str) -> None:
 
     assert bare("".join(paragraphs(text))) == bare(text)
     assert all(one and one == " ".join(one.split()) for one in paragraphs(text))
+
+
+def test_lines_of_a_script_without_spaces_are_joined_without() -> None:
+    line = "今天天气很好孩子们在公园里放风筝他们笑得很开心"
+    lines = [line[at:] + line[:at] for at in range(12)]
+    (found,) = paragraphs("\n".join(lines))
+    assert found == "".join(lines)
+
+
+def test_short_lines_are_not_a_wrapped_text() -> None:
+    chat = ["hi there", "hello who is it", "it is me again", "oh ok what now", "nothing much"] * 10
+    assert list(paragraphs("\n".join(chat))) == chat

@@ -6,6 +6,7 @@ import json
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import given
@@ -286,3 +287,36 @@ def test_every_torn_vocabulary_is_refused_or_still_one(tmp_path: Path, spiece: b
 def test_a_folder_without_one_says_what_it_would_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no tokenizer here; it would be tokenizer\.json"):
         load_tokenizer(tmp_path)
+
+
+def test_a_vocabulary_that_names_a_piece_twice(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nthe\ncat\n")
+    tokenizer = load_tokenizer(tmp_path)
+    assert len(tokenizer) == 8
+    assert tokenizer.ids("the cat") == [6, 7]
+    assert WordStarts(tokenizer).of(np.array([6, 7])).all()
+
+
+def test_added_pieces_of_several_words_are_found(converted: Path, tmp_path: Path) -> None:
+    from transformers import AlbertTokenizer
+
+    theirs = AlbertTokenizer.from_pretrained(converted)
+    theirs.add_tokens(["the captain"])
+    theirs.save_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    ids, _ = WordEncoder(tokenizer).encode(["so the captain paid"])
+    assert (
+        ids.tolist()
+        == tokenizer.ids("so the captain paid")
+        == theirs("so the captain paid", add_special_tokens=False)["input_ids"]
+    )
+    assert len(tokenizer) - 1 in ids
+
+
+def test_every_changed_byte_of_a_vocabulary_is_harmless_or_named(tmp_path: Path, spiece: bytes) -> None:
+    for place in range(0, len(spiece), 1499):
+        (tmp_path / "spiece.model").write_bytes(
+            spiece[:place] + bytes([spiece[place] ^ 0x55]) + spiece[place + 1 :]
+        )
+        with contextlib.suppress(InputError):
+            load_tokenizer(tmp_path)

@@ -1,18 +1,28 @@
 """A vocabulary of one's own: ALBERT's, the same in every process, and open to transformers."""
 
+import io
 import random
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sentencepiece
 
 from albertine.errors import InputError
 from albertine.text.settings import VocabularySettings
 from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
-from albertine.text.vocabulary import SPECIAL, count_words, make_vocabulary, train_vocabulary
+from albertine.text.vocabulary import (
+    SPECIAL,
+    count_words,
+    make_vocabulary,
+    train_vocabulary,
+    training_lines,
+)
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "é", "dor", "Sin", "wel"]
 
@@ -36,13 +46,13 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("vocabulary") / "made"
-    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=200))
+    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=120))
     return out
 
 
 def test_special_pieces_come_first_and_the_size_is_what_was_asked(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
-    assert len(tokenizer) == 200
+    assert len(tokenizer) == 120
     assert tokenizer.pieces[:5] == SPECIAL
     assert vars(tokenizer.special) == {"pad": 0, "unknown": 1, "opening": 2, "closing": 3, "mask": 4}
     assert not [one for one in tokenizer.pieces if one[-1] == "," and one[-2:-1].isdigit()]
@@ -56,7 +66,7 @@ def test_transformers_opens_it_as_alberts_and_gives_the_same_ids(
 ) -> None:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    make_vocabulary([str(text)], tmp_path / "made", VocabularySettings(vocab_size=150, **flags))  # type: ignore[arg-type]
+    make_vocabulary([str(text)], tmp_path / "made", VocabularySettings(vocab_size=100, **flags))  # type: ignore[arg-type]
     ours = load_tokenizer(tmp_path / "made")
     for kind in (AutoTokenizer, PreTrainedTokenizerFast):
         theirs = kind.from_pretrained(tmp_path / "made")
@@ -70,7 +80,7 @@ def test_transformers_opens_it_as_alberts_and_gives_the_same_ids(
 
 
 def test_another_process_makes_the_same_files(text: Path, folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(text), "--vocab-size", "200"]
+    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(text), "--vocab-size", "120"]
     subprocess.run([*command, "--out", str(tmp_path / "made")], check=True, capture_output=True)
     for file in sorted(folder.iterdir()):
         assert (tmp_path / "made" / file.name).read_bytes() == file.read_bytes()
@@ -93,7 +103,7 @@ def test_a_sample_is_bounded_and_drawn_from_the_seed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(vocabulary, "count_words", count)
 
     def made(**asked: int) -> str:
-        return train_vocabulary(found, VocabularySettings(vocab_size=150, **asked)).fingerprint  # type: ignore[arg-type]
+        return train_vocabulary(found, VocabularySettings(vocab_size=100, **asked)).fingerprint  # type: ignore[arg-type]
 
     assert sum(one.size for one in found) > 2 << 20
     assert made(sample_mb=1) == made(sample_mb=1) != made(sample_mb=1, seed=1)
@@ -113,7 +123,7 @@ def test_words_are_counted_as_the_tokenizer_cleans_them() -> None:
     [
         (
             30_000,
-            r"--vocab-size 30000: too little text for it, which gives [\d,]+ pieces at most",
+            r"--vocab-size 30000: too little text for it; --vocab-size \d+ or less is possible",
         ),
         (20, r"--vocab-size 20: the text has \d+ characters that need a piece each"),
     ],
@@ -127,7 +137,7 @@ def test_a_size_that_the_text_does_not_give(text: Path, tmp_path: Path, size: in
 def test_the_size_that_is_said_to_be_possible_is(text: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         make_vocabulary([str(text)], tmp_path / "made", VocabularySettings(vocab_size=30_000))
-    possible = int(str(raised.value).partition("give --vocab-size ")[2].split()[0])
+    possible = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
     make_vocabulary([str(text)], tmp_path / "made", VocabularySettings(vocab_size=possible))
     assert len(load_tokenizer(tmp_path / "made")) == possible
 
@@ -146,3 +156,72 @@ def test_vowels_that_would_go_with_the_accents_are_told(capsys: pytest.CaptureFi
     count_words([["Ça «naïve» été où, façade, voilà; größer, Äpfel"]], VocabularySettings())
     count_words([["ガギグ 漢字"]], VocabularySettings())
     assert not capsys.readouterr().err
+
+
+KOREAN = "한국어 문장은 학교에 간다. 아이들이 공원에서 연을 날린다. 우리는 매일 아침 책을 읽는다."
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_vocabulary_knows_the_text_it_was_learned_from(tmp_path: Path, form: Any, keep: bool) -> None:
+    from transformers import AutoTokenizer
+
+    text = unicodedata.normalize(form, KOREAN + " Ça été à l'école ﬁn Ａｂｃ ①.")
+    (tmp_path / "a.txt").write_text((text + "\n") * 20, encoding="utf-8")
+    # As many pieces as the text gives, which is how the refusal of more says.
+    asked: dict[str, Any] = {"coverage": 1.0, "keep_accents": keep}
+    with pytest.raises(InputError) as raised:
+        make_vocabulary([str(tmp_path / "a.txt")], tmp_path / "made", VocabularySettings(**asked))
+    size = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
+    make_vocabulary(
+        [str(tmp_path / "a.txt")], tmp_path / "made", VocabularySettings(vocab_size=size, **asked)
+    )
+    ours = load_tokenizer(tmp_path / "made")
+    assert ours.special.unknown not in ours.ids(text)
+    assert (
+        ours.ids(text)
+        == AutoTokenizer.from_pretrained(tmp_path / "made")(text, add_special_tokens=False)["input_ids"]
+    )
+
+
+def test_more_characters_than_pieces_are_refused(tmp_path: Path) -> None:
+    characters = "".join(chr(0x4E00 + n) for n in range(120))
+    (tmp_path / "a.txt").write_text(characters + "。", encoding="utf-8")
+    with pytest.raises(InputError, match="characters that need a piece each"):
+        make_vocabulary(
+            [str(tmp_path / "a.txt")], tmp_path / "made", VocabularySettings(vocab_size=122, coverage=1.0)
+        )
+
+
+def test_common_words_are_pieces_as_in_the_librarys_own_training(tmp_path: Path) -> None:
+    # Words between spaces alone, so that none is half hidden behind a comma.
+    draw = random.Random(3)
+    known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))).lower() for _ in range(400)]
+    chances = [1 / (n + 1) for n in range(len(known))]
+    lines = [" ".join(draw.choices(known, chances, k=12)) for _ in range(1500)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    settings = VocabularySettings(vocab_size=200, layout="lines", keep_accents=True)
+    make_vocabulary([str(tmp_path / "a.txt")], tmp_path / "made", settings)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=200, minloglevel=2
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ours = load_tokenizer(tmp_path / "made")
+    pieces = sum(map(len, ours.batch(lines)))
+    assert pieces < 1.03 * sum(len(theirs.encode(line)) for line in lines)
+    common = [word for word, _ in Counter(" ".join(lines).split()).most_common(100)]
+    assert sum(len(ours.ids(word)) == 1 for word in common) >= 90
+
+
+def test_the_lines_for_the_trainer_count_each_word_as_often_as_it_is() -> None:
+    words = Counter(
+        {"a": 1, "b": 2, "c": 7, "d": 1000, "e": 64, "1,000,": 5, **{f"w{n}": n + 1 for n in range(300)}}
+    )
+    counted: Counter[str] = Counter()
+    for line in training_lines(words):
+        text, count = line.split("\t")
+        for word in text.split(" "):
+            counted[word.replace("\x02", "")] += int(count)
+        assert len(line.encode()) < 4192
+    assert counted == words

@@ -49,7 +49,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's share of a rank.
+    """One step's share of a rank; with many ranks and few samples to a step it may be empty.
 
     Attributes:
         strip: the sequences.
@@ -114,6 +114,8 @@ class Batches:
         while stop is None or place < stop:
             lengths = self._pooled(place, stop)
             batches = self._dealt(lengths, place)
+            if skip >= len(batches):
+                raise InputError(f"batch {skip} of a pool of {len(batches)}: the position is of another pool")
             for number, batch in enumerate(batches[skip:], start=skip):
                 last = number + 1 == len(batches)
                 after = Position(place + len(lengths)) if last else Position(place, number + 1)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine import progress
+from albertine.corpus.chance import ask
 from albertine.corpus.manifest import ShardEntry, Split, checksum
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import Documents, from_batch, read_batches, to_batch, write_batches
@@ -22,7 +23,6 @@ from albertine.whole import new_file
 
 SHARD_TOKENS = 1 << 24
 _AT_ONCE = 1 << 22  # fingerprints compared in one pass
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
@@ -59,6 +59,8 @@ def write_shards(
                     write_batches(partial, [to_batch(documents)])
             entries.append(_entry(file, split, documents, counted))  # type: ignore[arg-type]
     if not counted.documents["train"]:
+        for part in parts:
+            part.unlink()  # nothing in them is worth keeping
         raise InputError("no text: the sources hold no document with words in it")
     return sorted(entries, key=lambda one: one.file), counted
 
@@ -134,10 +136,7 @@ def set_aside(parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSe
 
 def _shuffled(prints: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     """Return a number for each fingerprint that is another one for each seed."""
-    mixed = prints[:, 1] ^ (np.uint64(seed) * _GOLDEN if seed else prints[:, 0])
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    return ask(seed, prints[:, 0], prints[:, 1]) if len(prints) else prints[:, 0]
 
 
 def _chosen(parts: Sequence[Path], chosen: NDArray[np.bool_]) -> Iterator[Documents]:

@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -108,6 +109,7 @@ def _in_processes(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
+        pool.shutdown()
         if isinstance(error, BrokenProcessPool):
             raise WorkError(
                 "a process of the build died; was there memory enough? The same command goes on from here, "
@@ -122,9 +124,18 @@ _worker: "_Worker | None" = None
 def _start_worker(tokenizer: Path, settings: CorpusSettings) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     progress.be_quiet(True)
     _worker = _Worker(tokenizer, settings)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(job: Job) -> None:

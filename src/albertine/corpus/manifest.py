@@ -68,7 +68,9 @@ def read_manifest(folder: Path) -> Manifest:
         if values.get("format") != FORMAT:
             raise InputError(f"{file}: format {values.get('format')}, not {FORMAT}; build the corpus again")
         shards = [ShardEntry(**shard) for shard in values.pop("shards")]
-        return Manifest(shards=shards, **values)
+        found = Manifest(shards=shards, **values)
+        _refuse_odd(found)
+        return found
     except FileNotFoundError:
         unfinished = "; it is unfinished, run its build again" if (folder / "building").exists() else ""
         raise InputError(f"{folder}: no corpus{unfinished or ', which has a manifest.json'}") from None
@@ -76,6 +78,17 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{file}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise InputError(f"{file}: damaged ({error}); build the corpus again") from None
+
+
+def _refuse_odd(manifest: Manifest) -> None:
+    """Refuse values of other kinds than were written."""
+    for name in ("documents", "sentences", "tokens"):
+        counts = getattr(manifest, name)
+        if set(counts) != {"train", "dev"} or not all(isinstance(one, int) for one in counts.values()):
+            raise ValueError(f"{name} is no count")
+    for shard in manifest.shards:
+        if "/" in shard.file or shard.split not in ("train", "dev"):
+            raise ValueError(f"shard {shard.file}")
 
 
 def checksum(file: Path) -> str:

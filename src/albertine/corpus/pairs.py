@@ -68,7 +68,7 @@ def draw_pair(
 ) -> Pair:
     """Draw a pair from a window; `room` pieces is the most that fits."""
     if objective.pair == "none":
-        return Pair((Segment(window.shard, window.first, min(window.last, window.first + room)),), 0)
+        return Pair((_part(window, room, chance),), 0)
     cut = _cut(window, chance)
     a, b = Segment(window.shard, window.first, cut), Segment(window.shard, cut, window.last)
     label = chance.below(2)
@@ -77,6 +77,16 @@ def draw_pair(
     elif label:
         b = _elsewhere(a, max(1, min(target - len(a), len(b))), shards, chance)
     return Pair(_shortened(a, b, room, chance), label)
+
+
+def _part(window: Segment, room: int, chance: Stream) -> Segment:
+    """Take as much as fits from a window, from a random word on."""
+    excess = len(window) - room
+    if excess <= 0:
+        return window
+    words = np.flatnonzero(window.starts[: excess + 1])
+    first = window.first + int(words[chance.below(len(words))])
+    return Segment(window.shard, first, first + room)
 
 
 def _cut(window: Segment, chance: Stream) -> int:

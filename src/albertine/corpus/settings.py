@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.settings import Settings, setting
-from albertine.settings.schema import SettingError
 from albertine.text.settings import ReadingSettings
+
+LARGEST = 1 << 53  # a whole number beyond is not exact everywhere
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class CorpusSettings(ReadingSettings):
 
     held_out: float = setting(0.0, "Share of the documents to set aside as dev.", least=0, most=0.5)
     keep_duplicates: bool = setting(False, "Keep documents that are there already, letter by letter.")
-    seed: int = setting(0, "What the documents set aside are drawn from.", least=0)
+    seed: int = setting(0, "What the documents set aside are drawn from.", least=0, most=LARGEST)
     workers: int = setting(0, "Processes; 0 takes one for each core.", least=0, most=1024)
 
 
@@ -34,12 +35,7 @@ class Objective(Settings):
     ngram: int = setting(
         3, "Longest run of words that is masked as one; n of them with chance 1/n.", least=1, most=16
     )
-    seed: int = setting(0, "What all samples are drawn from.", least=0)
-
-    def check(self) -> None:
-        """Refuse a seed that does not fit a word of the machine."""
-        if self.seed >= 1 << 63:
-            raise SettingError("seed", self.seed, "must be less than 2 to the power of 63")
+    seed: int = setting(0, "What all samples are drawn from.", least=0, most=LARGEST)
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,6 @@ class ShowSettings(Settings):
     """Which samples to show."""
 
     samples: int = setting(3, "How many samples.", least=1, most=10_000)
-    first: int = setting(0, "The first of them, in the order of training.", least=0)
+    first: int = setting(0, "The first of them, in the order of training.", least=0, most=LARGEST)
     split: Literal["train", "dev"] = setting("train", "Of which part of the corpus.")
     objective: Objective = setting(Objective(), "What is asked of the network.")

@@ -5,9 +5,9 @@ sentences that follow. Here the walk is laid out beforehand, so that any sample 
 be had without those before it: a document of D pieces has a window for every
 `stride` of them, which is as much text as a sample holds. A window begins with a
 sentence and takes sentences until there are enough; one that is cut short at random
-leaves the rest of its stride to another epoch. The last window would be a small one:
-so in each epoch all but the first slide back, by a random part of what is missing
-to a whole one, and no two epochs cut a document alike.
+leaves the rest of its stride to another epoch. There are windows for at least half a
+stride more than a document has; by a random part of that, all but the first slide
+back, another part in each epoch, so that no two epochs cut a document alike.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,12 @@ class Windows:
     def _counts(self, shard: Shard, documents: Places) -> Places:
         """Count the windows of documents."""
         lengths = (shard.documents[documents + 1] - shard.documents[documents]).astype(np.int64)
-        return np.where(lengths >= LEAST, -(-lengths // self.room), 0)
+        return self._numbers(lengths)
+
+    def _numbers(self, lengths: Places) -> Places:
+        """Return how many windows documents of some lengths have: one, or enough to slide."""
+        several = -(-(lengths + self.room // 2) // self.room)
+        return np.where(lengths >= LEAST, np.where(lengths > self.room, several, 1), 0)
 
     def at(self, epoch: int, places: Places) -> Laid:
         """Return the windows at some places of an epoch's order."""
@@ -92,8 +97,8 @@ class Windows:
         shard, seed = self._shards[number], self._objective.seed
         document, turn = self._documents(number, index)
         begin, end = (shard.documents[document + side].astype(np.int64) for side in (0, 1))
-        missing = -(-(end - begin) // self.room) * self.room - (end - begin)
-        slide = below(ask(seed, epoch, _SLIDE, number, document), missing + 1)
+        spare = self._numbers(end - begin) * self.room - (end - begin)
+        slide = below(ask(seed, epoch, _SLIDE, number, document), np.minimum(spare + 1, self.room))
         anchor = np.minimum(begin + turn * self.room - np.where(turn > 0, slide, 0), end - LEAST)
         target = self._targets(epoch, number, index)
         first = self._first(shard, anchor, end)

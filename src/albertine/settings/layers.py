@@ -45,7 +45,8 @@ class Layer:
     def complaint(self, key: str, value: object, problem: str) -> InputError:
         """Return the one line that a person gets for a wrong value in this layer."""
         if self.source is None:
-            return InputError(f"--{key} {shortened(str(value))}: {problem}")
+            option = key.replace("_", "-")
+            return InputError(f"--{option} {shortened(str(value))}: {problem}")
         return InputError(f"{self.source}: {shortened(key)} = {shown(value)}: {problem}")
 
 

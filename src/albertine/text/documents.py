@@ -19,12 +19,13 @@ from albertine.settings.schema import shortened
 from albertine.text.hub import records
 from albertine.text.prose import ends_sentence, paragraphs
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import Portion, Source, blocks, head_of
+from albertine.text.sources import PORTION_BYTES, Portion, Source, blocks, head_of
 
 Layout = Literal["prose", "lines"]
 
 _SEEN_LINES = 400
 _LISTED = 100
+_HEAD = 4096
 
 
 @dataclass
@@ -82,9 +83,9 @@ def _seen_layout(source: Source, language: str) -> Layout:
 
 def layout_seen(text: str, language: str) -> Layout:
     """Tell whether lines are sentences: each ends as one does and holds no second, blank lines are rare."""
-    lines = text.splitlines()[: 2 * _SEEN_LINES]
-    full = [line.strip() for line in lines if line.strip()][:_SEEN_LINES]
-    if len(full) < 2 or len(full) < 0.6 * min(len(lines), 2 * _SEEN_LINES):
+    lines = text.splitlines()[:_SEEN_LINES]
+    full = [line.strip() for line in lines if line.strip()]
+    if len(full) < 2 or len(full) < 0.6 * len(lines):
         return "prose"
     ended = sum(map(ends_sentence, full)) / len(full)
     sentences = sum(len(segment(language, line)) for line in full) / len(full)
@@ -129,6 +130,8 @@ def _decoded(content: bytes, source: Source, at: int, troubles: Troubles) -> str
     if not at:
         if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
+        if b"\0" in content[:_HEAD]:
+            raise InputError(f"{source.name}: has zero bytes, so it is no text in UTF-8")
         content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode()
@@ -190,12 +193,27 @@ def _from_records(
     for place, record in found:
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
-            yield _sentences(value, reading.language)
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                troubles.meet(place, "half a character (a surrogate by itself)")
+                continue
+            for part in _parts(value):
+                yield _sentences(part, reading.language)
         elif isinstance(record, Mapping) and reading.field not in record:
             troubles.meet(place, _no_field("", reading.field, list(record)).removeprefix(": "))
         else:
             kind = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
             troubles.meet(place, f"no text in field {reading.field}, but {kind}")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut a very long record between words; it goes on as further documents, as a long file does."""
+    while len(text) > PORTION_BYTES:
+        cut = text.rfind(" ", 0, PORTION_BYTES) + 1 or PORTION_BYTES
+        yield text[:cut]
+        text = text[cut:]
+    yield text
 
 
 def _no_field(name: str, wanted: str, known: list[str]) -> str:

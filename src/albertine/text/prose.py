@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from albertine.text.scripts import is_spaceless
+
 _WIDEST = 130  # nobody wraps lines later than that
+_NARROWEST = 40  # nor earlier: shorter lines are said, sung or listed
 _END = re.compile(r"""[.!?:;…。！？।۔*]["'”’»)\]_*]{0,8}$""")
 _DASH = ("--", "—", "–")
 
@@ -43,7 +46,8 @@ def wrapping_of(lines: list[str]) -> Wrapping | None:
     lengths = sorted(map(len, full))
     width = lengths[9 * (len(lengths) - 1) // 10]
     unfinished = sum(not ends_sentence(line) for line in full) / len(full)
-    if lengths[95 * (len(lengths) - 1) // 100] > _WIDEST or unfinished < 0.5:
+    narrow = width < _NARROWEST and not is_spaceless(full[0][0])
+    if lengths[95 * (len(lengths) - 1) // 100] > _WIDEST or narrow or unfinished < 0.5:
         return None
     indented = sum(line[0].isspace() for line in full) / len(full)
     return Wrapping(
@@ -114,6 +118,8 @@ def _joined(lines: list[str], known: _Words) -> str:
             head, tail = re.findall(r"\w+", before)[-1], re.match(r"\w+", line)
             if head + (tail[0] if tail else "") in known:
                 joined[-1] = before[:-1]
+            joined.append(line)
+        elif is_spaceless(before[-1:]) and is_spaceless(line[0]):
             joined.append(line)
         else:
             joined += [" ", line]

@@ -12,6 +12,7 @@ import gzip
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,9 @@ _KINDS: dict[str, Kind] = {".txt": "text", ".text": "text", ".jsonl": "json", ".
 _KINDS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FAR = 1 << 18  # how far after a cut a blank line is looked for
-_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r)[ \t]*(?:\r\n|\n|\r)")
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_SPACE = re.compile(rb"[ \t]")
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ def _suffixes(file: Path) -> tuple[str, Compression | None]:
 
 def _source(file: Path) -> Source:
     suffix, compression = _suffixes(file)
+    if suffix == ".json":
+        raise InputError(f"{file}: JSON in one piece; give a .jsonl, one record on each line")
     if not file.is_file():
         raise InputError(f"{file}: not a file that can be read again; give its text with -")
     return Source(str(file), _KINDS.get(suffix, "text"), file, compression, file.stat().st_size)
@@ -180,7 +184,7 @@ def blocks(portion: Portion) -> Iterator[tuple[int, bytes]]:
             yield _bytes_between(source, portion.start, portion.stop)
     except PermissionError as error:
         raise InputError(f"{source.name}: {error.strerror}") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         if source.compression and not getattr(error, "errno", None):
             reason = f"torn or not {source.compression} ({_first_line(error)}); get the file again"
             raise InputError(f"{source.name}: {reason}") from None
@@ -217,7 +221,7 @@ def _opened(source: Source) -> BinaryIO:
 def _last_boundary(content: bytes, source: Source) -> int:
     """Return the last place where a block may end: after a blank line if there is one, else after a line."""
     tail = max(0, len(content) - _FAR)
-    for pattern in (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END):
+    for pattern in _cuts(source):
         ends = [found.end() for found in pattern.finditer(content, tail)]
         if ends:
             return ends[-1]
@@ -231,14 +235,18 @@ def _bytes_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
         return first, file.read(last - first)
 
 
+def _cuts(source: Source) -> tuple[re.Pattern[bytes], ...]:
+    """Return where a file may be cut, the best first: a text that is one line even between words."""
+    return (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
+
+
 def _boundary(file: BinaryIO, at: int, source: Source) -> int:
     """Return the place nearest after `at` where a file may be cut; both neighbours find the same one."""
     if at == 0 or at >= source.size:
         return min(at, source.size)
     file.seek(at - 1)  # a line may end just before the cut
     ahead = file.read(_FAR)
-    patterns = (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END)
-    for pattern in patterns:
+    for pattern in _cuts(source):
         found = pattern.search(ahead)
         if found:
             return at - 1 + found.end()

@@ -84,7 +84,8 @@ class Tokenizer:
     @cached_property
     def pieces(self) -> tuple[str, ...]:
         """All pieces, by id."""
-        size: int = self.backend.get_vocab_size(with_added_tokens=True)
+        # By the largest id: a vocabulary may name a piece twice, or leave ids out.
+        size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
         return tuple(self.backend.id_to_token(index) or "" for index in range(size))
 
     @cached_property
@@ -217,13 +218,16 @@ def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, b
 def _from_sentencepiece(
     model: SentencePieceModel, options: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> Tokenizer:
-    backend = albert_pipeline(
-        model.pieces,
-        unknown=model.unknown,
-        cased=not options.get("do_lower_case", True),
-        keep_accents=bool(options.get("keep_accents", False)),
-        character_map=model.character_map,
-    )
+    try:
+        backend = albert_pipeline(
+            model.pieces,
+            unknown=model.unknown,
+            cased=not options.get("do_lower_case", True),
+            keep_accents=bool(options.get("keep_accents", False)),
+            character_map=model.character_map,
+        )
+    except Exception as error:  # the library raises nothing narrower
+        raise TornError(str(error)) from None
     splits = {index: _digits_and_comma(backend, model, rest) for index, rest in model.splits_after_digits()}
     backend.add_special_tokens(
         [piece for (piece, _), kind in zip(model.pieces, model.kinds, strict=True) if kind == CONTROL]

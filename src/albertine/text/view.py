@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from albertine import progress
+from albertine.errors import InputError
 from albertine.text.documents import Troubles, documents
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import find_sources, portions_of
@@ -41,6 +42,8 @@ def fit(tokenizer: Tokenizer, texts: Sequence[str], reading: ReadingSettings) ->
     encoder = WordEncoder(tokenizer)
     words = pieces = unknown = 0
     troubles = Troubles(skip=reading.on_error == "skip")
+    if any(text in ("-", "/dev/stdin") for text in texts):
+        raise InputError("--over: takes files, folders and globs; save standard input to a file first")
     found = [portion for source in find_sources(texts) for portion in portions_of(source)]
     for document in chain.from_iterable(
         documents(portion, reading, troubles)
@@ -51,6 +54,14 @@ def fit(tokenizer: Tokenizer, texts: Sequence[str], reading: ReadingSettings) ->
         pieces += len(ids)
         unknown += int((ids == tokenizer.special.unknown).sum())
     return Fit(words, pieces, unknown)
+
+
+def refuse_broken(text: str | None) -> None:
+    """Refuse what was typed as bytes that are no text."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise InputError("the text to show: not UTF-8") from None
 
 
 def show(folder: Path, tokenizer: Tokenizer, text: str | None, over: Fit | None, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ are split up, and so the same text gives the same vocabulary on every machine.
 (The trainer in `tokenizers` gives another one in every process.)
 
 Pieces that end in a digit and a comma, which ALBERT's reference code takes apart
-again, are not let in.
+again, are kept from coming up.
 """
 
 import io
@@ -18,6 +18,7 @@ import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import sentencepiece
@@ -25,6 +26,7 @@ import tokenizers
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
+from albertine.protobuf import fields
 from albertine.text.documents import Troubles, documents
 from albertine.text.pipelines import add_special, albert_pipeline
 from albertine.text.sentencepiece import SentencePieceModel, read_sentencepiece
@@ -37,6 +39,9 @@ SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _THREADS = 16
 _MOST_WORDS = 2_000_000
 _LONGEST_WORD = 256
+_AFTER_DIGIT = re.compile(r"(?<=\d),")
+_BARRIER = "\x02"  # no piece goes over it
+_LINE = 900  # characters; the trainer leaves out lines of over 4,192 bytes
 _ABOVE = 230  # Unicode's class of marks above a letter, which accents are
 
 
@@ -97,7 +102,7 @@ def count_words(texts: Iterable[Sequence[str]], settings: VocabularySettings) ->
             raw = Counter({word: count for word, count in raw.items() if count > 1})
     if not settings.keep_accents:
         _warn_of_vowels(raw)
-    normalizer = _pipeline(((SPECIAL[1], 0.0),), settings, b"", 0).normalizer
+    normalizer = _pipeline(((SPECIAL[1], 0.0),), settings, 0).normalizer
     cleaned: Counter[str] = Counter()
     for word, count in raw.items():
         for part in normalizer.normalize_str(word[:_LONGEST_WORD]).split():
@@ -105,32 +110,28 @@ def count_words(texts: Iterable[Sequence[str]], settings: VocabularySettings) ->
     return cleaned
 
 
-def _learned(words: Counter[str], settings: VocabularySettings) -> SentencePieceModel:
+def _learned(words: Counter[str], settings: VocabularySettings) -> list[tuple[str, float]]:
     """Return a vocabulary without special pieces, likeliest first."""
-    # By count, then by name: an order that no run changes.
-    counted = sorted(words.items(), key=lambda item: (-item[1], item[0]))
-    lines = [f"{word}\t{count}" for word, count in counted]
+    lines = training_lines(words)
     wanted = settings.vocab_size
     try:
-        model = _trained(lines, wanted + wanted // 50, settings)  # some may not be let in
+        model = _trained(lines, wanted, settings)
     except _TooManyError as error:
-        model = _trained(lines, error.possible, settings)
-    barred = {index for index, _ in model.splits_after_digits()}
-    pieces = [
-        piece for index, piece in enumerate(model.pieces) if index >= len(SPECIAL) and index not in barred
-    ]
-    room = wanted - len(SPECIAL)
-    if len(pieces) < room:
-        possible = len(pieces) + len(SPECIAL)
+        most = _possible(lines, error, settings)
         raise InputError(
-            f"--vocab-size {wanted}: too little text for it, which gives {possible:,} pieces at most; "
-            f"give --vocab-size {possible} or less, or more text"
-        )
-    # Single characters stay, so that every word can be spelled; of the others the least likely go.
-    alone = sum(len(piece) == 1 for piece, _ in pieces)
-    kept = {piece for piece, _ in [one for one in pieces if len(one[0]) > 1][: room - alone]}
-    left = tuple(one for one in pieces if len(one[0]) == 1 or one[0] in kept)
-    return SentencePieceModel(left, (), model.character_map)
+            f"--vocab-size {wanted}: too little text for it; --vocab-size {most} or less is possible, "
+            "or give more text"
+        ) from None
+    return list(model.pieces[len(SPECIAL) :])
+
+
+def _possible(lines: list[str], error: "_TooManyError", settings: VocabularySettings) -> int:
+    """Return a size that the trainer does reach; what it says itself need not be one."""
+    while True:
+        try:
+            return len(_trained(lines, error.possible, settings).pieces)
+        except _TooManyError as again:
+            error = _TooManyError(min(again.possible, error.possible - 1))
 
 
 def _warn_of_vowels(words: Counter[str]) -> None:
@@ -151,6 +152,30 @@ def _warn_of_vowels(words: Counter[str]) -> None:
             )
 
 
+def training_lines(words: Counter[str]) -> list[str]:
+    """Return counted words as lines with counts, in a form from which the trainer sees whole words.
+
+    It takes its first candidates from what repeats in the lines, followed now by one thing, now by
+    another; a word that stands in one line would never be one. So half of a word's count goes to a
+    line of its own, where the line ends after it, and the other half to lines where another word
+    follows; those have a power of two as their count, and a word is in as many as its half needs.
+    """
+    # By count, then by name: an order that no run changes.
+    counted = sorted(words.items(), key=lambda item: (-item[1], item[0]))
+    counted = [(_AFTER_DIGIT.sub(f"{_BARRIER},", word), count) for word, count in counted]
+    lines = [f"{word}\t{count - count // 2}" for word, count in counted]
+    for bit in range(max(words.values()).bit_length()):
+        gathered: list[str] = []
+        size = 0
+        for word in [word for word, count in counted if count // 2 >> bit & 1] + [""]:
+            if size + len(word) > _LINE or not word:
+                lines += [f"{' '.join(gathered)}\t{1 << bit}"] if gathered else []
+                gathered, size = [], 0
+            gathered.append(word)
+            size += len(word) + 1
+    return lines
+
+
 class _TooManyError(Exception):
     """More pieces were asked for than the text gives."""
 
@@ -169,11 +194,13 @@ def _trained(lines: list[str], size: int, settings: VocabularySettings) -> Sente
             vocab_size=size,
             model_type="unigram",
             character_coverage=settings.coverage,
+            normalization_rule_name="identity",  # words come as the tokenizer cleans them
             pad_id=0,
             unk_id=1,
             bos_id=-1,
             eos_id=-1,
             control_symbols=list(SPECIAL[2:]),
+            pretokenization_delimiter=_BARRIER,
             num_threads=_THREADS,
             minloglevel=2,
         )
@@ -191,22 +218,31 @@ def _trained(lines: list[str], size: int, settings: VocabularySettings) -> Sente
     return read_sentencepiece(model.getvalue())
 
 
+@cache
+def character_map() -> bytes:
+    """Return SentencePiece's normalisation of characters, NFKC and what the web spoils, for `tokenizers`."""
+    rules = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc").serialized_normalizer_spec()
+    found = dict(fields(rules)).get(2, b"")
+    assert isinstance(found, bytes)
+    return found
+
+
 def _pipeline(
-    pieces: Sequence[tuple[str, float]], settings: VocabularySettings, character_map: bytes, unknown: int
+    pieces: Sequence[tuple[str, float]], settings: VocabularySettings, unknown: int
 ) -> tokenizers.Tokenizer:
     return albert_pipeline(
         pieces,
         unknown=unknown,
         cased=settings.cased,
         keep_accents=settings.keep_accents,
-        character_map=character_map,
+        character_map=character_map(),
     )
 
 
-def _finished(model: SentencePieceModel, settings: VocabularySettings) -> Tokenizer:
+def _finished(learned: list[tuple[str, float]], settings: VocabularySettings) -> Tokenizer:
     """Make the tokenizer, in files that `transformers` opens as ALBERT's."""
-    pieces = [(piece, 0.0) for piece in SPECIAL] + list(model.pieces)
-    backend = _pipeline(pieces, settings, model.character_map, SPECIAL.index("<unk>"))
+    pieces = [(piece, 0.0) for piece in SPECIAL] + learned
+    backend = _pipeline(pieces, settings, SPECIAL.index("<unk>"))
     add_special(backend, SPECIAL, "[CLS]", "[SEP]")
     told = {
         "tokenizer_class": "AlbertTokenizer",

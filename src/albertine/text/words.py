@@ -20,6 +20,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from albertine.text.pipelines import WORD_REST, WORD_START
+from albertine.text.scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 
 _REMEMBERED = 1 << 20
@@ -78,7 +79,8 @@ def looks_at_words_alone(pipeline: dict[str, Any]) -> bool:
     words = kinds == ["BertPreTokenizer"] or (
         kinds == ["WhitespaceSplit", "Metaspace"] and splitters[1]["prepend_scheme"] == "always"
     )
-    return words and all(one["type"] in _LOCAL_NORMALIZERS for one in normalizers)
+    alone = all(one["special"] for one in pipeline["added_tokens"])  # others are looked for in the whole text
+    return words and alone and all(one["type"] in _LOCAL_NORMALIZERS for one in normalizers)
 
 
 def _parts(part: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -98,7 +100,7 @@ class WordStarts:
     """
 
     def __init__(self, tokenizer: Tokenizer):
-        marked = any(piece.startswith(WORD_REST) for piece in tokenizer.pieces)
+        marked = isinstance(tokenizer.backend.model, tokenizers.models.WordPiece)
         special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
         starts, opens, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
         for index, piece in enumerate(tokenizer.pieces):
@@ -107,7 +109,7 @@ class WordStarts:
                 continue
             bare = piece.removeprefix(WORD_START)
             mark = bool(bare) and all(unicodedata.category(one)[0] in "PS" for one in bare)
-            starts[index] = bare != piece or mark or index in special or _is_spaceless(bare[:1])
+            starts[index] = bare != piece or mark or index in special or is_spaceless(bare[:1])
             marks[index], spaces[index] = mark, piece == WORD_START
             opens[index] = mark and bare != piece
         self._starts, self._opens, self._marks, self._spaces = starts, opens, marks, spaces
@@ -119,11 +121,3 @@ class WordStarts:
         starts[2:] |= self._spaces[ids[:-2]] & self._marks[ids[1:-1]]
         starts[:1] = True
         return starts
-
-
-_SPACELESS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-
-
-def _is_spaceless(character: str) -> bool:
-    """Tell whether a character is of a script that puts no spaces between words."""
-    return character > "\u0e00" and unicodedata.name(character, "").startswith(_SPACELESS)

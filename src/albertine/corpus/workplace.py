@@ -1,0 +1,123 @@
+"""The folder in which a corpus is being built: whose it is, who works there, what may be taken up again.
+
+    OUT/building/corpus.lock    tells that the folder is ours; held by the process at work
+    OUT/building/note.json      what is being built; another text or tokenizer is refused
+    OUT/building/part-*.arrow   finished jobs
+
+Nothing is removed that was not made here.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import albertine
+from albertine import progress
+from albertine.corpus.jobs import JOB_BYTES
+from albertine.corpus.manifest import MANIFEST
+from albertine.corpus.settings import CorpusSettings
+from albertine.errors import InputError
+from albertine.text.sources import PORTION_BYTES, Source
+from albertine.whole import new_file, new_folder, to_disk
+
+_LOCK = "corpus.lock"
+# What only the second half of building looks at, or nothing that is written depends on.
+_LATER = ("held_out", "keep_duplicates", "seed")
+_NEVER = ("workers", "on_error")
+
+
+@contextmanager
+def workplace(out: Path) -> Iterator[Path]:
+    """Give the folder to work in, locked; when the block ends well it is gone, and OUT is finished."""
+    work = out / "building"
+    _refuse_foreign(out, work)
+    fresh = not out.exists()
+    if not work.exists():
+        with suppress(FileExistsError, OSError), new_folder(work) as folder:
+            (folder / _LOCK).touch()
+    try:
+        with (work / _LOCK).open("rb") as lock:
+            _hold(lock, out)
+            for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            try:
+                yield work
+            except InputError:
+                _give_up(out, work, fresh=fresh)
+                raise
+            shutil.rmtree(work)
+            to_disk(out)
+    except FileNotFoundError as error:
+        if not work.exists() and error.filename == str(work / _LOCK):
+            raise InputError(f"{out}: {error.strerror}; can a folder be made there?") from None
+        raise
+
+
+def _refuse_foreign(out: Path, work: Path) -> None:
+    taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    if (out / MANIFEST).exists() or (taken and not (work / _LOCK).exists()):
+        raise InputError(f"{out}: exists already; name another folder or remove it")
+
+
+def _hold(lock: BinaryIO, out: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"{out}: another process is building there; wait for it, or name another folder"
+        ) from None
+
+
+def _give_up(out: Path, work: Path, *, fresh: bool) -> None:
+    """Remove what was made, if none of it is worth keeping."""
+    if not list(work.glob("part-*.arrow")):
+        shutil.rmtree(work)
+        shutil.rmtree(out / "tokenizer", ignore_errors=True)
+        if fresh:
+            with suppress(OSError):
+                out.rmdir()
+
+
+def note(work: Path, sources: Sequence[Source], fingerprint: str, settings: CorpusSettings) -> None:
+    """Note what is being built, or refuse to go on with something else.
+
+    Shards that were written for other settings than now are removed; the parts are good for any.
+    """
+    asked = {key: value for key, value in asdict(settings).items() if key not in _NEVER}
+    later = {key: asked.pop(key) for key in _LATER}
+    asked["cut"] = [albertine.__version__, PORTION_BYTES, JOB_BYTES]  # by what the parts are cut
+    text = json.dumps(
+        {"sources": [_described(one) for one in sources], "tokenizer": fingerprint, "settings": asked}
+    )
+    file, shards = work / "note.json", work / "shards.json"
+    if file.exists():
+        if file.read_text(encoding="utf-8") != text:
+            raise InputError(
+                f"{work.parent}: an unfinished corpus of other text, tokenizer or settings; "
+                "run its own command again, or remove it"
+            )
+        progress.say(f"{work.parent}: going on where it was broken off")
+    if not shards.exists() or shards.read_text(encoding="utf-8") != json.dumps(later):
+        for split in ("train", "dev"):
+            for shard in work.parent.glob(f"{split}-*.arrow"):
+                shard.unlink()
+        with new_file(shards) as partial:
+            partial.write_text(json.dumps(later), encoding="utf-8")
+    with new_file(file) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _described(source: Source) -> list[Any]:
+    """Say what tells a source from a changed one."""
+    if source.kind == "hub":
+        return [source.name]
+    if source.name == "standard input":
+        with source.path.open("rb") as file:
+            return [source.name, hashlib.file_digest(file, "sha256").hexdigest()]
+    return [source.name, source.size, source.path.stat().st_mtime_ns]
