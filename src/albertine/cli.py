@@ -136,7 +136,7 @@ def tokenizer_show(
     text
         What to take apart.
     over
-        A file, folder or quoted glob of text to count pieces per word and unknown pieces over; may be repeated.
+        A file, folder or quoted glob to count pieces per word and unknown ones over; may be repeated.
     """
     from albertine.text import view
     from albertine.text.tokenizer import load_tokenizer
