@@ -17,6 +17,8 @@ from torch.nn import functional
 from albertine.model.short_attention import LONGEST, ShortAttention
 from albertine.model.strip import Strip
 
+_WIDEST_HEAD = 256  # that the CUDA kernel takes; a width is also a multiple of 8
+
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
@@ -70,7 +72,9 @@ class _Restored(torch.autograd.Function):
 
 def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
     """Let every token attend to its sequence: [N, 3 * H] with queries, keys and values, to [N, H]."""
-    if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and not dropout:
+    width = qkv.shape[1] // 3 // heads
+    fits = width % 8 == 0 and width <= _WIDEST_HEAD
+    if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and fits and not dropout:
         return _attend_flash(qkv, cuts, heads)
     if len(cuts.blocks) == 1:
         return _attend_block(qkv, *cuts.blocks[0], heads, dropout)
@@ -83,7 +87,8 @@ def _attend_block(qkv: Tensor, count: int, length: int, heads: int, dropout: flo
     """Attention of `count` sequences of one length."""
     width = qkv.shape[1] // 3
     query, key, value = qkv.view(count, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    if qkv.requires_grad and qkv.dtype == torch.bfloat16 and length <= LONGEST and not dropout:
+    short = not qkv.is_cuda and qkv.dtype == torch.bfloat16 and length <= LONGEST
+    if short and qkv.requires_grad and not dropout:
         flat = (one.reshape(count * heads, length, -1) for one in (query, key, value))
         attended: Tensor = ShortAttention.apply(*flat)  # type: ignore[no-untyped-call]  # torch's own
         context = attended.view(count, heads, length, -1)
