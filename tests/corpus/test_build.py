@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,31 @@ def test_broken_off_anywhere_it_goes_on_to_the_same_bytes(
             assert (tmp_path / "broken" / name).stat().st_mtime_ns == written
 
 
+@pytest.mark.parametrize("where", ["rename", "rmtree"])
+def test_broken_off_at_the_very_end_it_is_whole_or_becomes_so(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    whole_removal = shutil.rmtree
+
+    def breaking(path: Path, *others: Any, **asked: Any) -> None:
+        if path.name in ("building", ".building.partial"):
+            raise KeyboardInterrupt
+        whole_removal(path, *others, **asked)
+
+    built(text, tokenizer, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if where == "rename" else shutil, where, breaking)
+        with pytest.raises(KeyboardInterrupt):
+            built(text, tokenizer, tmp_path / "broken")
+    check_corpus(tmp_path / "broken")  # the manifest was there
+    if where == "rename":
+        built(text, tokenizer, tmp_path / "broken")
+        assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    else:
+        with pytest.raises(InputError, match="exists already"):
+            built(text, tokenizer, tmp_path / "broken")
+
+
 def test_killed_for_real_it_goes_on(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()
@@ -329,8 +355,6 @@ def damage(file: Path) -> None:
 def test_check_names_what_is_damaged(
     corpus: Corpus, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(corpus.folder, copy)
     assert run(app, ["corpus", "check", str(copy)]) == 0
@@ -364,8 +388,6 @@ def test_check_names_what_is_damaged(
 
 
 def test_a_torn_corpus_is_refused_when_it_is_opened(corpus: Corpus, tmp_path: Path) -> None:
-    import shutil
-
     whole = (corpus.folder / "train-00000.arrow").read_bytes()
     shutil.copytree(corpus.folder, tmp_path / "copy")
     for cut in [0, 5, 100, *random.Random(1).sample(range(len(whole)), 20)]:

@@ -414,3 +414,13 @@ def test_all_of_the_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, l
         assert times[long].min() > 0
         assert not times[~long].any()
         assert 0.8 < times[long].mean() / 60 < 3
+
+
+def test_the_length_of_a_foreign_segment_tells_nothing(corpus: Corpus) -> None:
+    drawn = Sampler(corpus, Objective(pair="nsp", max_length=64))
+    samples = drawn.draw(np.arange(20 * len(drawn)))
+    second = [[int((s.types == 1).sum()) for s in samples if s.label == label] for label in (0, 1)]
+    spread = math.sqrt(sum(np.var(one) / len(one) for one in second))
+    # A foreign document may end early, and then the segment is shorter; never is it otherwise.
+    assert np.mean(second[1]) - np.mean(second[0]) < DEVIATIONS * spread
+    assert np.mean(second[1]) > 0.75 * np.mean(second[0])

@@ -73,7 +73,7 @@ def read_manifest(folder: Path) -> Manifest:
         return found
     except FileNotFoundError:
         unfinished = "; it is unfinished, run its build again" if (folder / "building").exists() else ""
-        raise InputError(f"{folder}: no corpus{unfinished or ', which has a manifest.json'}") from None
+        raise InputError(f"{folder}: no corpus{unfinished or ' here (no manifest.json)'}") from None
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:

@@ -23,8 +23,7 @@ from albertine.corpus.chance import Stream
 from albertine.corpus.settings import Objective
 from albertine.corpus.shards import Shard
 
-# The kinds of pair, as labels: what transformers calls them too.
-IN_ORDER, SWAPPED = 0, 1
+_ATTEMPTS = 8  # to find another document by chance
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,7 @@ class Pair:
     label: int
 
 
-def draw_pair(
-    window: Segment, target: int, room: int, objective: Objective, shards: list[Shard], chance: Stream
-) -> Pair:
+def draw_pair(window: Segment, room: int, objective: Objective, shards: list[Shard], chance: Stream) -> Pair:
     """Draw a pair from a window; `room` pieces is the most that fits."""
     if objective.pair == "none":
         return Pair((_part(window, room, chance),), 0)
@@ -75,7 +72,7 @@ def draw_pair(
     if label and objective.pair == "sop":
         a, b = b, a
     elif label:
-        b = _elsewhere(a, max(1, min(target - len(a), len(b))), shards, chance)
+        b = _elsewhere(a, len(b), shards, chance)  # as long as what it replaces: length shall tell nothing
     return Pair(_shortened(a, b, room, chance), label)
 
 
@@ -110,7 +107,7 @@ def _elsewhere(a: Segment, length: int, shards: list[Shard], chance: Stream) -> 
     """Choose a segment of another document: from a random sentence on, while it lasts."""
     sizes = np.cumsum([len(shard.sentences) for shard in shards])
     mine = _document(a.shard, a.first)
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         nth = chance.below(int(sizes[-1]))
         number = int(np.searchsorted(sizes, nth, side="right"))
         shard = shards[number]
@@ -125,9 +122,6 @@ def _elsewhere(a: Segment, length: int, shards: list[Shard], chance: Stream) -> 
         shard, document = next(one for one in shards if one is not a.shard), 0
     first = int(shard.documents[document])
     return Segment(shard, first, min(first + length, int(shard.documents[document + 1])))
-
-
-ATTEMPTS = 8
 
 
 def _document(shard: Shard, place: int) -> int:

@@ -113,7 +113,7 @@ class Sampler:
         window = Segment(self._shards[laid.shard[row]], int(laid.first[row]), int(laid.last[row]))
         room = self._windows.room
         chance = Stream(key, 64 + room // 8 + 4 * min(len(window), room))
-        pair = draw_pair(window, int(laid.target[row]), room, self.objective, self._shards, chance)
+        pair = draw_pair(window, room, self.objective, self._shards, chance)
         tokens, types = self._laid_out(pair)
         places = choose(*_words(pair), budget(len(tokens), self.objective), self.objective.ngram, chance)
         labels = tokens[places]

@@ -39,29 +39,25 @@ def workplace(out: Path) -> Iterator[Path]:
     _refuse_foreign(out, work)
     fresh = not out.exists()
     if not work.exists():
-        with suppress(FileExistsError, OSError), new_folder(work) as folder:
+        with new_folder(work) as folder:
             (folder / _LOCK).touch()
-    try:
-        with (work / _LOCK).open("rb") as lock:
-            _hold(lock, out)
-            for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-            try:
-                yield work
-            except InputError:
-                _give_up(out, work, fresh=fresh)
-                raise
-            shutil.rmtree(work)
-            to_disk(out)
-    except FileNotFoundError as error:
-        if not work.exists() and error.filename == str(work / _LOCK):
-            raise InputError(f"{out}: {error.strerror}; can a folder be made there?") from None
-        raise
+    with (work / _LOCK).open("rb") as lock:
+        _hold(lock, out)
+        for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        try:
+            yield work
+        except InputError:
+            _give_up(out, work, fresh=fresh)
+            raise
+        # First out of sight: a half removed workplace would look like one to go on in.
+        shutil.rmtree(work.rename(out / ".building.partial"))
+        to_disk(out)
 
 
 def _refuse_foreign(out: Path, work: Path) -> None:
     taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    if (out / MANIFEST).exists() or (taken and not (work / _LOCK).exists()):
+    if taken and not (work / _LOCK).exists():
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
 
@@ -111,6 +107,7 @@ def note(work: Path, sources: Sequence[Source], fingerprint: str, settings: Corp
             partial.write_text(json.dumps(later), encoding="utf-8")
     with new_file(file) as partial:
         partial.write_text(text, encoding="utf-8")
+    (work.parent / MANIFEST).unlink(missing_ok=True)  # broken off at the very end: it comes again, the same
 
 
 def _described(source: Source) -> list[Any]:

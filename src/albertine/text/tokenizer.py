@@ -135,6 +135,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """Read the tokenizer that lies in a folder."""
     options = _options(folder)
     found = next((folder / name for name in _VOCABULARIES if (folder / name).is_file()), None)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; a tokenizer's is asked for")
     if found is None:
         raise InputError(
             f"{folder}: no tokenizer here; it would be tokenizer.json, spiece.model or vocab.txt"
