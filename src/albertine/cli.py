@@ -16,12 +16,14 @@ from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.study.anatomy import InfoSettings
 from albertine.text.settings import ReadingSettings, VocabularySettings
+from albertine.world.settings import TaleSettings, WorldSettings
 
 _LOOK = Group("Look at models", sort_key=1)
 _TEXT = Group("From text to samples", sort_key=2)
 _CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
 _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
+_WORLD = Group("Text and tasks to try things on", sort_key=7)
 
 Json = Annotated[
     bool,
@@ -40,7 +42,7 @@ app = App(
     help_epilogue="Examples: albertine info albert-large --compare bert-large; "
     "albertine tokenizer train novels/ --out my-tokenizer; "
     "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
-    "albertine convert OLD NEW; albertine bench startup. "
+    "albertine world write my-world; albertine convert OLD NEW; albertine bench startup. "
     "Each command explains itself: albertine info --help",
 )
 app["--help"].group = _SETUP
@@ -241,6 +243,57 @@ def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> No
 
     shared.read(NoSettings)
     rewrite(source, destination)
+
+
+world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)
+app.command(world)
+
+
+@world.command(name="write")
+def world_write(
+    out: Path,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[WorldSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Make up stories for a corpus, and GLUE, SQuAD and RACE on them, in their official layouts.
+
+    Example: albertine world write my-world --stories 20000 --train 2000 --seed 1
+
+    Parameters
+    ----------
+    out
+        A folder that does not exist yet.
+    """
+    from albertine.world import view
+    from albertine.world.write import write_world
+
+    view.show(out, *write_world(out, shared.read(WorldSettings)), as_json=json)
+
+
+@world.command(name="show")
+def world_show(
+    number: int = 0,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[TaleSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Show a story, and what happened in it.
+
+    Example: albertine world show 7 --genre mystery
+
+    Parameters
+    ----------
+    number
+        Which one; every number is a story.
+    """
+    from albertine.world import view
+
+    view.show_story(number, shared.read(TaleSettings), as_json=json)
 
 
 bench = App(

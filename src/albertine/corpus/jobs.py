@@ -7,13 +7,8 @@ depend on the text alone, so the number of processes changes no byte.
 
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +18,7 @@ import pyarrow as pa
 from albertine import progress
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import Documents, to_batch, write_batches
-from albertine.errors import WorkError
+from albertine.processes import in_processes
 from albertine.text.documents import Troubles, documents
 from albertine.text.sources import Portion, Source, portions_of
 from albertine.text.tokenizer import load_tokenizer
@@ -79,43 +74,10 @@ def run_jobs(jobs: Sequence[Job], tokenizer: Path, settings: CorpusSettings) -> 
                 worker.do(job)
                 told(job.bytes)
         else:
-            for job in _in_processes(left, workers, tokenizer, settings):
+            advice = "The same command goes on from here, --workers 1 needs the least"
+            given = (tokenizer, settings)
+            for job, _ in in_processes(_work, left, workers, start=_start_worker, given=given, advice=advice):
                 told(job.bytes)
-
-
-def _in_processes(
-    jobs: Sequence[Job], workers: int, tokenizer: Path, settings: CorpusSettings
-) -> Iterator[Job]:
-    """Yield jobs as they get done."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start_worker, (tokenizer, settings))
-    waiting = iter(jobs)
-    running: dict[Future[None], Job] = {}
-    try:
-        while True:
-            for job in waiting:
-                running[pool.submit(_work, job)] = job
-                if len(running) >= 2 * workers:
-                    break
-            if not running:
-                break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                job = running.pop(future)
-                future.result()
-                yield job
-        pool.shutdown()
-    except BaseException as error:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            process.terminate()
-        pool.shutdown()
-        if isinstance(error, BrokenProcessPool):
-            raise WorkError(
-                "a process of the build died; was there memory enough? The same command goes on from here, "
-                "--workers 1 needs the least"
-            ) from None
-        raise
 
 
 _worker: "_Worker | None" = None
@@ -123,19 +85,8 @@ _worker: "_Worker | None" = None
 
 def _start_worker(tokenizer: Path, settings: CorpusSettings) -> None:
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
-    progress.be_quiet(True)
     _worker = _Worker(tokenizer, settings)
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however it went."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(job: Job) -> None:

@@ -1,0 +1,146 @@
+"""What a bag of words reaches: logistic regression over single words and pairs of neighbours.
+
+It reads no order beyond two words, so a task on which it comes near the ceiling does
+not need a model that reads. For a pair of texts it sees what each has, and what both
+have. Fitted by L-BFGS to the end, as usual libraries do, with the same penalty.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[^\w\s]")
+_ROUNDS = 60
+_MEMORY = 10
+
+
+class Bags(NamedTuple):
+    """Texts as sparse rows of ones: the columns of all rows, and where each row starts."""
+
+    columns: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    width: int
+
+    def times(self, weights: Floats) -> Floats:
+        """Return, for each row, the sum of its columns' weights."""
+        sums: Floats = np.concatenate([[0.0], np.cumsum(weights[self.columns])])
+        ends = np.append(self.starts[1:], len(self.columns))
+        told: Floats = sums[ends] - sums[self.starts]
+        return told
+
+    def gathered(self, values: Floats) -> Floats:
+        """Return, for each column, the sum of the values of the rows that have it."""
+        lengths = np.diff(np.append(self.starts, len(self.columns)))
+        return np.bincount(self.columns, np.repeat(values, lengths), self.width).astype(np.float64)
+
+
+def features(texts: Sequence[str]) -> list[str]:
+    """Return the words and pairs of a text; of several, each with its place, and what all share."""
+    bags = [ngrams(text) for text in texts]
+    if len(bags) == 1:
+        return sorted(bags[0])
+    found = [f"{place}:{ngram}" for place, bag in enumerate(bags) for ngram in sorted(bag)]
+    return found + [f"both:{ngram}" for ngram in sorted(set.intersection(*bags))]
+
+
+def ngrams(text: str) -> set[str]:
+    """Return the words of a text, and its pairs of neighbours."""
+    words = _WORD.findall(text.lower())
+    return {*words, *(f"{one} {two}" for one, two in pairwise(words))}
+
+
+def index_of(rows: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Give a number to the features that some rows have."""
+    return {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
+
+
+def bags_of(rows: Sequence[Sequence[str]], index: dict[str, int]) -> Bags:
+    """Turn rows of features into numbers; what the index lacks is left out, one column is in every row."""
+    always = len(index)
+    columns = [[always, *(index[name] for name in row if name in index)] for row in rows]
+    lengths = [len(row) for row in columns]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    return Bags(
+        np.concatenate(columns).astype(np.int64) if columns else np.zeros(0, np.int64), starts, always + 1
+    )
+
+
+def fit_classes(bags: Bags, labels: NDArray[np.int64], classes: int, penalty: float = 1.0) -> Floats:
+    """Fit a softmax over classes; return the weights, a row for each class."""
+    wanted = np.eye(classes)[labels]
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        weights = flat.reshape(classes, bags.width)
+        scores = np.stack([bags.times(row) for row in weights], axis=1)
+        scores -= scores.max(axis=1, keepdims=True)
+        chances = np.exp(scores)
+        chances /= chances.sum(axis=1, keepdims=True)
+        wrong = chances - wanted
+        slope = np.stack([bags.gathered(column) for column in wrong.T])
+        bare = weights.copy()
+        bare[:, -1] = 0  # the column in every row is not held back
+        value = -np.log(np.maximum(chances[wanted == 1], 1e-300)).sum() + 0.5 * penalty * (bare**2).sum()
+        return float(value), (slope + penalty * bare).ravel()
+
+    return _least(loss, np.zeros(classes * bags.width)).reshape(classes, bags.width)
+
+
+def fit_numbers(bags: Bags, values: Floats, penalty: float = 1.0) -> Floats:
+    """Fit numbers by least squares; return the weights."""
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        wrong = bags.times(weights) - values
+        bare = weights.copy()
+        bare[-1] = 0
+        return float(0.5 * (wrong**2).sum() + 0.5 * penalty * (bare**2).sum()), bags.gathered(
+            wrong
+        ) + penalty * bare
+
+    return _least(loss, np.zeros(bags.width))
+
+
+def _least(loss: Callable[[Floats], tuple[float, Floats]], at: Floats) -> Floats:
+    """Go down to where a smooth loss is least (L-BFGS with a step that is halved until it helps)."""
+    steps: list[Floats] = []
+    changes: list[Floats] = []
+    value, slope = loss(at)
+    for _ in range(_ROUNDS):
+        direction = _direction(slope, steps, changes)
+        along = float(direction @ slope)
+        length = 1.0 if steps else min(1.0, 1.0 / max(1e-12, float(np.abs(slope).sum())))
+        for _ in range(30):
+            new_value, new_slope = loss(at + length * direction)
+            if new_value <= value + 1e-4 * length * along:
+                break
+            length /= 2
+        else:
+            return at
+        step, change = length * direction, new_slope - slope
+        if float(step @ change) > 1e-12:
+            steps, changes = [*steps, step][-_MEMORY:], [*changes, change][-_MEMORY:]
+        at = at + step
+        done = value - new_value < 1e-6 * max(1.0, abs(value))
+        value, slope = new_value, new_slope
+        if done:
+            break
+    return at
+
+
+def _direction(slope: Floats, steps: list[Floats], changes: list[Floats]) -> Floats:
+    """Return the way down, with the curvature of the last steps taken into account."""
+    way = -slope
+    shares = []
+    for step, change in zip(reversed(steps), reversed(changes), strict=True):
+        share = float(step @ way) / float(step @ change)
+        shares.append(share)
+        way = way - share * change
+    if steps:
+        way *= float(steps[-1] @ changes[-1]) / float(changes[-1] @ changes[-1])
+    for step, change, share in zip(steps, changes, reversed(shares), strict=True):
+        way = way + (share - float(change @ way) / float(step @ change)) * step
+    return way

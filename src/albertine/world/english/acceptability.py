@@ -1,0 +1,699 @@
+"""Sentences that are grammatical, and sentences that one error has broken: the CoLA of the little world.
+
+A phenomenon is a dependency between two places of a sentence: the number of a
+subject and of its verb, a question word and the gap that it fills, *both* and *and*.
+Each of the two places is filled in one of two ways, and the sentence is acceptable
+if and only if the two go together:
+
+    The keys in the box were old.      The key in the box was old.
+    *The key in the box were old.      *The keys in the box was old.
+
+Such a cross is the whole trick of this module. All four fillings are drawn equally
+often, so that each of them is as common in good sentences as in bad ones, and between
+the two places stands something that belongs to neither. No word, and no two words
+side by side, therefore tell anything about the label. Who counts words is left with
+the toss of a coin; who parses the sentence is never in doubt.
+
+In doubt is what must not be: a label without noise needs a broken sentence that has
+no second reading. So the verbs here need their object wherever they stand, names that
+are words too or that do not tell a man from a woman are left out, and errors of which
+some speakers are fond (*there was two*, *me and him went*, *they* for one person) are
+not among the errors.
+
+The examples in the docstrings below are marked as linguists do: a star is put before
+what nobody says.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from albertine.world.english.grammar import (
+    PAST,
+    PLURAL,
+    PRESENT,
+    SINGULAR,
+    a,
+    capital,
+    inflected,
+    plural,
+    verb,
+)
+from albertine.world.english.lexicon import (
+    BAD_MOODS,
+    GOOD_MOODS,
+    GOODS,
+    MEN,
+    PLACES,
+    SPOTS,
+    THINGS,
+    TRADES,
+    VILLAGES,
+    WOMEN,
+)
+
+Word = TypeVar("Word")
+
+
+class Judged(NamedTuple):
+    """A sentence, and whether it is one."""
+
+    sentence: str
+    acceptable: bool
+    phenomenon: str
+
+
+# --- Words ---------------------------------------------------------------------------
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(phrase.strip() for phrase in text.split(","))
+
+
+# Names that are words too ("Will Frank hurt himself?"), or whose gender a reader may not know.
+_UNCLEAR_NAMES: Final = frozenset(
+    _words("Rose Ivy Olive Flora Hazel Sam Will Frank Basil Martin Jasper Mark Arne Ivo")
+)
+_WOMEN: Final = tuple(name for name in WOMEN if name not in _UNCLEAR_NAMES)
+_MEN: Final = tuple(name for name in MEN if name not in _UNCLEAR_NAMES)
+_NAMES: Final = _WOMEN + _MEN
+_KINSWOMEN: Final = _words("sister aunt niece mother grandmother daughter landlady")
+_KINSMEN: Final = _words("brother uncle nephew father grandfather son landlord")
+
+# Trades that might be read as verbs, and one whose plural is no rule's, are left out.
+_TRADES: Final = tuple(row[0] for row in TRADES if row[0] not in ("nurse", "doctor", "ferryman"))
+# "By the well" may be read as who did it.
+_PLACES: Final = tuple(
+    (preposition, f"the {place}") for place, preposition, *_ in PLACES if preposition != "by"
+)
+_SPOTS: Final = tuple(f"{preposition} the {spot}" for spot, preposition, _ in SPOTS)
+_CONTAINERS: Final = _words(
+    "table bench basket chest barrel cupboard box crate trunk chair stool bucket sack"
+)
+_BESIDE: Final = _words("beside behind under near")
+# None begins with a preposition that a verb here may want for itself.
+_TIMES: Final = _phrases(
+    "after supper, before breakfast, after dinner, before supper, in the afternoon, in the evening, "
+    "in the spring, in the autumn, in the winter, that night, that morning, that evening"
+)
+_MOMENTS: Final = _words("evening morning day night summer winter afternoon")
+
+# A thing, and the adjectives that suit it. What things lie in is left out, and what might be a verb.
+_THINGS: Final = tuple(
+    (thing, tuple(adjectives.split()))
+    for thing, adjectives in THINGS
+    if thing not in ("basket", "saw", "chess set", "watch", "ring", "seal", "stamp", "bow")
+)
+_OFTEN: Final = ("never", "often", "always", "once again")
+_GOOD: Final = _words("good cheap fine")
+_OPINIONS: Final = _words("strange ugly lovely curious handsome beautiful")
+_LOOKS: Final = _words("old heavy cheap wet dirty missing pretty valuable ugly dusty damp lovely broken")
+_MOODS: Final = GOOD_MOODS + tuple(mood for mood in BAD_MOODS if mood != "cross") + ("tired", "hungry", "ill")
+_GOODS: Final = tuple(row[0] for row in GOODS)
+_MASSES: Final = _words("bread flour milk butter honey salt wool hay barley rice soup sugar corn bacon")
+# Such adjectives as take "more" rather than "-er".
+_MANNERED: Final = _words(
+    "patient stubborn curious careful forgetful cheerful honest restless generous talkative sensible"
+)
+
+_TRADING: Final = _words("sell buy borrow fetch carry")
+# What is done to things, and what cannot be done without one.
+_DO_TO_THINGS: Final = _words("sell buy find borrow lose carry fetch")
+_DO_TO_A_THING: Final = _words("find buy discover carry")
+_LOSING: Final = _words("sell find lose steal borrow")
+# What cannot be done without a person, and what is done alone.
+_DO_TO_PEOPLE: Final = _words("thank greet invite accompany blame escort rescue recognise welcome")
+_DO_ALONE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
+# What one can do to oneself, and two persons to each other.
+_DO_TO_ONESELF: Final = _words("blame admire forgive defend pity encourage hurt embarrass")
+# Verbs whose base, past and participle differ.
+_STRONG: Final = _words("take steal choose hide draw shake")
+# Verbs that need an object, each with prepositions that make no phrasal verb of it.
+_PUTTING: Final = (
+    ("find", _BESIDE),
+    ("put", _BESIDE),
+    ("discover", _BESIDE),
+    ("bring", ("to",)),
+    ("carry", ("to",)),
+)
+# What one does to a thing with a preposition, and never without.
+_DO_WITH_PREPOSITION: Final = (
+    ("look", "at"),
+    ("gaze", "at"),
+    ("stare", "at"),
+    ("glance", "at"),
+    ("laugh", "at"),
+    ("rely", "on"),
+    ("wait", "for"),
+    ("long", "for"),
+)
+# Idioms whose possessive can be nobody's but the subject's.
+_ONES_OWN: Final = _phrases(
+    "did _ best, lost _ way, lost _ temper, held _ breath, kept _ word, kept _ temper, walked home on _ own, "
+    "came home on _ own, bided _ time"
+)
+
+# Words that begin a dependency, in two lots: each lot asks for something else later in the sentence.
+_ONE_OF, _SEVERAL_OF = ("one", "each", "every one"), ("both", "several", "two", "three", "many")
+_THIS, _THESE = ("this", "that", "every", "another"), ("these", "those", "several", "a few")
+_EAGER, _HARD = _words("eager keen willing unwilling"), _words("hard difficult impossible easy")
+_ASKED, _CLAIMED = _words("asked inquired"), _words("claimed insisted boasted complained swore")
+_MADE, _FORCED = _words("made let"), _words("forced persuaded encouraged invited tempted")
+# Verbs of saying and of knowing, followed by "that"; those of knowing by a question as well.
+_SAID: Final = _words("said thought believed knew heard")
+_KNEW: Final = _words("knew remembered noticed forgot discovered")
+# A pronoun as object and as subject, and whether it means several.
+_CASES: Final = (
+    ("him", "he", False),
+    ("her", "she", False),
+    ("me", "I", False),
+    ("us", "we", True),
+    ("them", "they", True),
+)
+# What one does with a person or a thing in mind.
+_SPOKEN_ABOUT: Final = (
+    ("about", "spoken"),
+    ("about", "heard"),
+    ("about", "dreamed"),
+    ("at", "laughed"),
+    ("at", "looked"),
+    ("for", "waited"),
+    ("for", "searched"),
+)
+
+# --- Choices -------------------------------------------------------------------------
+
+
+class _Dice:
+    """Turns a stream of numbers into choices."""
+
+    def __init__(self, random: Callable[[], float]):
+        self._random = random
+
+    def toss(self) -> bool:
+        return self._random() < 0.5
+
+    def one(self, words: Sequence[Word]) -> Word:
+        return words[int(self._random() * len(words))]
+
+    def two(self, words: Sequence[Word]) -> tuple[Word, Word]:
+        """Draw two words, never the same twice."""
+        first = int(self._random() * len(words))
+        second = (first + 1 + int(self._random() * (len(words) - 1))) % len(words)
+        return words[first], words[second]
+
+    def cross(self, fits: bool) -> tuple[bool, bool]:
+        """Fill both places of a dependency: alike if the sentence is to be acceptable."""
+        left = self.toss()
+        return left, left == fits
+
+
+# --- Phrases that take no part in a dependency ------------------------------------------
+
+
+def _noun(noun: str, many: bool) -> str:
+    return plural(noun) if many else noun
+
+
+def _thing(dice: _Dice, many: bool = False) -> str:
+    """Name a thing, without an article: key, rusty keys."""
+    thing, adjectives = dice.one(_THINGS)
+    noun = _noun(thing, many)
+    return f"{dice.one(adjectives)} {noun}" if dice.toss() else noun
+
+
+def _the_thing(dice: _Dice) -> str:
+    return f"the {_thing(dice)}"
+
+
+def _person(dice: _Dice) -> str:
+    return dice.one(_NAMES) if dice.toss() else f"the {dice.one(_TRADES)}"
+
+
+def _two_persons(dice: _Dice) -> tuple[str, str]:
+    name, other = dice.two(_NAMES)
+    trade = f"the {dice.one(_TRADES)}"
+    return dice.one(((name, other), (name, trade), (trade, other)))
+
+
+def _at_place(dice: _Dice) -> str:
+    return " ".join(dice.one(_PLACES))
+
+
+def _beside(dice: _Dice, many: bool) -> str:
+    return f"{dice.one(_BESIDE)} the {_noun(dice.one(_CONTAINERS), many)}"
+
+
+def _participle(dice: _Dice, bases: Sequence[str]) -> str:
+    return verb(dice.one(bases)).participle
+
+
+def _agreeing(base: str, tense: int, many: bool) -> str:
+    return inflected(base, tense, PLURAL if many else SINGULAR)
+
+
+def _told_of_things(dice: _Dice, many: bool) -> str:
+    """Say something of a thing or of several: was old, have been sold, belongs to Mara."""
+    return dice.one(
+        (
+            f"{_agreeing('have', PRESENT, many)} been {_participle(dice, _LOSING)}",
+            f"{_agreeing('be', PAST, many)} {dice.one(_LOOKS)}",
+            f"{_agreeing('be', PRESENT, many)} {dice.one(_LOOKS)}",
+            f"{_agreeing('belong', PRESENT, many)} to {_person(dice)}",
+        )
+    )
+
+
+def _told_of_people(dice: _Dice, many: bool) -> str:
+    """Say something of one person or of several: was glad, have left Harrow, lives in Oakham."""
+    return dice.one(
+        (
+            f"{_agreeing('have', PRESENT, many)} left {dice.one(VILLAGES)}",
+            f"{_agreeing('be', PAST, many)} {dice.one(_MOODS)}",
+            f"{_agreeing('be', PRESENT, many)} {dice.one(_MOODS)}",
+            f"{_agreeing('live', PRESENT, many)} in {dice.one(VILLAGES)}",
+        )
+    )
+
+
+def _placed(dice: _Dice) -> tuple[str, str]:
+    """Return a participle that needs an object, and where: put, behind the box; brought, to the mill."""
+    base, prepositions = dice.one(_PUTTING)
+    where = dice.one(_PLACES)[1] if prepositions == ("to",) else f"the {dice.one(_CONTAINERS)}"
+    return verb(base).participle, f"{dice.one(prepositions)} {where}"
+
+
+def _optional(stands: bool, phrase: str) -> str:
+    """Return a phrase with the space before it, or leave a gap."""
+    return f" {phrase}" if stands else ""
+
+
+# --- Agreement in number --------------------------------------------------------------
+
+
+def _agreement(dice: _Dice, fits: bool) -> str:
+    """Agree across a phrase: The key in the boxes was old. *The key in the boxes were old."""
+    many, told_of_many = dice.cross(fits)
+    return f"the {_thing(dice, many)} {_beside(dice, dice.toss())} {_told_of_things(dice, told_of_many)}."
+
+
+def _relative_clause(dice: _Dice, fits: bool) -> str:
+    """Agree across a clause: The clerks who met Tobias were ill. *The clerks who met Tobias was ill."""
+    many, told_of_many = dice.cross(fits)
+    other = dice.one((dice.one(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
+    deed = _participle(dice, _DO_TO_PEOPLE)
+    clause = f"who had {deed} {other}" if dice.toss() else f"whom {other} had {deed} {_at_place(dice)}"
+    return f"the {_noun(dice.one(_TRADES), many)} {clause} {_told_of_people(dice, told_of_many)}."
+
+
+def _inversion(dice: _Dice, fits: bool) -> str:
+    """Agree with what comes after: Behind the box were the keys. *Behind the box was the keys."""
+    told_of_many, many = dice.cross(fits)
+    thing, adjectives = dice.one(_THINGS)
+    where = f"{_beside(dice, dice.toss())} {_at_place(dice)}"
+    be = _agreeing("be", dice.one((PAST, PRESENT)), told_of_many)
+    return f"{where} {be} the {dice.one(adjectives)} {_noun(thing, many)} of {_person(dice)}."
+
+
+def _quantifier(dice: _Dice, fits: bool) -> str:
+    """Count before the noun: Each of the keys was old. *Each of the keys were old."""
+    many, told_of_many = dice.cross(fits)
+    quantifier = dice.one(_SEVERAL_OF if many else _ONE_OF)
+    among = f"the {_thing(dice, many=True)} {_beside(dice, dice.toss())}"
+    return f"{quantifier} of {among} {_told_of_things(dice, told_of_many)}."
+
+
+def _determiner(dice: _Dice, fits: bool) -> str:
+    """Agree across adjectives: Mara sold these ugly brass keys. *Mara sold this ugly brass keys."""
+    of_many, many = dice.cross(fits)
+    thing, adjectives = dice.one(_THINGS)
+    described = f"{dice.one(_OPINIONS)} {dice.one(adjectives)} {_noun(thing, many)}"
+    deed = verb(dice.one(_TRADING)).past
+    return f"{_person(dice)} {deed} {dice.one(_THESE if of_many else _THIS)} {described} {dice.one(_TIMES)}."
+
+
+def _mass(dice: _Dice, fits: bool) -> str:
+    """Tell stuff from things: Mara bought too much good bread. *Mara bought too many good bread."""
+    countable, counted = dice.cross(fits)
+    noun = plural(dice.one(_GOODS)) if counted else dice.one(_MASSES)
+    much = f"{dice.one(('too', 'so'))} {'many' if countable else 'much'} {dice.one(_GOOD)}"
+    return f"{_person(dice)} {verb(dice.one(_TRADING)).past} {much} {noun} {dice.one(_TIMES)}."
+
+
+# --- Words that need an antecedent -----------------------------------------------------
+
+
+def _reflexive(dice: _Dice, fits: bool) -> str:
+    """Bind to the nearest subject: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
+    man, himself = dice.cross(fits)
+    speaker, agent = dice.one(_NAMES), dice.one(_MEN if man else _WOMEN)
+    deed = f"had {_participle(dice, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
+    where = _optional(dice.toss(), _at_place(dice))
+    return f"{speaker} {dice.one(_SAID)} that {agent} {deed}{where}."
+
+
+def _possessor(dice: _Dice, fits: bool) -> str:
+    """Bind to the head: Mara's brother blamed himself. *Mara's brother blamed herself."""
+    man, himself = dice.cross(fits)
+    owner, relation = dice.one(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
+    head = f"{owner}'s {relation}" if dice.toss() else f"the {relation} of {owner}"
+    deed = f"{dice.one(_OFTEN)} {_participle(dice, _DO_TO_ONESELF)}"
+    return f"{head} had {deed} {'himself' if himself else 'herself'}."
+
+
+def _pronoun(dice: _Dice, fits: bool) -> str:
+    """Bind a pronoun: Mara knew that they had hurt themselves. *Mara knew that they had hurt himself."""
+    left, right = dice.cross(fits)
+    pair = dice.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
+    deed = f"had {_participle(dice, _DO_TO_ONESELF)}"
+    return (
+        f"{_person(dice)} {dice.one(_SAID)} that {pair[left][0]} {deed} {pair[right][1]} {_at_place(dice)}."
+    )
+
+
+def _reciprocal(dice: _Dice, fits: bool) -> str:
+    """Ask for several: The aunts of the clerk met each other. *The aunt of the clerks met each other."""
+    many, mutual = dice.cross(fits)
+    kin, oneself = dice.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
+    head = f"the {_noun(dice.one(kin), many)} of the {_noun(dice.one(_TRADES), dice.toss())}"
+    deed = f"{verb(dice.one(_DO_TO_ONESELF)).past} {'each other' if mutual else oneself}"
+    return f"{head} {deed} {_at_place(dice)}."
+
+
+def _own(dice: _Dice, fits: bool) -> str:
+    """Use a bound possessive: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
+    man, his = dice.cross(fits)
+    head, other = dice.one(_MEN if man else _WOMEN), dice.one(_NAMES)
+    deed = dice.one(_ONES_OWN).replace("_", "his" if his else "her")
+    return f"{head}, who had {_participle(dice, _DO_TO_PEOPLE)} {other} {_at_place(dice)}, {deed}."
+
+
+def _polarity(dice: _Dice, fits: bool) -> str:
+    """Deny where "in years" wants it: The clerk who had often written had not called in years.
+
+    *The clerk who had not written had often called in years. Either sentence denies one
+    deed and asserts the other; whether "not" reaches "in years" is a matter of structure.
+    """
+    item = dice.one(("in years", "in ages", "at all"))
+    often = dice.one(("often", "always", "sometimes", "regularly"))
+    deed, other_deed = _deniable(dice), _deniable(dice)
+    if dice.toss():
+        # One clause within the other: the item belongs to the outer one, which goes on after the inner.
+        inner, outer = (often, "not") if fits else ("not", often)
+        return f"the {dice.one(_TRADES)} who had {inner} {deed} had {outer} {other_deed} {item}."
+    # One clause after the other: the item may be in either.
+    item_first, not_first = dice.cross(fits)
+    first, second = ("not", often) if not_first else (often, "not")
+    agent, other = _two_persons(dice)
+    return (
+        f"{agent} had {first} {deed}{_optional(item_first, item)}, "
+        f"but {other} had {second} {other_deed}{_optional(not item_first, item)}."
+    )
+
+
+def _deniable(dice: _Dice) -> str:
+    """Return a deed that may be done often, or not in years."""
+    return dice.one(
+        (
+            f"helped {_person(dice)}",
+            f"written to {_person(dice)}",
+            f"visited {dice.one(_PLACES)[1]}",
+            f"spoken about {dice.one(VILLAGES)}",
+        )
+    )
+
+
+# --- Gaps ------------------------------------------------------------------------------
+
+
+def _gap(dice: _Dice, fits: bool) -> str:
+    """Leave a gap for a question word: Ned knew what Mara had put under the table.
+
+    *Ned knew what Mara had put the key under the table. *Ned knew that Mara had put under the table.
+    """
+    asks, lacks = dice.cross(fits)
+    agent, knower = _two_persons(dice)
+    deed, where = _placed(dice)
+    clause = f"{deed}{_optional(not lacks, _the_thing(dice))} {where}"
+    if dice.toss():
+        return f"{'what has' if asks else 'has'} {agent} {clause}?"
+    return f"{knower} {dice.one(_KNEW)} {'what' if asks else 'that'} {agent} had {clause}."
+
+
+def _island(dice: _Dice, fits: bool) -> str:
+    """Let no question word fill a gap in a relative or a temporal clause, for these are islands.
+
+    What had the man who had found the key behind the box put under the table?
+    *What had the man who had found behind the box put the key under the table?
+
+    A relative clause stands before the gap of the main clause, a temporal one after it.
+    """
+    deed, where = _placed(dice)
+    other_deed, other_where = _placed(dice)
+    thing = _the_thing(dice)
+    island_first, thing_first = dice.cross(fits)
+    first = f"{deed}{_optional(thing_first, thing)} {where}"
+    second = f"{other_deed}{_optional(not thing_first, thing)} {other_where}"
+    if island_first:
+        return f"what had the {dice.one(_TRADES)} who had {first} {second}?"
+    agent, other = _two_persons(dice)
+    return f"what had {agent} {first} {dice.one(('before', 'after'))} {other} had {second}?"
+
+
+def _resumptive(dice: _Dice, fits: bool) -> str:
+    """Leave a gap or a pronoun: Mara paid the clerk whom Ned met. *Mara paid the clerk whom Ned met him."""
+    relative, lacks = dice.cross(fits)
+    agent, other = _two_persons(dice)
+    link = "whom" if relative else dice.one(("after", "before", "because"))
+    did = dice.one(("paid", "visited", "praised", "helped", "followed"))
+    deed = f"{_participle(dice, _DO_TO_PEOPLE)}{_optional(not lacks, dice.one(('him', 'her')))}"
+    return f"{agent} {did} the {dice.one(_TRADES)} {link} {other} had {deed} {_at_place(dice)}."
+
+
+def _pied_piping(dice: _Dice, fits: bool) -> str:
+    """Say a preposition once: The lamp at which Mara looked was old. *The lamp which Mara looked was old."""
+    after_verb, repeated = dice.cross(fits)
+    base, preposition = dice.one(_DO_WITH_PREPOSITION)
+    which = "which" if after_verb else f"{preposition} which"
+    deed = f"{verb(base).participle}{_optional(repeated, preposition)} {dice.one(_TIMES)}"
+    return f"the {_thing(dice)} {which} {_person(dice)} had {deed} was {dice.one(_LOOKS)}."
+
+
+def _tough(dice: _Dice, fits: bool) -> str:
+    """Find an object in the subject: Mara was hard to find. *Mara was hard to find the key."""
+    hard, lacks = dice.cross(fits)
+    deed = dice.one(("find", "describe", "replace", "trace", "avoid", "rescue"))
+    agent, other = _two_persons(dice)
+    what = _optional(not lacks, dice.one((other, _the_thing(dice))))
+    return f"{agent} was {dice.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(dice)}."
+
+
+# --- What a verb takes -----------------------------------------------------------------
+
+
+def _transitivity(dice: _Dice, fits: bool) -> str:
+    """Have an object or none: Mara forgot the day when Ned fell. *Mara forgot the key that Ned fell."""
+    of_thing, takes_object = dice.cross(fits)
+    head = f"{_the_thing(dice)} that" if of_thing else f"the {dice.one(_MOMENTS)} when"
+    thought = dice.one(("remembered", "forgot", "described", "thought of", "spoke of"))
+    agent, thinker = _two_persons(dice)
+    deed = _participle(dice, _DO_TO_A_THING if takes_object else _DO_ALONE)
+    return f"{thinker} {thought} {head} {agent} had {deed} {_at_place(dice)}."
+
+
+def _place_of_putting(dice: _Dice, fits: bool) -> str:
+    """Put things somewhere: Before Mara put the key on the shelf, Tobias found the lamp.
+
+    *Before Mara put the key, Tobias found the lamp on the shelf. Other verbs do with or
+    without a place, so either sentence has one, and the broken one in the wrong clause.
+    """
+    put_first, place_first = dice.cross(fits)
+    seeing = verb(dice.one(("find", "notice", "discover", "see"))).past
+    first, second = ("put", seeing) if put_first else (seeing, "put")
+    agent, other = _two_persons(dice)
+    spot = dice.one(_SPOTS)
+    return (
+        f"{dice.one(('before', 'after'))} {agent} {first} {_the_thing(dice)}{_optional(place_first, spot)}, "
+        f"{other} {second} {_the_thing(dice)}{_optional(not place_first, spot)}."
+    )
+
+
+def _voice(dice: _Dice, fits: bool) -> str:
+    """Make passives of what has an object: Mara was politely thanked. *Mara was politely sneezed."""
+    passive, takes_object = dice.cross(fits)
+    how = dice.one(("quietly", "suddenly", "soon", "at last", "once again"))
+    deed = _participle(dice, _DO_TO_PEOPLE if takes_object else _DO_ALONE)
+    return f"{_person(dice)} {'was' if passive else 'had'} {how} {deed} {_at_place(dice)}."
+
+
+def _auxiliary(dice: _Dice, fits: bool) -> str:
+    """Use the form that an auxiliary takes: Mara had quietly taken it. *Mara had quietly took it."""
+    left, right = dice.cross(fits)
+    forms = verb(dice.one(_STRONG))
+    pair = dice.two(
+        (("", forms.past), (" had", forms.participle), (" would", forms.base), (" was", forms.gerund))
+    )
+    how = dice.one(("quietly", "slowly", "quickly", "gladly", "soon", "in fact", "once again", "at last"))
+    return f"{_person(dice)}{pair[left][0]} {how} {pair[right][1]} {_the_thing(dice)}."
+
+
+def _complementiser(dice: _Dice, fits: bool) -> str:
+    """Tell questions from claims: Mara asked here whether Ned slept. *Mara asked here that Ned slept."""
+    asks, whether = dice.cross(fits)
+    agent, other = _two_persons(dice)
+    clause = f"{'whether' if whether else 'that'} {other} had {_participle(dice, _DO_TO_THINGS)}"
+    return f"{agent} {dice.one(_ASKED if asks else _CLAIMED)} {_at_place(dice)} {clause} {_the_thing(dice)}."
+
+
+def _infinitive(dice: _Dice, fits: bool) -> str:
+    """Put "to" where it belongs: Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
+    wants_to, has_to = dice.cross(fits)
+    whom = f"the {dice.one(_TRADES)} from {dice.one(_PLACES)[1]}"
+    deed = f"{'to ' if has_to else ''}{dice.one(_TRADING)}"
+    return f"{_person(dice)} {dice.one(_FORCED if wants_to else _MADE)} {whom} {deed} {_the_thing(dice)}."
+
+
+def _case(dice: _Dice, fits: bool) -> str:
+    """Give a pronoun its case: Mara knew her alone to be honest. *Mara knew she alone to be honest."""
+    finite, nominative = dice.cross(fits)
+    him, he, several = dice.one(_CASES)
+    knew = dice.one(("believed", "knew", "declared", "found"))
+    whom = f"{he if nominative else him} {dice.one(('alone', 'of all people', 'at least'))}"
+    be = _agreeing("be", PAST, several) if finite else "to be"
+    return f"{_person(dice)} {knew} {whom} {be} {dice.one(_MANNERED)}."
+
+
+# --- The order of words ----------------------------------------------------------------
+
+
+def _question(dice: _Dice, fits: bool) -> str:
+    """Invert in main clauses only: Ned forgot where Mara had put it. *Ned forgot where had Mara put it."""
+    main, inverted = dice.cross(fits)
+    agent, knower = _two_persons(dice)
+    start = dice.one(("but", "and", "so")) if main else f"{knower} {dice.one(_KNEW)}"
+    order = f"had {agent}" if inverted else f"{agent} had"
+    deed = f"{_participle(dice, _DO_TO_THINGS)} {_the_thing(dice)}"
+    return f"{start} {dice.one(('where', 'when', 'why', 'how'))} {order} {deed}{'?' if main else '.'}"
+
+
+def _fronting(dice: _Dice, fits: bool) -> str:
+    """Invert after a negation: At no time had Mara sold a lamp. *At no time Mara had sold a lamp."""
+    negative, inverted = dice.cross(fits)
+    front = dice.one(("at _ time", "in _ village", "on _ morning", "on _ evening", "in _ house"))
+    where = dice.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
+    agent = _person(dice)
+    order = f"had {agent}" if inverted else f"{agent} had"
+    deed = f"{_participle(dice, _LOSING)} {a(_thing(dice))}"
+    return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {deed}."
+
+
+# --- Words that come in pairs ----------------------------------------------------------
+
+
+def _correlative(dice: _Dice, fits: bool) -> str:
+    """Complete a pair: Mara sold both the key and the lamp. *Mara sold both the key or the lamp."""
+    left, right = dice.cross(fits)
+    pair = (("both", "and"), dice.one((("either", "or"), ("neither", "nor"))))
+    first = f"{_the_thing(dice)} from {dice.one(_PLACES)[1]}"
+    deed = verb(dice.one(_DO_TO_THINGS)).past
+    return f"{_person(dice)} {deed} {pair[left][0]} {first} {pair[right][1]} {_the_thing(dice)}."
+
+
+def _comparative(dice: _Dice, fits: bool) -> str:
+    """Compare with the right word: Mara was as patient that night as anybody else in Harrow.
+
+    *Mara was as patient that night than anybody else in Harrow. What is compared with has
+    "any" in it, which lets "as" be nothing else: no reason, no moment and no office.
+    """
+    more, than = dice.cross(fits)
+    degree = dice.one(("more", "less")) if more else "as"
+    described = f"{degree} {dice.one(_MANNERED)} {dice.one((_at_place(dice), dice.one(_TIMES)))}"
+    anybody = dice.one(("anybody else", "anyone else", f"any other {dice.one(_TRADES)}"))
+    who = f"{_person(dice)} {dice.one(('was', 'seemed'))}"
+    return f"{who} {described} {'than' if than else 'as'} {anybody} in {dice.one(VILLAGES)}."
+
+
+def _animacy(dice: _Dice, fits: bool) -> str:
+    """Ask who or what: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
+    person, whom = dice.cross(fits)
+    preposition, deed = dice.one(_SPOKEN_ABOUT)
+    clause = f"{preposition} {'whom' if whom else 'which'} {dice.one(_NAMES)} had {deed}"
+    told = dice.one((f"came from {dice.one(VILLAGES)}", f"was {_at_place(dice)}"))
+    return f"the {dice.one(_TRADES) if person else _thing(dice)} {clause} {told}."
+
+
+def _tag(dice: _Dice, fits: bool) -> str:
+    """Repeat the auxiliary in a tag: "Mara has sold it, hasn't she?" but *"Mara has sold it, didn't she?"."""
+    left, right = dice.cross(fits)
+    forms = verb(dice.one(_TRADING))
+    pair = dice.two(
+        (
+            (forms.past, "didn't"),
+            (f"has {forms.participle}", "hasn't"),
+            (f"will {forms.base}", "won't"),
+            (f"is {forms.gerund}", "isn't"),
+        )
+    )
+    agent, pronoun = dice.one(((dice.one(_WOMEN), "she"), (dice.one(_MEN), "he")))
+    return f"{agent} {pair[left][0]} {_the_thing(dice)}, {pair[right][1]} {pronoun}?"
+
+
+def _ellipsis(dice: _Dice, fits: bool) -> str:
+    """Repeat the kind of verb: Mara was ill, and so was Tobias. *Mara was ill, and so did Tobias."""
+    state, was = dice.cross(fits)
+    agent, other = _two_persons(dice)
+    mood, base = dice.one(_MOODS), dice.one(_DO_ALONE)
+    if dice.toss():
+        clause, link = (f"was {mood}" if state else verb(base).past), "so"
+    else:
+        clause, link = (f"was not {mood}" if state else f"did not {base}"), "neither"
+    return f"{agent} {clause} {dice.one(_TIMES)}, and {link} {'was' if was else 'did'} {other}."
+
+
+# --- All of them -----------------------------------------------------------------------
+
+_MAKERS: Final[dict[str, Callable[[_Dice, bool], str]]] = {
+    "agreement": _agreement,
+    "relative-clause": _relative_clause,
+    "inversion": _inversion,
+    "quantifier": _quantifier,
+    "determiner": _determiner,
+    "mass": _mass,
+    "reflexive": _reflexive,
+    "possessor": _possessor,
+    "pronoun": _pronoun,
+    "reciprocal": _reciprocal,
+    "own": _own,
+    "polarity": _polarity,
+    "gap": _gap,
+    "island": _island,
+    "resumptive": _resumptive,
+    "pied-piping": _pied_piping,
+    "tough": _tough,
+    "transitivity": _transitivity,
+    "place": _place_of_putting,
+    "voice": _voice,
+    "auxiliary": _auxiliary,
+    "complementiser": _complementiser,
+    "infinitive": _infinitive,
+    "case": _case,
+    "question": _question,
+    "fronting": _fronting,
+    "correlative": _correlative,
+    "comparative": _comparative,
+    "animacy": _animacy,
+    "tag": _tag,
+    "ellipsis": _ellipsis,
+}
+PHENOMENA: Final[tuple[str, ...]] = tuple(_MAKERS)
+
+
+def judged(random: Callable[[], float]) -> Judged:
+    """Make a sentence and its label, out of nothing but the numbers that `random` gives."""
+    dice = _Dice(random)
+    phenomenon = dice.one(PHENOMENA)
+    acceptable = dice.toss()
+    return Judged(capital(_MAKERS[phenomenon](dice, acceptable)), acceptable, phenomenon)

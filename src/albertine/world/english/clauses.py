@@ -1,0 +1,184 @@
+"""Forms made ready: each is taken apart once, so that telling an event is a short walk over its parts.
+
+A part is a piece of text, or a slot: how the speaker puts it into words, and the
+field that it is about. Verbs are inflected beforehand for every tense and person.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from albertine.world.english.forms import FORMS
+from albertine.world.english.grammar import PERSONS, TENSES, inflected
+from albertine.world.english.speaker import Speaker
+
+Slot = tuple[Callable[[Speaker, Any], str], int]  # how to say it, and the place of the field
+Part = str | Slot
+
+
+class Form(NamedTuple):
+    """One way to tell an event."""
+
+    text: str
+    colour: bool  # adds what the event does not say
+    subject: int  # the field whose person or thing the verbs agree with, -1 if none
+    counts: int  # the field whose number they agree with instead, -1 if none
+    leads: bool  # the subject comes first, so that it can be left out after "and"
+    simple: bool  # one verb right after the subject: may be negated or be an -ing
+    fields: frozenset[int]  # what it mentions
+    parts: tuple[tuple[tuple[Part, ...], ...], ...]  # by tense and person, without a leading subject
+
+
+class Forms(NamedTuple):
+    """The ways to tell one kind of event."""
+
+    plain: tuple[Form, ...]  # all say everything
+    joined: tuple[Form, ...]  # begin with the one who acts, plain or brief
+    simple: tuple[Form, ...]  # of these, those of one verb
+    full: tuple[Form, ...]  # begin with the one who acts, and plain
+    full_simple: tuple[Form, ...]  # of these, those of one verb
+    active: tuple[Form, ...]  # all but those that put the one who acts at the end
+    told: tuple[Form, ...]  # all of them
+
+
+_TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
+
+
+def _slot(spec: str, fields: tuple[str, ...], head: str) -> Slot:
+    """Find how a slot is said, and the field that it means; the subject's second mention is a pronoun."""
+    if spec == "manner":
+        return Speaker.manner, 0
+    article, _, rest = spec.partition(" ")
+    if article == "a":
+        return Speaker.with_article, fields.index(rest)
+    name, mark = re.fullmatch(r"([a-z]+)(.*)", spec).groups()  # type: ignore[union-attr]
+    said = _AGAIN.get(mark) if name == head and name != "thing" else None
+    return said or _SAID.get((name, mark), Speaker.plain), fields.index(name)
+
+
+_AGAIN = {"=": Speaker.subject_again, "'s": Speaker.own, "": Speaker.object_again}
+_SAID: dict[tuple[str, str], Callable[[Speaker, Any], str]] = {
+    ("thing", ""): Speaker.thing,
+    ("thing", ".the"): Speaker.the_thing,
+    ("thing", ".place"): Speaker.thing_place,
+    ("thing", ".broken"): Speaker.broken,
+    ("thing", ".mended"): Speaker.mended,
+    ("goods", ""): Speaker.goods,
+    ("goods", ".them"): Speaker.goods_them,
+    ("goods", ".many"): Speaker.goods_many,
+    ("goods", ".used"): Speaker.goods_used,
+    ("spot", ""): Speaker.spot_at,
+    ("spot", "-"): Speaker.spot_away,
+    ("spot", "@"): Speaker.spot_place,
+    ("number", ""): Speaker.number,
+    ("price", ""): Speaker.price,
+}
+for _person in ("who", "whom"):
+    _SAID[_person, ""] = Speaker.as_object
+    _SAID[_person, "="] = Speaker.as_subject
+    _SAID[_person, "'s"] = Speaker.possessive
+for _place in ("place", "other"):
+    _SAID[_place, ""] = Speaker.place_the
+    _SAID[_place, "+"] = Speaker.place_new
+    _SAID[_place, "@"] = Speaker.place_at
+    _SAID[_place, ">"] = Speaker.place_to
+    _SAID[_place, "-"] = Speaker.place_away
+
+
+def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
+    """Inflect a verb, or say how to inflect the one that a field brings."""
+    base = spec.partition(":")[0]
+    name, _, attribute = base.partition(".")
+    if attribute:
+        return lambda _, value: inflected(getattr(value, attribute), tense, person), fields.index(name)
+    if name == "chore":
+        return lambda _, value: phrase_in(value, tense, person), fields.index(name)
+    return inflected(base, tense, person)
+
+
+def compiled(text: str, fields: tuple[str, ...], colour: bool) -> Form:
+    """Take a form apart."""
+    tokens = _TOKEN.findall(text)
+    literals = _TOKEN.split(text)
+    slots = [token[1:-1] for token in tokens if token[0] == "{"]
+    heads = [slot for slot in slots if slot.endswith("=")]
+    leads = text.startswith("{") and re.fullmatch(r"who|whom|thing", slots[0]) is not None
+    head = slots[0] if leads else (heads[0][:-1] if heads else "")
+    verbs = [token[1:-1] for token in tokens if token[0] == "["]
+    variants = []
+    for tense in range(TENSES):
+        row = []
+        for person in range(PERSONS):
+            parts: list[Part] = []
+            said = head if leads else ""
+            for index, literal in enumerate(literals):
+                if literal:
+                    parts.append(literal)
+                if index == len(tokens):
+                    break
+                spec = tokens[index][1:-1]
+                if tokens[index][0] == "[":
+                    parts.append(_verb(spec, fields, tense, person))
+                elif index or not leads:
+                    parts.append(_slot(spec, fields, said))
+                    said = said or (head if spec == f"{head}=" else "")
+            row.append(_merged(parts))
+        variants.append(tuple(row))
+    named = [slot for slot in slots if slot != "spot@"]  # the room does not say which shelf
+    mentioned = {
+        fields.index(name) for slot in named for name in re.findall(r"[a-z]+", slot) if name in fields
+    }
+    mentioned |= {
+        fields.index(name) for spec in verbs for name in re.findall(r"[a-z]+", spec) if name in fields
+    }
+    return Form(
+        text=text,
+        colour=colour,
+        subject=fields.index(head) if head else -1,
+        counts=fields.index("number") if any(spec.endswith(":number") for spec in verbs) else -1,
+        leads=leads,
+        simple=leads and len(verbs) == 1 and len(tokens) > 1 and tokens[1][0] == "[" and " was " not in text,
+        fields=frozenset(mentioned),
+        parts=tuple(variants),
+    )
+
+
+def _merged(parts: list[Part]) -> tuple[Part, ...]:
+    """Join pieces of text that stand side by side."""
+    merged: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return tuple(merged)
+
+
+def _forms(kind: Any) -> Forms:
+    fields: tuple[str, ...] = kind._fields
+    all_forms = [(text[0], compiled(text.lstrip("~+"), fields, text[0] == "+")) for text in FORMS[kind]]
+    plain = tuple(form for mark, form in all_forms if mark not in "~+")
+    joined = tuple(form for mark, form in all_forms if mark != "+" and form.leads and form.subject == 0)
+    full = tuple(form for form in plain if form in joined)
+    return Forms(
+        plain=plain,
+        joined=joined,
+        simple=tuple(form for form in joined if form.simple),
+        full=full,
+        full_simple=tuple(form for form in full if form.simple),
+        active=tuple(form for _, form in all_forms if form.subject == fields.index("who") or not form.leads)
+        if "who" in fields
+        else tuple(form for _, form in all_forms),
+        told=tuple(form for _, form in all_forms),
+    )
+
+
+CLAUSES: dict[type, Forms] = {kind: _forms(kind) for kind in FORMS}
+
+
+@cache
+def phrase_in(phrase: str, tense: int, person: int) -> str:
+    """Inflect a phrase that begins with its verb."""
+    base, _, rest = phrase.partition(" ")
+    return f"{inflected(base, tense, person)} {rest}" if rest else inflected(base, tense, person)

@@ -1,0 +1,387 @@
+"""Opinions on what people judge, good or bad by what the words of a sentence do to each other.
+
+Whoever counts kind and unkind words should learn next to nothing here: "tasty" stands in
+as many complaints as praises. What decides is how the parts are put together, so an
+opinion is a small tree, and whether it is good is worked out from its leaves upwards
+(`is_good`), never looked up.
+
+The rules of composition are written in the forms themselves. A form is a phrase with
+slots in braces, and the sign in a slot says how that part leans: `{+claim}` leans with
+the whole, `{-claim}` against it. So `{the} {was} far from {-adjective}` is negation,
+`although the {aspect} was {-trait}, {+claim}` is concession, and `without the {+trait}
+{aspect} {the} would have been {-adjective}` is a wish against the facts. A tree is grown
+downwards from the verdict that it shall have, and read upwards to find its verdict.
+
+That words betray next to nothing follows from two habits. Inside each construction a slot
+for a word leans with the whole as often as against it, for the pattern of signs is drawn
+before the form; and the forms of opposite patterns use, as far as English allows, the same
+neighbours ("all in all tasty", "not at all tasty"), so that pairs of words tell little too.
+
+What turns a claim round is put only where the opposite is beyond doubt: "it was a lie that
+the soup was tasty" is a complaint, but "it was a lie that everybody liked it" might not be.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from albertine.world.english import lexicon
+from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, a, inflected
+
+Random = Callable[[], float]
+T = TypeVar("T")
+
+# thing | one or many | made by somebody, or found at a place | how it may be, good/bad |
+# what may be in it, good/bad; indented below: what belongs to it and how that may be, good/bad
+_MATTERS = """
+soup | one | by | tasty/tasteless wholesome/unwholesome | flavour/bitterness
+    broth rich/watery, smell inviting/nasty
+stew | one | by | tasty/tasteless tempting/unappetising | flavour/grease
+    gravy rich/watery, smell inviting/nasty
+pie | one | by | tasty/tasteless tempting/unappetising | flavour/bitterness
+    crust crisp/soggy, filling juicy/dry
+loaf | one | by | tasty/tasteless wholesome/unwholesome | flavour/grit
+    crust crisp/burnt, smell fresh/musty
+cheese | one | by | tasty/tasteless tempting/unappetising | flavour/mould
+    rind clean/slimy, smell inviting/foul
+ale | one | by | tasty/tasteless refreshing/stale | flavour/sourness
+    aftertaste sweet/foul, smell fresh/musty
+supper | one | by | tasty/tasteless tempting/unappetising | flavour/grease
+    roast tender/tough, pudding sweet/burnt
+song | one | by | tuneful/tuneless moving/dreary | feeling/discord
+    rhythm lively/limping, refrain catchy/feeble
+play | one | at | entertaining/tedious lively/dull | wit/nonsense
+    plot clever/muddled, ending moving/feeble
+puppet show | one | at | amusing/tedious lively/dull | wit/nonsense
+    story clever/muddled, stage pretty/shabby
+novel | one | by | gripping/boring entertaining/tedious | wit/nonsense
+    plot clever/muddled, hero likeable/hateful
+poem | one | by | graceful/clumsy moving/dreary | feeling/nonsense
+    rhyme neat/forced, ending beautiful/feeble
+sermon | one | at | inspiring/tedious memorable/forgettable | wisdom/nonsense
+    opening graceful/clumsy, ending moving/feeble
+lecture | one | at | instructive/tedious stimulating/tiring | wisdom/nonsense
+    subject interesting/boring, speaker witty/dreary
+speech | one | by | rousing/tedious memorable/forgettable | wit/nonsense
+    opening graceful/clumsy, tone friendly/haughty
+concert | one | at | lively/dull moving/dreary | feeling/discord
+    singer gifted/hopeless, orchestra skilful/clumsy
+inn | one | at | welcoming/unwelcoming cosy/dismal | comfort/dirt
+    bed soft/lumpy, host friendly/surly
+fair | one | at | merry/dreary lively/dull | laughter/quarrelling
+    band skilful/hopeless, puppet show amusing/tedious
+dance | one | at | merry/dreary lively/dull | laughter/quarrelling
+    band skilful/hopeless, floor smooth/sticky
+picnic | one | at | merry/dreary pleasant/unpleasant | laughter/quarrelling
+    meadow sunny/swampy, pie delicious/stale
+coach ride | one | by | comfortable/uncomfortable pleasant/unpleasant | merriment/boredom
+    seat soft/lumpy, driver polite/rude
+garden | one | by | lovely/ugly inviting/uninviting | charm/clutter
+    lawn trim/ragged, pond clear/stinking
+portrait | one | by | lifelike/lifeless flattering/unflattering | character/clumsiness
+    smile natural/stiff, gaze lively/vacant
+new clock | one | by | reliable/unreliable useful/useless | charm/vulgarity
+    mechanism precise/sluggish, dial clear/smudged
+armchair | one | by | comfortable/uncomfortable inviting/uninviting | charm/vulgarity
+    seat soft/lumpy, back sturdy/wobbly
+coat | one | by | becoming/unbecoming elegant/shabby | taste/vulgarity
+    stitching neat/ragged, cut perfect/clumsy
+umbrella | one | by | sturdy/flimsy useful/useless | taste/vulgarity
+    handle smooth/splintery, cover sound/leaky
+guidebook | one | by | reliable/unreliable useful/useless | sense/nonsense
+    map clear/muddled, index complete/faulty
+boots | many | by | comfortable/uncomfortable | taste/vulgarity
+    lining soft/scratchy, fit snug/awkward
+gloves | many | by | becoming/unbecoming elegant/shabby | taste/vulgarity
+    stitching neat/ragged, fit snug/awkward
+spectacles | many | by | useful/useless | taste/vulgarity
+    frame sturdy/flimsy, fit snug/awkward
+pancakes | many | by | tasty/tasteless tempting/unappetising | flavour/grease
+    batter smooth/lumpy, smell inviting/nasty
+"""
+
+# Words that judge whatever it is: good/bad.
+_WORDS = {
+    "adjective": "good/bad satisfying/disappointing",
+    "noun": "a_success/a_failure a_pleasure/a_disappointment a_treat/a_letdown a_delight/an_annoyance",
+    "felt": "liked/disliked enjoyed/regretted praised/grumbled_about was_pleased_with/was_disappointed_by "
+    "had_a_kind_word_for/had_a_harsh_word_for spoke_well_of/spoke_ill_of was_happy_with/complained_about",
+    "feel": "enjoy/regret praise/curse recommend/grumble_about be_proud_of/be_ashamed_of",
+    "told": "praised/criticised admired/mocked recommended/complained_about",
+    "hoped": "hoped/feared",
+    "rescue": "save/spoil redeem/ruin rescue/wreck",
+    "better": "better/worse finer/poorer",
+}
+
+# Constructions that say something of the thing; a `claim` is any of them.
+_CLAIMS = {
+    "plain": """
+{the} {was} all in all {+adjective}
+{the} {was} nothing if not {+adjective}
+{the} {was} truly {+adjective}
+{the} {was} not at all {-adjective}
+{the} {was} anything but {-adjective}
+{the} {was} far from {-adjective}
+{the} {was} all in all {+noun}
+{the} {was} nothing short of {+noun}
+{the} {was} anything but {-noun}
+{the} {was} far from being {-noun}
+""",
+    "voiced": """
+any fair judge would have called {the} {+adjective}
+one could safely call {the} {+adjective}
+no fair judge would have called {the} {-adjective}
+one could hardly call {the} {-adjective}
+nobody could call {the} {-adjective}
+people of judgement could only call {the} {+noun}
+people of judgement could never call {the} {-noun}
+""",
+    "contents": """
+{the} {was} full of {+quality}
+{the} had plenty of {+quality}
+one did not look in vain for {+quality} in {the}
+{the} {was} devoid of {-quality}
+{the} {was} quite without {-quality}
+one looked in vain for {-quality} in {the}
+""",
+    "feeling": """
+everybody {crowd} {+felt} {the}
+everyone {crowd} {+felt} {the}
+nobody {crowd} {-felt} {the}
+not a soul {crowd} {-felt} {the}
+everybody {crowd} had good reason to {+feel} {the}
+nobody {crowd} had any reason to {-feel} {the}
+""",
+}
+
+# Constructions that put claims and words together.
+_COMPOUNDS = {
+    "truth": """
+it was quite true that {+plain}
+it was no lie that {+plain}
+no sane person could deny that {+plain}
+it was quite untrue that {-plain}
+it was a lie that {-plain}
+no sane person could claim that {-plain}
+""",
+    "attribution": """
+{critic} said that {+plain}, and {critic} was right
+{critic} called {the} {+adjective}, and {critic} was right
+whoever called {the} {+adjective} was right
+{critic} was right to call {the} {+adjective}
+{critic} said that {-plain}, but {critic} was wrong
+{critic} called {the} {-adjective}, and {critic} was wrong
+whoever called {the} {-adjective} was wrong
+{critic} was wrong to call {the} {-adjective}
+""",
+    "grounds": """
+because the {aspect} was {+trait}, {+claim}
+since the {aspect} was {+trait}, {+claim}
+{+claim}, for the {aspect} was {+trait}
+the {aspect} was {+trait}, and so {+claim}
+although the {aspect} was {-trait}, {+claim}
+even though the {aspect} was {-trait}, {+claim}
+{+claim}, although the {aspect} was {-trait}
+the {aspect} was {-trait}, but {+claim}
+""",
+    "rescue": """
+the {+trait} {aspect} did in the end {+rescue} {the}
+it was left to the {+trait} {aspect} to {+rescue} {the}
+the {-trait} {aspect} did not in the end {-rescue} {the}
+not even the {-trait} {aspect} was able to {-rescue} {the}
+""",
+    "counterfact": """
+it would have taken {a} {-trait} {aspect} to make {the} {-adjective}
+only with {a} {-trait} {aspect} would {the} have been {-adjective}
+without the {+trait} {aspect} {the} would have been {-adjective}
+but for the {+trait} {aspect} {the} would have been {-adjective}
+even with {a} {-trait} {aspect} {the} would have been {+adjective}
+even if the {aspect} had been {-trait}, {the} would have been {+adjective}
+even without the {+trait} {aspect} {the} would have been {+adjective}
+""",
+    "comparison": """
+{the} {was} even {+better} than the last {one}, which everybody {crowd} had {+told}
+{the} {was} even {+better} than the last {one}, which nobody {crowd} had {-told}
+{the} {was} not a whit {-better} than the last {one}, which everybody {crowd} had {+told}
+{the} {was} not a whit {-better} than the last {one}, which nobody {crowd} had {-told}
+""",
+    "degree": """
+the {aspect} was {+trait} enough for {the} to be called {+adjective}
+the {aspect} was too {+trait} for {the} to be called {-adjective}
+the {aspect} was not {-trait} enough for {the} to be called {-adjective}
+{-trait} as the {aspect} was, {the} could still be called {+adjective}
+""",
+    "expectation": """
+{critic} had {+hoped} that {the} would be {+adjective}, and that was how it turned out
+{critic} had {+hoped} that {the} would be {+adjective}, and {critic} was right
+{critic} had {-hoped} that {the} would be {-adjective}, and that was not how it turned out
+{critic} had {-hoped} that {the} would be {-adjective}, and {critic} was mistaken
+""",
+}
+
+_NEAR = ("in the house", "in the street", "in the family", "in the parish", "on the square")
+
+
+class Opinion(NamedTuple):
+    """A sentence without its full stop, and whether it speaks well of its matter as a whole."""
+
+    sentence: str
+    good: bool
+
+
+class Word(NamedTuple):
+    """A leaf: a word that is good or bad by itself."""
+
+    text: str
+    good: bool
+
+
+class Phrase(NamedTuple):
+    """A form with its signed slots filled, in order."""
+
+    form: str
+    parts: "tuple[Word | Phrase, ...]"
+
+
+class Pair(NamedTuple):
+    """A good word and the bad one that is its opposite."""
+
+    good: str
+    bad: str
+
+
+class Kind(NamedTuple):
+    """A kind of thing that people judge, with the words that fit it."""
+
+    name: str
+    many: bool
+    made: bool
+    words: dict[str, tuple[Pair, ...]]
+    aspects: tuple[tuple[str, Pair], ...]
+
+
+class Matter(NamedTuple):
+    """What one opinion is about: a thing, one aspect of it, and words for all slots."""
+
+    plain: dict[str, str]
+    pairs: dict[str, tuple[Pair, ...]]
+
+
+# A construction: its forms, sorted by their pattern of signed slots.
+Construction = tuple[tuple[str, ...], ...]
+
+_SIGNED: Final = re.compile(r"\{([+-])(\w+)\}")
+_SLOT: Final = re.compile(r"\{([+-]?)(\w+)\}")
+
+
+def _pairs(text: str) -> tuple[Pair, ...]:
+    """Read pairs of opposites; a word may be a phrase, joined by underscores."""
+    return tuple(Pair(*pair.replace("_", " ").split("/")) for pair in text.split())
+
+
+def _aspect(text: str) -> tuple[str, Pair]:
+    name, pair = text.rsplit(" ", 1)
+    return name.strip(), _pairs(pair)[0]
+
+
+def _kind(entry: str) -> Kind:
+    line, aspects = entry.split("\n")
+    name, number, origin, adjectives, quality = line.split(" | ")
+    words = {slot: _pairs(text) for slot, text in _WORDS.items()}
+    words["adjective"] += _pairs(adjectives)
+    words["quality"] = _pairs(quality)
+    return Kind(name, number == "many", origin == "by", words, tuple(map(_aspect, aspects.split(","))))
+
+
+def _pattern(form: str) -> tuple[tuple[str, str], ...]:
+    """Return the signed slots of a form: each with its sign and its name."""
+    return tuple((match[1], match[2]) for match in _SIGNED.finditer(form))
+
+
+def _construction(text: str) -> Construction:
+    forms = text.strip().splitlines()
+    patterns = dict.fromkeys(map(_pattern, forms))
+    return tuple(tuple(form for form in forms if _pattern(form) == pattern) for pattern in patterns)
+
+
+KINDS = tuple(map(_kind, re.split(r"\n(?! )", _MATTERS.strip())))
+CLAIMS = {name: _construction(text) for name, text in _CLAIMS.items()}
+CONSTRUCTIONS = CLAIMS | {name: _construction(text) for name, text in _COMPOUNDS.items()}
+_CRITICS = tuple(f"the {trade}" for trade, *_ in lexicon.TRADES)
+_NAMES = (*lexicon.WOMEN, *lexicon.MEN)
+
+
+def opinion(random: Random) -> Opinion:
+    """Draw an opinion: its verdict first, then a construction, then the words for both."""
+    good = random() < 0.5
+    construction = _one_of(tuple(CONSTRUCTIONS.values()), random)
+    matter = _matter(_one_of(KINDS, random), random)
+    tree = _grow(construction, good, matter, random)
+    return Opinion(_told(tree, matter), is_good(tree))
+
+
+def is_good(tree: Word | Phrase) -> bool:
+    """Work out the verdict of a tree: what every part says of the whole, which must agree."""
+    if isinstance(tree, Word):
+        return tree.good
+    leanings = zip(_pattern(tree.form), tree.parts, strict=True)
+    (verdict,) = {is_good(part) == (sign == "+") for (sign, _), part in leanings}
+    return verdict
+
+
+def _one_of(options: Sequence[T], random: Random) -> T:
+    return options[int(random() * len(options))]
+
+
+def _matter(kind: Kind, random: Random) -> Matter:
+    aspect, traits = _one_of(kind.aspects, random)
+    village = _one_of(lexicon.VILLAGES, random)
+    plain = {
+        "the": _name(kind, village, random),
+        "was": inflected("be", PAST, PLURAL if kind.many else SINGULAR),
+        "one": "ones" if kind.many else "one",
+        "aspect": aspect,
+        "critic": _one_of(_CRITICS, random),
+        "crowd": _one_of((f"in {village}", *_NEAR), random),
+    }
+    return Matter(plain, kind.words | {"trait": (traits,)})
+
+
+def _name(kind: Kind, village: str, random: Random) -> str:
+    """Name a thing by whose it is or where it is, or let it be known."""
+    if random() < 0.3:
+        return f"the {kind.name}"
+    return f"{_one_of(_NAMES, random)}'s {kind.name}" if kind.made else f"the {kind.name} at {village}"
+
+
+def _grow(construction: Construction, good: bool, matter: Matter, random: Random) -> Phrase:
+    """Grow a tree of a construction that has the given verdict."""
+    form = _one_of(_one_of(construction, random), random)
+    slots = _pattern(form)
+    return Phrase(form, tuple(_part(slot, good == (sign == "+"), matter, random) for sign, slot in slots))
+
+
+def _part(slot: str, good: bool, matter: Matter, random: Random) -> Word | Phrase:
+    if slot in matter.pairs:
+        pair = _one_of(matter.pairs[slot], random)
+        return Word(pair.good if good else pair.bad, good)
+    construction = _one_of(tuple(CLAIMS.values()), random) if slot == "claim" else CONSTRUCTIONS[slot]
+    return _grow(construction, good, matter, random)
+
+
+def _told(tree: Phrase, matter: Matter) -> str:
+    # The article waits for the word that it stands before.
+    return re.sub(r"\{a\} (\S+)", lambda match: a(match[1]), _filled(tree, matter))
+
+
+def _filled(tree: Word | Phrase, matter: Matter) -> str:
+    if isinstance(tree, Word):
+        return tree.text
+    parts = iter(tree.parts)
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1]:
+            return _filled(next(parts), matter)
+        return matter.plain.get(match[2], match[0])
+
+    return _SLOT.sub(fill, tree.form)

@@ -1,0 +1,155 @@
+"""The lexicon made into what stories are cast from: the tables of `lexicon.py` as places, things, goods.
+
+What never changes (places, trades, goods) is made once and shared by all stories.
+"""
+
+from typing import NamedTuple
+
+from albertine.world.cast import Fixture, Goods, Place, Spot, Thing, Trade
+from albertine.world.english import lexicon
+from albertine.world.english.grammar import a, inflected, plural, verb
+
+
+class Make(NamedTuple):
+    """What a thing is made from: its words, before it is a thing of some story."""
+
+    kind: str
+    name: str
+    a: str
+
+    def thing(self) -> Thing:
+        """Make one."""
+        return Thing(*self)
+
+
+class MakeFixture(NamedTuple):
+    """The words of something that stands in a place and can break."""
+
+    kind: str
+    name: str
+    a: str
+    breaks: str
+    broken: str
+    mends: str
+
+    def fixture(self, place: Place) -> Fixture:
+        """Make one that stands in a place."""
+        return Fixture(self.kind, self.name, self.a, place, self.breaks, self.broken, self.mends)
+
+
+class Animal(NamedTuple):
+    """A kind of animal, its names and its ways."""
+
+    kind: str
+    names: tuple[str, ...]
+    habits: tuple[str, ...]
+
+
+class Weather(NamedTuple):
+    """A weather: how it comes, and what is seen of it."""
+
+    season: str
+    comes: str
+    seen: tuple[str, ...]
+
+
+WOMEN, MEN, FAMILIES = lexicon.WOMEN, lexicon.MEN, lexicon.FAMILIES
+
+VILLAGES = tuple(Place(name, name, "in") for name in lexicon.VILLAGES)
+RIVERS = tuple(f"the {name}" for name in lexicon.RIVERS)
+HILLS = lexicon.HILLS
+ROOMS = tuple(Place(name, f"the {name}", preposition) for name, preposition, _ in lexicon.ROOMS)
+SITES = tuple(Place(name, f"the {name}", preposition) for name, preposition, *_ in lexicon.PLACES)
+LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
+_INDOORS = {name for name, *_, where in (*lexicon.ROOMS, *lexicon.PLACES) if where == "in"}
+_SITE = {place.name: place for place in SITES}
+BUILDINGS = frozenset(place for place in SITES if place.name in _INDOORS)
+TRADES = tuple(
+    (Trade(name, where, work), _SITE.get(where) or Place(where, f"the {where}", "at"))
+    for name, where, work in lexicon.TRADES
+)
+
+
+def spots_in(place: Place) -> tuple[Spot, ...]:
+    """Furnish a place."""
+    where = "in" if place.name in _INDOORS else "out"
+    return tuple(
+        Spot(name, preposition, place) for name, preposition, side in lexicon.SPOTS if side in (where, "both")
+    )
+
+
+SPOTS = {place: spots_in(place) for place in (*ROOMS, *SITES)}
+_KITCHENS = frozenset(("kitchen", "pantry", "wash-house"))
+
+
+def _room_chores(room: Place) -> tuple[str, ...]:
+    if room.name in _KITCHENS:
+        return lexicon.KITCHEN_CHORES
+    return lexicon.INDOOR_CHORES if room.name in _INDOORS else lexicon.OUTDOOR_CHORES
+
+
+CHORES_IN = {room: _room_chores(room) for room in ROOMS} | {
+    site: lexicon.INSIDE_CHORES if site.name in _INDOORS else lexicon.TOWN_CHORES for site in SITES
+}
+KIN = lexicon.KIN
+TRAITS = lexicon.TRAITS
+
+# By kind, so that a story can have several of one kind, or none twice.
+THINGS = tuple(
+    tuple(Make(kind, f"{look} {kind}", a(f"{look} {kind}")) for look in looks.split())
+    for kind, looks in lexicon.THINGS
+)
+
+
+def _fixtures(row: tuple[str, ...]) -> tuple[MakeFixture, ...]:
+    kind, looks, breaks, mends, _ = row
+    broken = verb(breaks).participle
+    return tuple(
+        MakeFixture(kind, f"{look} {kind}", a(f"{look} {kind}"), breaks, broken, mends)
+        for look in looks.split()
+    )
+
+
+_FIXTURES = {
+    where: tuple(_fixtures(row) for row in lexicon.BREAKABLES if row[-1] in (where, "both"))
+    for where in ("in", "out")
+}
+
+
+def fixtures_in(place: Place) -> tuple[tuple[MakeFixture, ...], ...]:
+    """Return what may stand in a place and break, by kind."""
+    return _FIXTURES["in" if place.name in _INDOORS else "out"]
+
+
+def _goods(row: tuple[str, ...]) -> Goods:
+    one, prices, use = row
+    cheap, dear = map(int, prices.split())
+    return Goods(one, plural(one), cheap, dear, use)
+
+
+GOODS = tuple(map(_goods, lexicon.GOODS))
+ANIMALS = tuple(
+    Animal(kind, tuple(names.split()), tuple(habits.split())) for kind, names, habits in lexicon.ANIMALS
+)
+
+
+def _sight(phrase: str) -> str:
+    """Put the bracketed verbs of a sight into the past, agreeing with what stands before."""
+    before, _, rest = phrase.partition("[")
+    base, _, after = rest.partition("]")
+    return f"{before}{inflected(base, 0, 2)}{after}" if rest else phrase
+
+
+def _past(phrase: str) -> str:
+    while "[" in phrase:
+        phrase = _sight(phrase)
+    return phrase
+
+
+SIGHTS = tuple(map(_past, lexicon.SIGHTS))
+REPORT_LINES = tuple(map(_past, lexicon.REPORT_LINES))
+WEATHERS = tuple(Weather(row[1], _past(row[2]), tuple(map(_past, row[3:]))) for row in lexicon.WEATHERS)
+FINE = frozenset(
+    weather for weather, row in zip(WEATHERS, lexicon.WEATHERS, strict=True) if row[0] in ("sun", "calm")
+)
+HOURS = tuple((row[0], row[1:]) for row in lexicon.HOURS)

@@ -1,0 +1,75 @@
+"""A page of a handbook: a dish or a craft, step by step; another domain than stories.
+
+Its steps stand in an order that matters: what is washed is drained, then goes into
+the pot, and what is hot is served.
+"""
+
+from albertine.world import events as e
+from albertine.world.english import lexicon
+from albertine.world.english.grammar import a, capital, listed, number
+from albertine.world.scene import Scene
+
+
+def plan(scene: Scene) -> None:
+    """Plan a page."""
+    if scene.toss(0.55):
+        _dish(scene)
+    else:
+        _craft(scene)
+
+
+def _dish(scene: Scene) -> None:
+    """Cook a dish: what it takes, what is done to each, all together."""
+    dish, basket = scene.any(lexicon.DISHES)
+    parts = scene.some(basket.split(), max(2, min(5, scene.length // 4)))
+    heat = scene.any(lexicon.HEATS)
+    scene.title = f"{capital(parts[0])} {dish}"
+    amounts = [f"{number(scene.between(2, 12))} ounces of {part}" for part in parts]
+    _say(scene, f"For {a(dish)} you need {listed(amounts)}")
+    for part in parts:
+        first, then = scene.any(lexicon.PREPARED)
+        _say(scene, f"{first} the {part}")
+        if scene.toss(0.6):
+            _say(scene, f"{then} them when that is done")
+        if scene.toss(0.3):
+            _say(scene, scene.pick(lexicon.CAUTIONS))
+    _say(scene, f"Now put the {parts[0]} into {a(scene.any(lexicon.VESSELS))}")
+    for part in parts[1:]:
+        _say(
+            scene,
+            f"{scene.any(('Add', 'Stir in', 'Lay on'))} the {part} after {scene.between(2, 20)} minutes",
+        )
+    _say(scene, f"{heat} it all for {number(scene.between(2, 9) * 5)} minutes")
+    if scene.toss(0.5):
+        _say(scene, scene.pick(lexicon.CAUTIONS))
+    _say(scene, f"Take the {dish} from the fire and let it stand")
+    _say(scene, f"Serve it {scene.any(('hot', 'cold', 'warm', 'with bread', 'at once', 'with cream'))}")
+
+
+def _craft(scene: Scene) -> None:
+    """Do a piece of work: tools, steps, cautions."""
+    steps = [step.strip() for step in scene.any(lexicon.CRAFTS).split("|")]
+    scene.title = steps[-1]
+    ordinals = lexicon.ORDINALS
+    for index, step in enumerate(steps):
+        draw = scene.random()
+        if draw < 0.3:
+            _say(scene, f"The {ordinals[index]} step is this: {step[0].lower()}{step[1:]}")
+        elif draw < 0.6 and index:
+            before = steps[index - 1]
+            _say(
+                scene, f"Only when you are done with step {number(index)} ({before.lower()}): {step.lower()}"
+            )
+        else:
+            _say(scene, step)
+        for _ in range(scene.between(0, 2)):
+            _say(scene, scene.pick(lexicon.CAUTIONS))
+    while len(scene.log) < 7:
+        _say(scene, scene.pick(lexicon.CAUTIONS))
+
+
+def _say(scene: Scene, sentence: str) -> None:
+    """Say a sentence, once."""
+    if sentence not in scene.seen:
+        scene.seen.add(sentence)
+        scene.do(e.Sight(sentence))

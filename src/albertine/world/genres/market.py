@@ -1,0 +1,110 @@
+"""A market day: stalls with so much of everything, customers with errands, prices, purses and umbrellas."""
+
+from albertine.world import episodes as ep
+from albertine.world import events as e
+from albertine.world.cast import Goods, Person, Thing
+from albertine.world.english import words
+from albertine.world.scene import Scene
+
+Stall = tuple[Person, Goods]
+
+
+def plan(scene: Scene) -> None:
+    """Plan a market day."""
+    village = scene.pick(words.VILLAGES)
+    scene.title = f"Market day in {village.name}"
+    scene.places = scene.some(words.SITES, scene.between(3, 5))
+    square = scene.places[0]
+    stalls = [_stall(scene) for _ in range(scene.between(1, 3))]
+    sellers = [seller for seller, _ in stalls]
+    buyers = [scene.person() for _ in range(scene.between(1, 3))]
+    _begin(scene, buyers[0], stalls)
+    for seller in sellers:
+        scene.state.at[seller] = square  # where the stalls are, which goes without saying
+    parts = ep.hours(scene)
+    share = max(3, (scene.length - len(scene.log)) // len(parts))
+    for part, phrases in parts:
+        scene.do(e.Hour(part, scene.any(phrases)))
+        until = len(scene.log) + share
+        while len(scene.log) < until:
+            _episode(scene, scene.any(buyers), scene.any(stalls))
+
+
+def _stall(scene: Scene) -> Stall:
+    return scene.person(), scene.goods()
+
+
+def _begin(scene: Scene, buyer: Person, stalls: list[Stall]) -> None:
+    """Say who sells what, and who has come, never in the same order."""
+    trait, habit = scene.pick(words.TRAITS)
+    facts: list[e.Event] = [e.Has(seller, scene.between(6, 20), goods) for seller, goods in stalls]
+    facts.append(e.HasTrait(scene.any(scene.people), trait, habit))
+    facts.append(e.Lives(buyer, scene.pick(words.VILLAGES)))
+    row = scene.pick(words.KIN)
+    facts.append(e.IsKin(buyer, row[buyer.gender], stalls[0][0]))
+    trade, place = scene.trade()
+    facts.append(e.Works(buyer, trade.name, place))
+    for fact in scene.some(facts, scene.between(2, 5)):
+        scene.do(fact)
+
+
+def _episode(scene: Scene, who: Person, stall: Stall) -> None:
+    """Let one thing after another happen."""
+    seller, goods = stall
+    square = scene.places[0]
+    draw = scene.random()
+    if draw < 0.3:
+        _deal(scene, who, seller, goods)
+    elif draw < 0.42:
+        if len(scene.things) > 5:
+            return
+        thing = scene.thing()
+        scene.do(e.Owns(seller, thing))
+        scene.go(seller, square)
+        scene.go(who, square)
+        if scene.toss(0.4):
+            scene.do(e.Want(who, thing))
+        scene.do(e.Buy(who, thing, scene.between(5, 40), seller))
+        scene.given.add(thing)
+    elif draw < 0.55:
+        ep.errand(scene, who, scene.other_place(scene.state.at.get(who)))
+    elif draw < 0.65:
+        other = scene.other_person(who)
+        place = scene.state.at.get(other)
+        if place is None:
+            scene.go(who, scene.other_place(square))
+            scene.do(e.Meet(who, other, scene.state.at[who]))
+        else:
+            ep.tell(scene, who, other)
+    elif draw < 0.74:
+        ep.lose(scene, who, _thing(scene, who))
+    elif draw < 0.8:
+        scene.go(who, square)
+        ep.chores(scene, who, scene.between(1, 2))
+    elif draw < 0.87:
+        if scene.state.at.get(who) is not None:
+            here = [other for other in scene.people if other is not who]
+            ep.meal(scene, who, goods, here)
+    elif draw < 0.93:
+        ep.weather(scene, who)
+    elif draw < 0.97:
+        ep.sight(scene)
+    else:
+        ep.remark(scene, who)
+
+
+def _deal(scene: Scene, who: Person, seller: Person, goods: Goods) -> None:
+    if (seller, goods) not in scene.state.stock:
+        scene.do(e.Has(seller, scene.between(6, 20), goods))
+    scene.go(seller, scene.places[0])
+    scene.go(who, scene.places[0])
+    ep.buy(scene, who, seller, goods)
+
+
+def _thing(scene: Scene, who: Person) -> Thing:
+    own = [thing for thing in scene.things if scene.state.where[thing] is who]
+    if own:
+        return scene.any(own)
+    thing = scene.thing()
+    scene.do(e.Owns(who, thing))
+    return thing

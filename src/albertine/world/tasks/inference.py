@@ -1,0 +1,217 @@
+"""Does one text follow from another: MNLI and RTE, from claims about the end of an excerpt of a story.
+
+What a claim is about, whether it is affirmed or denied, and the label are drawn
+before, independently; so the wording of a claim alone tells nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from albertine.world import events as e
+from albertine.world import facts
+from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
+from albertine.world.english import claims
+from albertine.world.english.asking import clause, sentence
+from albertine.world.english.grammar import capital
+from albertine.world.stories import Story
+from albertine.world.tasks.excerpts import excerpt
+
+Random = Callable[[], float]
+
+ENTAILMENT: Final = "entailment"
+NEUTRAL: Final = "neutral"
+CONTRADICTION: Final = "contradiction"
+_TRUTH = {ENTAILMENT: True, NEUTRAL: None, CONTRADICTION: False}
+
+
+class Order(NamedTuple):
+    """The claim that one event came before another."""
+
+    first: e.Event
+    second: e.Event
+
+
+class Inference(NamedTuple):
+    """A premise, a hypothesis and whether it follows; and what both come from."""
+
+    premise: str
+    hypothesis: str
+    label: str
+    genre: str
+    events: list[e.Event]
+    claim: facts.Claim | Order
+    affirmed: bool
+
+
+def inference(
+    story: Story, random: Random, label: str, family: str, affirmed: bool, least: int, most: int
+) -> Inference | None:
+    """Make an example from a story, if its events allow one with this label in this family and polarity."""
+    anchors, claims_of = FAMILIES[family]
+    told = excerpt(story, random, least, most, anchors)
+    if told is None:
+        return None
+    truth = _TRUTH[label]
+    if truth is not None and not affirmed:
+        truth = not truth
+    found = list(claims_of(_Cast(told.events, story.log), truth))
+    if not found:
+        return None
+    claim = found[int(random() * len(found))]
+    hypothesis = _worded(claim, affirmed, random)
+    return Inference(told.text, hypothesis, label, story.genre, told.events, claim, affirmed)
+
+
+def _worded(claim: facts.Claim | Order, affirmed: bool, random: Random) -> str:
+    wording = claims.ORDER if isinstance(claim, Order) else claims.CLAIMS[claim.__class__]
+    texts = wording.affirmed if affirmed else wording.denied
+    text = texts[int(random() * len(texts))]
+    if isinstance(claim, Order):
+        one, two = clause(claim.first, random()), clause(claim.second, random())
+        return capital(text.replace("{1}", one).replace("{2}", two)) + "."
+    return sentence(text, claim)
+
+
+class _Cast:
+    """Who and what is spoken of in some events, and what their reader knows."""
+
+    def __init__(self, events: list[e.Event], log: list[e.Event]):
+        self.events = events
+        self.log = log  # all that happened in the story
+        self.reader = facts.Reader(events)
+        self.people: list[Person] = []
+        self.things: list[Thing] = []
+        self.places: list[Place] = []
+        self.spots: list[Spot] = []
+        self.stocks: list[tuple[Person, Goods]] = []
+        for event in events:
+            self._note(event)
+
+    def _note(self, event: e.Event) -> None:
+        people: list[Person] = []
+        for value in event:
+            if isinstance(value, Person):
+                people.extend(value.members)
+            elif isinstance(value, Thing):
+                _add(self.things, value)
+            elif isinstance(value, Place) and event.__class__ not in (e.Lives, e.Works):
+                _add(self.places, value)
+            elif isinstance(value, Spot):
+                _add(self.spots, value)
+                _add(self.places, value.place)
+            elif isinstance(value, Goods):
+                for person in people:
+                    _add(self.stocks, (person, value))
+        for person in people:
+            _add(self.people, person)
+
+
+def _add(known: list, value: object) -> None:  # type: ignore[type-arg]
+    if value not in known:
+        known.append(value)
+
+
+_Found = Iterator[facts.Claim | Order]
+
+
+def _places(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that someone is somewhere; open only for those who were with nobody either."""
+    for who in cast.people:
+        if truth is None and (who in cast.reader.together or who in cast.reader.place):
+            continue
+        for place in cast.places:
+            if cast.reader.truth(claim := facts.AtPlace(who, place)) is truth:
+                yield claim
+
+
+def _holders(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that someone carries something; open only for those who do not look for it or own it."""
+    for thing in cast.things:
+        if isinstance(thing, Fixture):
+            continue
+        for who in cast.people:
+            claim = facts.HasThing(who, thing)
+            if cast.reader.truth(claim) is truth and (truth is not None or not _concerned(cast, who, thing)):
+                yield claim
+
+
+def _concerned(cast: _Cast, who: Person, thing: Thing) -> bool:
+    """Tell whether something was said of both: that someone seeks, wants or owns a thing."""
+    return any(who in event and thing in event for event in cast.events)
+
+
+def _spots(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that something lies somewhere."""
+    for thing in cast.things:
+        if isinstance(thing, Fixture):
+            continue
+        for spot in cast.spots:
+            claim = facts.LiesAt(thing, spot)
+            if cast.reader.truth(claim) is truth and (truth is not None or not _searched(cast, thing, spot)):
+                yield claim
+
+
+def _searched(cast: _Cast, thing: Thing, spot: Spot) -> bool:
+    """Tell whether someone looked there for a thing and found nothing."""
+    return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in cast.events)
+
+
+def _stocks(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim how much is left to someone."""
+    for who, goods in cast.stocks:
+        left = cast.reader.stock.get((who, goods), 4)
+        for count in range(max(1, left - 2), left + 3):
+            for kind in (facts.HasLeft, facts.HasMore):
+                if cast.reader.truth(claim := kind(who, count, goods)) is truth:
+                    yield claim
+
+
+def _conditions(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that something is whole."""
+    for thing in cast.things:
+        if isinstance(thing, Fixture) and cast.reader.truth(claim := facts.IsWhole(thing)) is truth:
+            yield claim
+
+
+_DATED = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.Share, e.Break, e.Mend)
+
+
+def _orders(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that one deed came before another; open if one of them is not told here."""
+    told = [event for event in cast.events if isinstance(event, _DATED) and cast.events.count(event) == 1]
+    if truth is None:
+        others = [event for event in cast.log if isinstance(event, _DATED) and event not in cast.events]
+        others = [event for event in others if set(event) & set(cast.people)]
+        for one in told:
+            for two in others:
+                if one != two and one.__class__ is not two.__class__:
+                    yield Order(one, two)
+                    yield Order(two, one)
+    for at, one in enumerate(told):
+        for two in told[at + 1 :]:
+            if truth is not None:
+                yield Order(one, two) if truth else Order(two, one)
+
+
+def _directions(cast: _Cast, truth: bool | None) -> _Found:
+    """Claim that a place lies in some direction of another that it was not told beside."""
+    beside = {frozenset((event.place, event.other)) for event in cast.events if isinstance(event, e.Near)}
+    sides = list(cast.reader.grid)
+    for place in sides:
+        for other in sides:
+            for direction in ("north", "east", "south", "west"):
+                claim = facts.InDirection(place, direction, other)
+                if frozenset((place, other)) not in beside and cast.reader.truth(claim) is truth is not None:
+                    yield claim
+
+
+# What claims are about: the events that an excerpt needs for them, and how they are found.
+FAMILIES: dict[str, tuple[frozenset[type], Callable[[_Cast, bool | None], _Found]]] = {
+    "place": (frozenset((e.Go,)), _places),
+    "holder": (frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Owns, e.Lies)), _holders),
+    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _spots),
+    "stock": (frozenset((e.Use, e.Share, e.BuyGoods)), _stocks),
+    "condition": (frozenset((e.Break, e.Mend, e.Stands)), _conditions),
+    "order": (frozenset(_DATED), _orders),
+    "direction": (frozenset((e.Near,)), _directions),
+}

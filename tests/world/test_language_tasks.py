@@ -1,0 +1,186 @@
+"""Opinions mean what their composition says, riddles what the world says; words alone tell neither."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from albertine.world.english import lexicon, opinions, twins
+from albertine.world.english.opinions import Opinion, Phrase, Word, is_good, opinion
+from albertine.world.english.twins import SCHEMAS, Riddle, riddle
+
+# What an opinion says beside its verdict.
+ASIDES = re.compile(
+    r"^(because|since|although|even though) [^,]+, "
+    r"|, (for|although) the .*$"
+    r"|^the [\w ]+ was \w+, (and so|but) (?!the \w+ was (right|wrong)$)"
+    r"|, which .*$"
+)
+# Phrases each of which turns the verdict of the word that it governs round.
+TURNS = re.compile(
+    r"not at all|anything but|far from|no fair judge|hardly|nobody|never|not a soul"
+    r"|devoid|quite without|in vain|did not look|untrue|a lie|could claim|was wrong"
+    r"|did not in the end|not even|^it would have taken|^only with|^without|^but for"
+    r"|not a whit|\btoo \w+ for|not \w+ enough|was not how|mistaken"
+)
+
+
+def judging_words() -> dict[str, bool]:
+    kinds = opinions.KINDS
+    pairs = {pair for kind in kinds for pairs in kind.words.values() for pair in pairs}
+    pairs |= {pair for kind in kinds for _, pair in kind.aspects}
+    assert not {pair.good for pair in pairs} & {pair.bad for pair in pairs}
+    return {pair.good: True for pair in pairs} | {pair.bad: False for pair in pairs}
+
+
+JUDGING = judging_words()
+JUDGING_WORD = re.compile(rf"\b({'|'.join(sorted(JUDGING, key=len, reverse=True))})\b")
+
+
+def read(sentence: str) -> bool:
+    """Judge a sentence by its last judging word and the number of times that it is turned round."""
+    told = ASIDES.sub("", sentence)
+    return JUDGING[JUDGING_WORD.findall(told)[-1]] ^ bool(len(TURNS.findall(told)) % 2)
+
+
+def many_opinions(count: int, seed: int = 0) -> list[Opinion]:
+    draw = random.Random(seed).random
+    return [opinion(draw) for _ in range(count)]
+
+
+def many_riddles(count: int, seed: int = 0) -> list[Riddle]:
+    draw = random.Random(seed).random
+    return [riddle(draw) for _ in range(count)]
+
+
+def chances(*first: float, seed: int) -> Callable[[], float]:
+    """Return a source that begins with given chances and goes on with those of a seed."""
+    given: Iterator[float] = iter(first)
+    rest = random.Random(seed).random
+    return lambda: next(given, None) or rest()
+
+
+def versions(place: int, seed: int) -> dict[tuple[int, int], Riddle]:
+    """Draw a schema in both readings, for both candidates, with the same words."""
+    schema = (place + 0.5) / len(SCHEMAS)
+    return {
+        (reading, candidate): riddle(chances(schema, 0.25 + reading / 2, 0.25 + candidate / 2, seed=seed))
+        for reading in (0, 1)
+        for candidate in (0, 1)
+    }
+
+
+def words(one: Riddle) -> list[str]:
+    return re.findall(r"\w+", f"{one.sentence} {one.claim}")
+
+
+def test_same_chances_same_sentences() -> None:
+    assert many_opinions(200) == many_opinions(200)
+    assert many_riddles(200) == many_riddles(200)
+    assert many_opinions(200) != many_opinions(200, seed=1)
+    assert many_riddles(200) != many_riddles(200, seed=1)
+
+
+def test_opinions_are_read_as_they_are_meant() -> None:
+    for sentence, good in many_opinions(20_000):
+        assert read(sentence) == good, sentence
+
+
+def test_opinions_are_bare_sentences() -> None:
+    names = {*lexicon.WOMEN, *lexicon.MEN}
+    for sentence, _ in many_opinions(20_000):
+        assert re.fullmatch(r"[\w', -]+\w", sentence), sentence
+        assert 3 <= len(sentence.split()) <= 25, sentence
+        assert sentence[0].islower() or sentence.split("'")[0] in names, sentence
+
+
+def test_opinions_vary() -> None:
+    drawn = many_opinions(20_000)
+    assert len({sentence for sentence, _ in drawn}) >= 0.95 * len(drawn)
+    assert sum(good for _, good in drawn) == pytest.approx(len(drawn) / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("name", opinions.CONSTRUCTIONS)
+def test_words_lean_either_way_equally_often(name: str) -> None:
+    leanings = Counter[str]()
+    for forms in opinions.CONSTRUCTIONS[name]:
+        for sign, slot in re.findall(r"\{([+-])(\w+)\}", forms[0]):
+            leanings[slot] += 1 if sign == "+" else -1
+    leanings.pop("claim", None)  # that is balanced inside
+    assert not any(leanings.values()), leanings
+
+
+def test_no_judging_word_tells_the_verdict() -> None:
+    seen = {word: [0, 0] for word in JUDGING}
+    for sentence, good in many_opinions(20_000):
+        for word in set(JUDGING_WORD.findall(sentence)):
+            seen[word][good] += 1
+    for word, (against, in_favour) in seen.items():
+        assert against + in_favour > 0, word
+        if against + in_favour > 200:
+            assert in_favour / (against + in_favour) == pytest.approx(0.5, abs=0.15), word
+
+
+def test_a_verdict_follows_from_the_parts() -> None:
+    dull = Word("dull", good=False)
+    denied = Phrase("{the} {was} anything but {-adjective}", (dull,))
+    assert is_good(denied)
+    assert not is_good(Phrase("it was a lie that {-plain}", (denied,)))
+    light = Word("light", good=True)
+    assert not is_good(Phrase("although the {aspect} was {-trait}, {+claim}", (light, dull)))
+
+
+def test_parts_that_disagree_are_no_opinion() -> None:
+    good, bad = Word("light", good=True), Word("dull", good=False)
+    with pytest.raises(ValueError, match="unpack"):
+        is_good(Phrase("because the {aspect} was {+trait}, {+claim}", (good, bad)))
+
+
+def test_there_are_many_schemas_and_riddles() -> None:
+    assert len({schema.code for schema in SCHEMAS}) == len(SCHEMAS) >= 40
+    drawn = many_riddles(40_000)
+    assert len({(one.sentence, one.claim) for one in drawn}) >= 20_000
+    assert {one.schema for one in drawn} == {schema.code for schema in SCHEMAS}
+
+
+def test_riddles_are_sentences() -> None:
+    for sentence, claim, _, _ in many_riddles(20_000):
+        for text in (sentence, claim):
+            assert re.fullmatch(r"[A-Z][\w', -]+\w\.", text), text
+        endings = re.split(r" (?:she|he|it|they) ", sentence)[1:]
+        assert any(claim.endswith(f" {ending}") for ending in endings), claim
+
+
+@pytest.mark.parametrize("place", range(len(SCHEMAS)), ids=[schema.code for schema in SCHEMAS])
+def test_twins_differ_in_whom_they_mean(place: int) -> None:
+    for seed in range(5):
+        drawn = versions(place, seed)
+        for mine in (0, 1):
+            assert drawn[0, mine].true != drawn[1, mine].true
+            assert drawn[mine, 0].true != drawn[mine, 1].true
+            assert drawn[mine, 0].sentence == drawn[mine, 1].sentence
+            assert drawn[mine, 0].claim != drawn[mine, 1].claim
+        true, false = Counter[str](), Counter[str]()
+        for one in drawn.values():
+            (true if one.true else false).update(words(one))
+        assert true == false
+
+
+def test_claims_of_a_schema_are_true_half_the_time() -> None:
+    drawn = many_riddles(40_000)
+    for schema in SCHEMAS:
+        truths = [one.true for one in drawn if one.schema == schema.code]
+        assert sum(truths) / len(truths) == pytest.approx(0.5, abs=0.1), schema.code
+
+
+def test_pronouns_do_not_betray_their_referent() -> None:
+    genders = dict.fromkeys(twins.CANDIDATES["women"], "women")
+    genders |= dict.fromkeys(twins.CANDIDATES["men"], "men")
+    assert not set(twins.CANDIDATES["women"]) & set(twins.CANDIDATES["men"])
+    for one in many_riddles(5_000):
+        cast = {genders[word] for word in words(one) if word in genders}
+        pronouns = set(words(one)) & {"she", "he"}
+        assert len(cast) <= 1
+        assert pronouns == ({"she"} if cast == {"women"} else {"he"} if cast else set())
