@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[^\w\s]")
-_ROUNDS = 60
+_ROUNDS = 300
 _MEMORY = 10
 
 
@@ -124,7 +124,7 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], at: Floats) -> Floats
         if float(step @ change) > 1e-12:
             steps, changes = [*steps, step][-_MEMORY:], [*changes, change][-_MEMORY:]
         at = at + step
-        done = value - new_value < 1e-6 * max(1.0, abs(value))
+        done = value - new_value < 1e-7 * max(1.0, abs(value))
         value, slope = new_value, new_slope
         if done:
             break

@@ -74,6 +74,13 @@ class Has(NamedTuple):
     goods: Goods
 
 
+class HasStall(NamedTuple):
+    """Where someone sells things, and stands."""
+
+    who: Person
+    place: Place
+
+
 class Keeps(NamedTuple):
     """An animal in the house."""
 
@@ -374,7 +381,7 @@ class Counted(NamedTuple):
 
 # fmt: off
 Event = (
-    Lives | Works | HasTrait | IsKin | Owns | Lies | Stands | Has | Keeps
+    Lives | Works | HasTrait | IsKin | Owns | Lies | Stands | Has | HasStall | Keeps
     | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | Use | Share | Break | Mend
     | Feel | Seek | Miss | Meet | Ask | Tell | Plan | Want | Chore | Animal | Sight | Weather | Hour
     | Remark | Letter | Aside | Hidden | Reveal

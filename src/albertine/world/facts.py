@@ -196,6 +196,10 @@ def _mended(reader: Reader, event: e.Mend) -> None:
     reader.whole[event.thing] = True
 
 
+def _has_stall(reader: Reader, event: e.HasStall) -> None:
+    reader.together.add(event.who)  # near it, presumably
+
+
 def _told(reader: Reader, event: e.Tell | e.Ask) -> None:
     reader.together |= {event.who, event.whom}
     if isinstance(event, e.Ask):
@@ -231,6 +235,7 @@ _READ: dict[type, Callable[[Reader, Any], None]] = {
     e.Share: _shared,
     e.Break: _broke,
     e.Mend: _mended,
+    e.HasStall: _has_stall,
     e.Tell: _told,
     e.Ask: _told,
     e.Near: _stands,

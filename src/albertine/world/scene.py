@@ -47,6 +47,7 @@ class Scene:
         self.weathers = 0
         self.prices: dict[Goods, int] = {}
         self._taken: set[str] = set()
+        self._furniture: set[str] = set()
         self._spots: dict[Place, tuple[Spot, ...]] = {}
 
     # --- chance
@@ -108,24 +109,38 @@ class Scene:
     def thing(self, twin: bool = False) -> Thing:
         """Bring in a thing, of a kind that is not here yet; now and then there are two of a kind."""
         while True:
-            kind = self.pick(words.THINGS)
-            make = self.any(kind)
-            if make.name in self._taken or (make.kind in self._taken and not (twin or self.random() < 0.05)):
+            make = self.any(self.pick(words.THINGS))
+            again = make.kind in self._taken
+            if self.is_taken(make.name) or make.kind in self._furniture:
                 continue
-            if make.kind in self._taken:
+            if again and not (twin or self.random() < 0.05):
+                continue
+            if again:
                 self.twins.add(make.kind)
-            self._taken.add(make.kind)
-            self._taken.add(make.name)
+            self.take(make.kind)
+            self.take(make.name)
             thing = make.thing()
             self.things.append(thing)
             return thing
+
+    def take(self, word: str) -> None:
+        """Let a word mean what it means here, and nothing else."""
+        self._taken.add(word)
+
+    def reserve(self, word: str) -> None:
+        """Let nothing be called by a word from here on."""
+        self._furniture.add(word)
+
+    def is_taken(self, word: str) -> bool:
+        """Tell whether a word means something here already."""
+        return word in self._taken or word in self._furniture
 
     def fixture(self, place: Place) -> Fixture:
         """Bring in something that stands in a place and can break."""
         while True:
             make = self.any(self.pick(words.fixtures_in(place)))
-            if make.kind not in self._taken:
-                self._taken.add(make.kind)
+            if not self.is_taken(make.kind):
+                self.take(make.kind)
                 return make.fixture(place)
 
     def goods(self, use: str = "") -> Goods:
@@ -141,7 +156,11 @@ class Scene:
         if place not in self._spots:
             known = words.SPOTS.get(place)
             self._spots[place] = known if known is not None else words.spots_in(place)
-        return self.pick(self._spots[place])
+        while True:
+            spot = self.pick(self._spots[place])
+            if spot.name not in self._taken:  # "the basket" is one thing only
+                self.reserve(spot.name)
+                return spot
 
     def other_place(self, place: Place | None) -> Place:
         """Return another of the story's places."""

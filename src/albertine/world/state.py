@@ -52,6 +52,10 @@ def _has(state: State, event: e.Has) -> None:
     state.stock[event.who, event.goods] = event.number
 
 
+def _has_stall(state: State, event: e.HasStall) -> None:
+    state.at[event.who] = event.place
+
+
 def _go(state: State, event: e.Go) -> None:
     who, place = event
     for member in who.members:
@@ -144,6 +148,7 @@ _CHANGES: dict[type, Callable[[State, Any], None]] = {
     e.Lies: _lies,
     e.Owns: _owns,
     e.Has: _has,
+    e.HasStall: _has_stall,
     e.Go: _go,
     e.Meet: _meet,
     e.Take: _take,

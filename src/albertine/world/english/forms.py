@@ -67,6 +67,12 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+{who} [keep] {number} {goods} for the week",
         "+{who} [count] {who's} {goods.many}: there were {number}",
     ),
+    e.HasStall: (
+        "{who} [have] a stall {place@}",
+        "{who} [keep] a stall {place@}",
+        "{who} [sell] things at a stall {place@}",
+        "+{place@} {who=} [set] up a stall",
+    ),
     e.Keeps: (
         "{who} [keep] {a animal} called {name}",
         "{who} [have] {a animal} by the name of {name}",

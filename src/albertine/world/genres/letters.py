@@ -12,6 +12,7 @@ def plan(scene: Scene) -> None:
     one, other = scene.person(), scene.person()
     villages = scene.some(words.VILLAGES, 2)
     scene.title = f"Letters from {villages[0].name}"
+    scene.reserve("letter")  # it is what is being read
     letters = 1 if scene.length < 24 else 2
     for turn in range(letters):
         writer, reader = (one, other) if turn == 0 else (other, one)

@@ -19,8 +19,8 @@ def plan(scene: Scene) -> None:
     sellers = [seller for seller, _ in stalls]
     buyers = [scene.person() for _ in range(scene.between(1, 3))]
     _begin(scene, buyers[0], stalls)
-    for seller in sellers:
-        scene.state.at[seller] = square  # where the stalls are, which goes without saying
+    for seller in scene.some(sellers, len(sellers)):
+        scene.do(e.HasStall(seller, square))
     parts = ep.hours(scene)
     share = max(3, (scene.length - len(scene.log)) // len(parts))
     for part, phrases in parts:

@@ -14,7 +14,7 @@ from albertine.world.stories import Story
 
 _TOLD = frozenset(
     (
-        *(e.Lives, e.Works, e.HasTrait, e.IsKin, e.Owns, e.Lies, e.Stands, e.Has),
+        *(e.Lives, e.Works, e.HasTrait, e.IsKin, e.Owns, e.Lies, e.Stands, e.Has, e.HasStall),
         *(
             e.Go,
             e.Take,

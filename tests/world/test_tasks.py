@@ -1,0 +1,343 @@
+"""Gold answers, found again: every one from the log by a reader that shares no code with what made it."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from albertine.world import events as e
+from albertine.world import facts
+from albertine.world.cast import Place, Spot, Thing
+from albertine.world.english.grammar import number
+from albertine.world.stories import CORPUS, story
+from albertine.world.tasks import glue, inference, race, squad
+from albertine.world.tasks.endings import Standing
+from albertine.world.tasks.queries import Query
+
+from .reader import History
+
+TASKS = {task.name: task for task in glue.TASKS}
+STEPS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
+
+
+def made(name: str, count: int = 400, file: str = "train") -> list[glue.Example]:
+    task = TASKS[name]
+    split = next(split for split in task.splits if split.file == file)
+    return list(glue.examples(task, split, count, 11, set()))
+
+
+# --- inference
+
+
+def truth(events: Sequence[Any], claim: Any) -> bool | None:
+    """Find out whether a claim holds, by what some events say and nothing else."""
+    if isinstance(claim, inference.Order):
+        at = [events.index(event) if event in events else None for event in claim]
+        return None if None in at else at[0] < at[1]  # type: ignore[operator]
+    if isinstance(claim, facts.InDirection):
+        return _direction(events, claim)
+    past = History(events, strict=False, known_at_start=False)
+    known: object
+    if isinstance(claim, facts.AtPlace):
+        known, claimed = past.people.get(claim.who.name), claim.place.the
+    elif isinstance(claim, facts.HasThing):
+        known, claimed = past.things.get(claim.thing.name), claim.who.name
+    elif isinstance(claim, facts.LiesAt):
+        known, claimed = past.things.get(claim.thing.name), str(claim.spot)
+    elif isinstance(claim, facts.IsWhole):
+        broken = past.broken.get(claim.thing.name)
+        return None if broken is None else not broken
+    else:
+        left = past.stock.get((claim.who.name, claim.goods.many))
+        if left is None:
+            return None
+        return left > claim.number if isinstance(claim, facts.HasMore) else left == claim.number
+    return None if known is None else known == claimed
+
+
+def _direction(events: Sequence[Any], claim: facts.InDirection) -> bool | None:
+    at: dict[str, tuple[int, int]] = {}
+    for event in events:
+        if isinstance(event, e.Near):
+            x, y = (
+                at.setdefault(event.other.name, (0, 0)) if not at or event.other.name in at else (None, None)
+            )
+            if x is not None and y is not None:
+                step = STEPS[event.direction]
+                at[event.place.name] = x + step[0], y + step[1]
+    one, other = at[claim.place.name], at[claim.other.name]
+    apart = one[0] - other[0], one[1] - other[1]
+    assert 0 in apart
+    length = abs(apart[0]) + abs(apart[1])
+    return STEPS[claim.direction] == (apart[0] / length, apart[1] / length)
+
+
+@pytest.mark.parametrize(("name", "file"), [("MNLI", "train"), ("MNLI", "dev_mismatched"), ("RTE", "train")])
+def test_what_is_said_to_follow_follows(name: str, file: str) -> None:
+    labels = {True: "entailment", None: "neutral", False: "contradiction"}
+    examples = made(name, 600, file)
+    for example in examples:
+        origin = example.origin
+        found = truth(origin.events, origin.claim)
+        if not origin.affirmed and found is not None:
+            found = not found
+        assert origin.label == labels[found], example.texts
+        assert example.label in (origin.label, "not_entailment")
+        assert (example.label == "entailment") is (found is True)
+    families = Counter((type(example.origin.claim).__name__, example.origin.affirmed) for example in examples)
+    assert min(families.values()) > 8, "every kind of claim is affirmed and denied"
+
+
+def test_a_premise_says_what_its_events_say() -> None:
+    for example in made("RTE", 300):
+        premise = example.texts[0]
+        for event in example.origin.events:
+            for value in event:
+                if isinstance(value, Thing):
+                    assert value.kind in premise
+                if isinstance(value, Spot) and not isinstance(event, e.Seek):
+                    assert value.name in premise
+                    assert value.place.name in premise
+
+
+def test_a_claim_alone_tells_nothing() -> None:
+    """Negation, and what the claim is about, are as likely under every label."""
+    denied: dict[str, list[bool]] = {}
+    for example in made("MNLI", 1500):
+        denied.setdefault(example.label, []).append(not example.origin.affirmed)
+    for label, found in denied.items():
+        assert 0.42 < sum(found) / len(found) < 0.58, label
+
+
+# --- pairs
+
+
+def _parts(event: Any) -> dict[str, Any]:
+    return {"kind": type(event).__name__, **event._asdict()}
+
+
+def test_paraphrases_say_the_same() -> None:
+    for example in made("MRPC"):
+        one, other = example.origin.origins
+        assert (one == other) is (example.label == "1")
+        assert example.texts[0] != example.texts[1]
+    assert 0.4 < sum(example.label == "1" for example in made("MRPC")) / 400 < 0.6
+
+
+def test_similarity_is_the_share_of_facts() -> None:
+    scores = []
+    for example in made("STS-B"):
+        one, other = map(_parts, example.origin.origins)
+        same = [name for name in one if name in other and one[name] == other[name]]
+        score = 5 * len(same) / len(set(one) | set(other))
+        assert float(example.label) == pytest.approx(score, abs=1e-3)
+        scores.append(score)
+    assert min(scores) == 0
+    assert max(scores) == 5
+    assert len(set(scores)) > 8
+
+
+def test_meeting_is_the_same_from_either_side() -> None:
+    for name in ("MRPC", "STS-B", "QQP"):
+        for example in made(name):
+            one, other = example.origin.origins
+            for first, second in zip(_events(one), _events(other), strict=True):
+                if isinstance(first, e.Meet) and isinstance(second, e.Meet):
+                    assert (first.who, first.whom) != (second.whom, second.who)
+
+
+def _events(origin: Any) -> tuple[Any, ...]:
+    if isinstance(origin, Query):
+        return (origin.model,)
+    return (origin,) if hasattr(origin, "_fields") else origin
+
+
+def fitting(query: Query, log: Sequence[Any]) -> set[str]:
+    """Look up what answers a question: events of its kind that agree in all that its wordings name."""
+    told = [event.what if isinstance(event, e.Hidden) else event for event in log]
+    return {
+        str(getattr(event, query.asked))
+        for event in told
+        if type(event) is type(query.model)
+        and all(str(getattr(event, name)) == str(getattr(query.model, name)) for name in _named(query))
+    }
+
+
+def _named(query: Query) -> list[str]:
+    """Find which fields a question names, by looking for their words in every wording."""
+    return [
+        name
+        for name in query.model._fields
+        if name != query.asked
+        and any(_word(getattr(query.model, name)) in wording for wording in query.wordings())
+    ]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, int):
+        return number(value)
+    if isinstance(value, Place):
+        return value.the
+    return value if isinstance(value, str) else getattr(value, "many", "") or value.name
+
+
+def test_questions_that_are_duplicates_have_one_answer() -> None:
+    for example in made("QQP"):
+        one, other = example.origin.origins
+        assert example.texts[0] != example.texts[1]
+        same = one.asked == other.asked and one.model == other.model
+        assert same is (example.label == "1"), example.texts
+
+
+def test_a_sentence_answers_or_does_not() -> None:
+    for example in made("QNLI"):
+        query, event = example.origin.origins
+        fits = type(event) is type(query.model) and all(
+            getattr(event, name) == getattr(query.model, name) for name in _named(query)
+        )
+        assert fits is (example.label == "entailment"), example.texts
+
+
+# --- SQuAD
+
+
+@pytest.fixture(scope="module")
+def paragraphs() -> list[squad.Paragraph]:
+    return squad.paragraphs("dev", 800, 3)
+
+
+def test_spans_are_answers(paragraphs: list[squad.Paragraph]) -> None:
+    kinds: Counter[str] = Counter()
+    for paragraph in paragraphs:
+        text = squad.context_of(paragraph.story)
+        for asked in paragraph.asked:
+            for span in asked.answers:
+                assert text[span.start : span.start + len(span.text)] == span.text
+            kinds[type(asked.origin).__name__] += 1
+            wanted = _gold(asked.origin, paragraph.story.log)
+            assert len(wanted) == 1, asked.question
+            gold = next(iter(wanted))
+            for span in asked.answers:
+                core = span.text.removeprefix("the ").split()
+                assert core[0] in gold or span.text.split()[0] in _in_words(gold), (
+                    asked.question,
+                    span,
+                    gold,
+                )
+    assert kinds["Query"] > 300
+    assert kinds["Standing"] > 100
+
+
+def _gold(origin: Any, log: Sequence[Any]) -> set[str]:
+    if isinstance(origin, Query):
+        return fitting(origin, log)
+    assert isinstance(origin, Standing)
+    past = History(log[: origin.after], strict=False)
+    claim = origin.claim
+    if isinstance(claim, facts.AtPlace):
+        return {past.people[claim.who.name]}
+    if isinstance(claim, facts.HasLeft):
+        return {str(past.stock[claim.who.name, claim.goods.many])}
+    return {past.things[claim.thing.name]}  # type: ignore[union-attr]
+
+
+def _in_words(gold: str) -> list[str]:
+    return [number(int(gold)), "a"] if gold.isdigit() else gold.split()
+
+
+def test_open_questions_have_no_answer(paragraphs: list[squad.Paragraph]) -> None:
+    opened = [(asked, paragraph) for paragraph in paragraphs for asked in paragraph.open]
+    assert len(opened) > 200
+    for asked, paragraph in opened:
+        assert not asked.answers
+        assert not fitting(asked.origin, paragraph.story.log), asked.question
+        text = squad.context_of(paragraph.story)
+        for span in asked.plausible:
+            assert text[span.start : span.start + len(span.text)] == span.text
+
+
+# --- RACE
+
+
+@pytest.mark.parametrize("level", race.LEVELS)
+def test_one_option_is_right(level: str) -> None:
+    rights: Counter[int] = Counter()
+    for article in race.articles(level, "dev", 400, 2):
+        log = article.story.log
+        for choice in article.asked:
+            assert len(set(choice.options)) == 4
+            rights[choice.right] += 1
+            if isinstance(choice.origin, (Query, Standing)):
+                gold = _gold(choice.origin, log)
+                right = [option for option in choice.options if _names(option, gold)]
+                assert right == [choice.options[choice.right]], (choice, gold)
+    assert min(rights.values()) > 60, "every letter is right equally often"
+
+
+def _names(option: str, gold: set[str]) -> bool:
+    """Tell whether an option is a value: as it is, with an article or preposition before it, or in words."""
+    bare = re.sub(r"^(the|an?|in|at|on|by) ", "", option)
+    return any(
+        bare in (value, re.sub(r"^(the|in|at|on|by) ", "", value))
+        or option in [*_in_words(value), _pence(value)]
+        for value in gold
+    )
+
+
+def _pence(value: str) -> str:
+    return ("a penny" if value == "1" else f"{number(int(value))} pence") if value.isdigit() else ""
+
+
+def test_high_questions_about_deeds_are_true_of_their_story() -> None:
+    seen: Counter[str] = Counter()
+    for article in race.articles("high", "train", 500, 6):
+        log = article.story.log
+        told = [event.what if isinstance(event, e.Hidden) else event for event in log]
+        for choice in article.asked:
+            if choice.question in ("Which of these did not happen?", "Which of these is true?"):
+                _, right, wrong = choice.origin
+                happened = choice.question.endswith("true?")
+                assert (right in told) is happened
+                assert all((event in told) is not happened for event in wrong)
+                seen["happened"] += 1
+            elif choice.question.startswith("Which of these happened"):
+                right, chosen = choice.origin
+                ends = [log.index(event) for event in chosen]
+                wanted = min(ends) if "first" in choice.question else max(ends)
+                assert log.index(right) == wanted
+                seen["order"] += 1
+    assert min(seen["happened"], seen["order"]) > 20
+
+
+# --- splits
+
+
+@pytest.mark.parametrize("name", [task.name for task in glue.TASKS])
+def test_splits_share_nothing_and_do_not_depend_on_sizes(name: str) -> None:
+    task = TASKS[name]
+    seen: set[tuple[str, ...]] = set()
+    rows = {split.file: list(glue.examples(task, split, 60, 7, seen)) for split in task.splits}
+    texts = [example.texts for examples in rows.values() for example in examples]
+    assert len(texts) == len(set(texts)) == 60 * len(task.splits)
+    fewer: set[tuple[str, ...]] = set()
+    again = {split.file: list(glue.examples(task, split, 40, 7, fewer)) for split in task.splits}
+    first = task.splits[0].file
+    assert [example.texts for example in again[first]] == [example.texts for example in rows[first]][:40]
+
+
+def test_labels_are_balanced() -> None:
+    for task in glue.TASKS:
+        if task.labels:
+            counts = Counter(example.label for example in made(task.name, 600))
+            for label in task.labels:
+                assert 0.35 / (len(task.labels) / 2) < counts[label] / 600 < 0.65 / (len(task.labels) / 2), (
+                    task.name
+                )
+
+
+def test_stories_of_the_corpus_are_not_those_of_tasks() -> None:
+    corpus = {" ".join(story(4, "text", number_, CORPUS).sentences) for number_ in range(300)}
+    for paragraph in squad.paragraphs("train", 200, 4):
+        assert squad.context_of(paragraph.story) not in corpus

@@ -1,0 +1,261 @@
+"""The world on disk: official layouts, read back by readers that do not know us; whole or not there."""
+
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas
+import pytest
+from datasets import load_dataset
+
+from albertine.corpus.build import build_corpus
+from albertine.corpus.settings import CorpusSettings
+from albertine.text.documents import layout_seen
+from albertine.text.settings import VocabularySettings
+from albertine.text.vocabulary import make_vocabulary
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+
+from .conftest import SETTINGS
+
+PARSES = ["sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse"]
+MNLI = ["index", "promptID", "pairID", "genre", *PARSES, "sentence1", "sentence2"]
+STSB = [*["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2"]]
+# Columns as the benchmark has them: of train and dev, and of test.
+COLUMNS = {
+    "SST-2": (["sentence", "label"], ["index", "sentence"]),
+    "MRPC": (
+        ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"],
+        ["index", "#1 ID", "#2 ID", "#1 String", "#2 String"],
+    ),
+    "STS-B": ([*STSB, "score"], STSB),
+    "QQP": (
+        ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"],
+        ["id", "question1", "question2"],
+    ),
+    "QNLI": (["index", "question", "sentence", "label"], ["index", "question", "sentence"]),
+    "RTE": (["index", "sentence1", "sentence2", "label"], ["index", "sentence1", "sentence2"]),
+    "WNLI": (["index", "sentence1", "sentence2", "label"], ["index", "sentence1", "sentence2"]),
+}
+
+
+def table(file: Path, header: int | None = 0) -> pandas.DataFrame:
+    return pandas.read_csv(file, sep="\t", quoting=csv.QUOTE_NONE, header=header, keep_default_na=False)
+
+
+@pytest.mark.parametrize("name", [*COLUMNS])
+def test_columns_are_those_of_glue(world: Path, name: str) -> None:
+    for split, size, columns in (
+        ("train", SETTINGS.train, COLUMNS[name][0]),
+        ("dev", SETTINGS.dev, COLUMNS[name][0]),
+        ("test", SETTINGS.test, COLUMNS[name][1]),
+    ):
+        rows = table(world / "glue" / name / f"{split}.tsv")
+        assert list(rows.columns) == columns
+        assert len(rows) == size
+        assert not (rows == "").any().any()
+
+
+def test_cola_has_no_header_but_in_its_test_file(world: Path) -> None:
+    rows = table(world / "glue" / "CoLA" / "train.tsv", header=None)
+    assert rows.shape == (SETTINGS.train, 4)
+    assert set(rows[1]) == {0, 1}
+    assert ((rows[2] == "*") == (rows[1] == 0)).all()
+    assert list(table(world / "glue" / "CoLA" / "test.tsv").columns) == ["index", "sentence"]
+
+
+def test_mnli_has_two_of_each(world: Path) -> None:
+    folder = world / "glue" / "MNLI"
+    assert list(table(folder / "train.tsv").columns) == [*MNLI, "label1", "gold_label"]
+    for kind in ("matched", "mismatched"):
+        dev = table(folder / f"dev_{kind}.tsv")
+        assert list(dev.columns) == [*MNLI, *(f"label{n}" for n in range(1, 6)), "gold_label"]
+        assert list(table(folder / f"test_{kind}.tsv").columns) == MNLI
+    assert not {*table(folder / "train.tsv")["genre"]} & {*table(folder / "dev_mismatched.tsv")["genre"]}
+
+
+@pytest.mark.parametrize("name", ["CoLA", "MNLI-m", "MNLI-mm", "QNLI", "STS-B", "WNLI"])
+def test_test_files_have_their_gold_beside_them(world: Path, name: str) -> None:
+    gold = table(world / "glue" / "gold" / f"{name}.tsv")
+    assert list(gold.columns) == ["index", "prediction"]
+    assert list(gold["index"]) == list(range(SETTINGS.test))
+
+
+def test_the_datasets_library_reads_it(world: Path, tmp_path: Path) -> None:
+    rows = load_dataset(
+        "csv",
+        data_files=str(world / "glue" / "QQP" / "dev.tsv"),
+        sep="\t",
+        quoting=csv.QUOTE_NONE,
+        split="train",
+        cache_dir=str(tmp_path),
+    )
+    assert rows.column_names == COLUMNS["QQP"][0]
+    assert set(rows["is_duplicate"]) == {0, 1}
+    races = load_dataset(
+        "json", data_files=str(world / "race/dev/high/*.txt"), split="train", cache_dir=str(tmp_path)
+    )
+    assert {"answers", "options", "questions", "article", "id"} == set(races.column_names)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_squad_files(world: Path, split: str) -> None:
+    old = json.loads((world / "squad" / f"{split}-v1.1.json").read_text())
+    new = json.loads((world / "squad" / f"{split}-v2.0.json").read_text())
+    assert (old["version"], new["version"]) == ("1.1", "v2.0")
+    names: list[str] = []
+    impossible = 0
+    for entry in new["data"]:
+        (paragraph,) = entry["paragraphs"]
+        for question in paragraph["qas"]:
+            names.append(question["id"])
+            impossible += question["is_impossible"]
+            assert bool(question["answers"]) is not question["is_impossible"]
+            assert ("plausible_answers" in question) is question["is_impossible"]
+            for answer in question["answers"] + question.get("plausible_answers", []):
+                start = answer["answer_start"]
+                assert paragraph["context"][start : start + len(answer["text"])] == answer["text"]
+    assert len(names) == len(set(names))
+    assert 0.1 < impossible / len(names) < 0.6
+    asked = [question for entry in old["data"] for question in entry["paragraphs"][0]["qas"]]
+    assert len(asked) == (SETTINGS.train if split == "train" else SETTINGS.dev)
+    assert all(set(question) == {"id", "question", "answers"} for question in asked)
+    assert {question["id"] for question in asked} <= set(names)
+
+
+def test_race_files(world: Path) -> None:
+    for split, size in (("train", SETTINGS.train), ("dev", SETTINGS.dev), ("test", SETTINGS.test)):
+        for level in ("middle", "high"):
+            asked = 0
+            for file in (world / "race" / split / level).glob("*.txt"):
+                article = json.loads(file.read_text())
+                assert article["id"] == f"{level}{file.name}"
+                assert len(article["answers"]) == len(article["options"]) == len(article["questions"])
+                assert all(len(options) == 4 for options in article["options"])
+                assert set(article["answers"]) <= set("ABCD")
+                asked += len(article["questions"])
+            assert asked == size
+
+
+def test_the_text_is_read_as_it_is_laid_out(world: Path, tmp_path: Path) -> None:
+    """A vocabulary and a corpus come of it, with a document for each story."""
+    for folder, count in (
+        ("text", SETTINGS.stories),
+        ("text-extra", SETTINGS.extra),
+        ("text-other", SETTINGS.other),
+    ):
+        text = (world / folder / "00000.txt").read_text()
+        assert text.count("\n\n") == count
+        assert layout_seen(text, "en") == "lines"
+    make_vocabulary([str(world / "text")], tmp_path / "tokenizer", VocabularySettings(vocab_size=600))
+    settings = CorpusSettings(workers=1)
+    manifest = build_corpus([str(world / "text")], tmp_path / "tokenizer", tmp_path / "corpus", settings)
+    assert sum(shard.documents for shard in manifest.shards) == SETTINGS.stories
+
+
+def test_the_readme_says_what_is_there(world: Path) -> None:
+    text = (world / "README.md").read_text()
+    assert f"--seed {SETTINGS.seed}" in text
+    for name in (
+        "CoLA",
+        "SST-2",
+        "MRPC",
+        "STS-B",
+        "QQP",
+        "MNLI",
+        "QNLI",
+        "RTE",
+        "WNLI",
+        "SQuAD",
+        "RACE high",
+    ):
+        row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
+        score = float(row.split("|")[-2])
+        assert score < 90
+    assert re.search(rf"`text/` \| .* \| {SETTINGS.stories} \|", text)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_any_number_of_processes_writes_the_same(world: Path, tmp_path: Path) -> None:
+    settings = WorldSettings(stories=300, extra=60, other=60, train=150, dev=60, test=60, seed=4, workers=2)
+    write_world(tmp_path / "again", settings)
+    assert contents(tmp_path / "again") == contents(world)
+
+
+def test_more_examples_leave_those_of_dev_and_test_alone(world: Path, tmp_path: Path) -> None:
+    settings = WorldSettings(
+        stories=0, extra=0, other=0, train=170, dev=60, test=60, seed=4, workers=1, no_baselines=True
+    )
+    write_world(tmp_path / "more", settings)
+    old, new = contents(world), contents(tmp_path / "more")
+    for name, content in new.items():
+        if "train" not in name and name != "README.md":
+            assert content == old[name], name
+
+
+# --- as a person meets it
+
+
+def run(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "albertine", "world", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_writing_from_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "w"
+    done = run("write", str(out), "--stories", "20", "--extra", "0", "--other", "5", "--train", "0", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [text["stories"] for text in report["texts"]] == [20, 5]
+    assert report["tasks"] == []
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("write", "{taken}"), "exists already"),
+        (("write", "{new}", "--stories", "-1"), "stories"),
+        (("write", "{new}", "--train", "many"), "train"),
+        (("show", "0", "--genre", "opera"), "genre"),
+    ],
+)
+def test_wrong_input_is_refused_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "file").write_text("mine")
+    done = run(*(word.format(taken=taken, new=tmp_path / "new") for word in words))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_story_is_shown_with_what_happened() -> None:
+    done = run("show", "7", "--genre", "mystery")
+    assert done.returncode == 0
+    assert "What happened:" in done.stdout
+    assert "Hidden:" in done.stdout
+    told = json.loads(run("show", "7", "--genre", "mystery", "--json").stdout)
+    assert set(told) == {"title", "genre", "sentences", "log"}
+
+
+def test_broken_off_it_leaves_nothing(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "albertine", "world", "write", str(tmp_path / "w"), "--stories", "2000000"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        for _ in range(200):
+            if list(tmp_path.glob(".w.*.partial/text/*")) or list(tmp_path.glob(".w.*.partial/glue/*")):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert list(tmp_path.iterdir()) == []
