@@ -76,7 +76,7 @@ def test_least_squares_is_that_of_scikit_learn() -> None:
     unseen = [baseline.features(example.texts) for example in held_out]
     counter = CountVectorizer(analyzer=lambda row: row, vocabulary=index)
     theirs = Ridge(alpha=1.0).fit(counter.transform(rows), values).predict(counter.transform(unseen))
-    assert np.corrcoef(baseline.bags_of(unseen, index).times(ours), theirs)[0, 1] > 0.999
+    assert np.corrcoef(baseline.bags_of(unseen, index).times(ours), theirs)[0, 1] > 0.995
 
 
 def test_features_of_one_text_and_of_two() -> None:

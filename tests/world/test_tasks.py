@@ -84,7 +84,7 @@ def test_what_is_said_to_follow_follows(name: str, file: str) -> None:
         if not origin.affirmed and found is not None:
             found = not found
         assert origin.label == labels[found], example.texts
-        assert example.label in (origin.label, "not_entailment")
+        assert origin.label == example.label or example.label == "not_entailment"
         assert (example.label == "entailment") is (found is True)
     families = Counter((type(example.origin.claim).__name__, example.origin.affirmed) for example in examples)
     assert min(families.values()) > 8, "every kind of claim is affirmed and denied"

@@ -28,18 +28,19 @@ def _write(scene: Scene, writer: Person, reader: Person, until: int) -> None:
     neighbour = scene.people[1]
     trait, habit = scene.pick(words.TRAITS)
     trade, place = scene.trade()
+    goods = scene.goods("eat")
+    fixture = scene.fixture(scene.any(scene.places))
     facts: list[e.Event] = [
         e.IsKin(neighbour, scene.pick(("neighbour", "friend", "cousin", "guest")), writer),
         e.HasTrait(neighbour, trait, habit),
         e.Works(neighbour, trade.name, place),
+        e.Stands(fixture, fixture.place),
     ]
     if "letters" not in scene.seen:
         facts.append(e.IsKin(writer, row[writer.gender], reader))
         scene.seen.add("letters")
     for fact in scene.some(facts, scene.between(1, 2)):
         scene.do(fact)
-    goods = scene.goods("eat")
-    fixture = scene.fixture(scene.any(scene.places))
     hour = scene.between(0, 2)
     while len(scene.log) < until:
         if scene.toss(0.2) and hour < len(words.HOURS):

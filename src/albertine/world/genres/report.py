@@ -30,7 +30,11 @@ def _episode(scene: Scene, who: Person, other: Person) -> None:
         place = scene.any(scene.places)
         if place.name not in scene.seen:
             scene.seen.add(place.name)
-            ep.breakage(scene, who, scene.fixture(place), other)
+            fixture = scene.fixture(place)
+            if scene.toss(0.5):
+                scene.do(e.Stands(fixture, place))
+                ep.chores(scene, who, 1)
+            ep.breakage(scene, who, fixture, other)
     elif draw < 0.55:
         if len(scene.things) < 5:
             ep.lose(scene, who, ep.introduce(scene, who))

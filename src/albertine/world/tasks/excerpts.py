@@ -38,21 +38,16 @@ _BREAKS_OFF = frozenset((e.Hidden, e.Reveal, e.Letter))
 
 
 class Excerpt(NamedTuple):
-    """Some events, and how they are told."""
+    """Some events, and how each hangs together with the one before."""
 
     events: list[e.Event]
-    sentences: list[str]
-
-    @property
-    def text(self) -> str:
-        """Return the sentences as a paragraph."""
-        return " ".join(self.sentences)
+    links: list[int]
 
 
 def excerpt(
     story: Story, random: Callable[[], float], least: int, most: int, anchors: frozenset[type]
 ) -> Excerpt | None:
-    """Tell a run of so many events anew, around one of some kinds; None where there is no such run."""
+    """Choose a run of so many events, around one of some kinds; None where that run is broken off."""
     log, links = story.log, story.scene.links
     near = [at for at, event in enumerate(log) if event.__class__ in anchors]
     if not near:
@@ -73,11 +68,9 @@ def excerpt(
         else:
             skipped = True
         at += 1
-    if len(events) < least:
-        return None
-    return Excerpt(events, retold(events, kept, random))
+    return Excerpt(events, kept) if len(events) >= least else None
 
 
-def retold(events: list[e.Event], links: list[int], random: Callable[[], float]) -> list[str]:
-    """Tell events by full names."""
-    return Telling(Speaker(random, exact=True), events, links).sentences
+def told(chosen: Excerpt, random: Callable[[], float]) -> str:
+    """Tell an excerpt by full names."""
+    return " ".join(Telling(Speaker(random, exact=True), *chosen).sentences)

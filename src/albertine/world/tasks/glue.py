@@ -75,41 +75,52 @@ def _qnli(seed: int, stream: str, number: int) -> Example | None:
     return made and Example((made.first, made.second), label, tale.genre, made)
 
 
-def _entailing(
-    genres: tuple[str, ...], labels: tuple[str, ...], families: tuple[str, ...], least: int, most: int
-) -> Make:
-    """Return what makes an example of inference; label, family and polarity are drawn independently."""
+def _inferred(
+    seed: int,
+    stream: str,
+    number: int,
+    genres: tuple[str, ...],
+    label: str,
+    family: str,
+    size: tuple[int, int],
+) -> Example | None:
+    """Make an example of inference; genre and polarity are drawn apart from the label and the family."""
+    random = Random(f"{seed} {stream} {number} kind").random
+    fit = [genre for genre in inference.GENRES_OF[family] if genre in genres]
+    genre = fit[int(random() * len(fit))]
+    affirmed = random() < 0.5
+    for turn in range(_MOST_TRIES):
+        tale = untold(seed, f"{stream} {number}", turn, (genre,))
+        made = inference.inference(tale, random, label, family, affirmed, *size)
+        if made is not None:
+            return Example((made.premise, made.hypothesis), label, tale.genre, made)
+    return None
 
+
+def _mnli_of(genres: tuple[str, ...]) -> Make:
     def make(seed: int, stream: str, number: int) -> Example | None:
         random = _random(seed, stream, number)
-        label = labels[int(random() * len(labels))]
-        family = families[int(random() * len(families))]
-        affirmed = random() < 0.5
-        asked = ("place",) if family == "direction" else genres
-        for turn in range(_MOST_TRIES):
-            tale = untold(seed, f"{stream} {number}", turn, asked)
-            made = inference.inference(tale, random, label, family, affirmed, least, most)
-            if made is not None:
-                return Example((made.premise, made.hypothesis), label, tale.genre, made)
-        return None
+        label = _THREE[int(random() * 3)]
+        family = _CLAIMS[int(random() * len(_CLAIMS))]
+        return _inferred(seed, stream, number, genres, label, family, (3, 6))
 
     return make
 
 
 _THREE = (inference.ENTAILMENT, inference.NEUTRAL, inference.CONTRADICTION)
 _CLAIMS = ("place", "holder", "spot", "stock", "condition", "order")
-_mnli = _entailing(_MATCHED, _THREE, _CLAIMS, 3, 6)
-_mnli_mm = _entailing(_MISMATCHED, _THREE, ("place", "holder", "spot", "order"), 3, 6)
-_rte_of = {
-    label: _entailing(_STORIES, labels, (*_CLAIMS, "direction"), 6, 11)
-    for label, labels in (("entailment", _THREE[:1]), ("not_entailment", _THREE[1:]))
-}
+_mnli, _mnli_mm = _mnli_of(_MATCHED), _mnli_of(_MISMATCHED)
 
 
 def _rte(seed: int, stream: str, number: int) -> Example | None:
-    label = "entailment" if _random(seed, stream, number)() < 0.5 else "not_entailment"
-    made = _rte_of[label](seed, stream, number)
-    return made and made._replace(label=label)
+    """Make an example whose premise is longer, and of two labels: it follows, or it does not."""
+    random = _random(seed, stream, number)
+    follows = random() < 0.5
+    family = (*_CLAIMS, "direction")[int(random() * 7)]
+    refuted = random() < 0.5 or family == "direction"  # where a place stands is never left open
+    label = inference.ENTAILMENT if follows else inference.CONTRADICTION if refuted else inference.NEUTRAL
+    made = _inferred(seed, stream, number, (*_STORIES, "place"), label, family, (6, 11))
+    return made and made._replace(label=_FOLLOWS[not follows])
 
 
 class Split(NamedTuple):

@@ -14,13 +14,14 @@ from albertine.world.english import claims
 from albertine.world.english.asking import clause, sentence
 from albertine.world.english.grammar import capital
 from albertine.world.stories import Story
-from albertine.world.tasks.excerpts import excerpt
+from albertine.world.tasks.excerpts import excerpt, told
 
 Random = Callable[[], float]
 
 ENTAILMENT: Final = "entailment"
 NEUTRAL: Final = "neutral"
 CONTRADICTION: Final = "contradiction"
+_TRIES = 8  # runs of events, of one story
 _TRUTH = {ENTAILMENT: True, NEUTRAL: None, CONTRADICTION: False}
 
 
@@ -47,19 +48,20 @@ def inference(
     story: Story, random: Random, label: str, family: str, affirmed: bool, least: int, most: int
 ) -> Inference | None:
     """Make an example from a story, if its events allow one with this label in this family and polarity."""
-    anchors, claims_of = FAMILIES[family]
-    told = excerpt(story, random, least, most, anchors)
-    if told is None:
-        return None
+    known, unknown, claims_of = FAMILIES[family]
     truth = _TRUTH[label]
     if truth is not None and not affirmed:
         truth = not truth
-    found = list(claims_of(_Cast(told.events, story.log), truth))
-    if not found:
-        return None
-    claim = found[int(random() * len(found))]
-    hypothesis = _worded(claim, affirmed, random)
-    return Inference(told.text, hypothesis, label, story.genre, told.events, claim, affirmed)
+    for _ in range(_TRIES):
+        chosen = excerpt(story, random, least, most, known if truth is not None else unknown)
+        if chosen is None:
+            continue
+        found = list(claims_of(_Cast(chosen.events, story.log), truth))
+        if found:
+            claim = found[int(random() * len(found))]
+            premise, hypothesis = told(chosen, random), _worded(claim, affirmed, random)
+            return Inference(premise, hypothesis, label, story.genre, chosen.events, claim, affirmed)
+    return None
 
 
 def _worded(claim: facts.Claim | Order, affirmed: bool, random: Random) -> str:
@@ -205,13 +207,25 @@ def _directions(cast: _Cast, truth: bool | None) -> _Found:
                     yield claim
 
 
-# What claims are about: the events that an excerpt needs for them, and how they are found.
-FAMILIES: dict[str, tuple[frozenset[type], Callable[[_Cast, bool | None], _Found]]] = {
-    "place": (frozenset((e.Go,)), _places),
-    "holder": (frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Owns, e.Lies)), _holders),
-    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _spots),
-    "stock": (frozenset((e.Use, e.Share, e.BuyGoods)), _stocks),
-    "condition": (frozenset((e.Break, e.Mend, e.Stands)), _conditions),
-    "order": (frozenset(_DATED), _orders),
-    "direction": (frozenset((e.Near,)), _directions),
+_Claims = Callable[[_Cast, bool | None], _Found]
+_OPEN = frozenset((e.Owns, e.Want, e.Miss, e.Seek))  # a thing is spoken of, and nobody says where it is
+# What claims are about: the events around which they are settled, and left open; and the claims.
+FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _Claims]] = {
+    "place": (frozenset((e.Go,)), frozenset((e.Go,)), _places),
+    "holder": (frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Lies)), _OPEN, _holders),
+    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _OPEN, _spots),
+    "stock": (frozenset((e.Use, e.Share, e.BuyGoods)), frozenset((e.Use, e.Share, e.BuyGoods)), _stocks),
+    "condition": (frozenset((e.Break, e.Mend)), frozenset((e.Stands,)), _conditions),
+    "order": (frozenset(_DATED), frozenset(_DATED), _orders),
+    "direction": (frozenset((e.Near,)), frozenset(), _directions),
+}
+# The genres in which a family has every label often enough.
+GENRES_OF = {
+    "place": ("household", "market", "letters", "mystery", "report"),
+    "holder": ("household", "market", "letters", "mystery", "journey", "report"),
+    "spot": ("household", "letters", "journey", "report"),
+    "stock": ("household", "market", "letters", "journey"),
+    "condition": ("household", "letters", "report"),
+    "order": ("household", "market", "letters", "journey", "report"),
+    "direction": ("place",),
 }
