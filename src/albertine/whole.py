@@ -29,6 +29,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
             to_disk(file)
         partial.replace(folder)
         to_disk(folder.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # a write that fails does not say where
+            error.filename = str(folder)
+        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

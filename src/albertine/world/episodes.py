@@ -84,7 +84,7 @@ def lose(scene: Scene, who: Person, thing: Thing) -> None:
     wrong = scene.other_place(lost_in)
     scene.go(who, wrong)
     if scene.toss(0.5):
-        scene.do(e.Chore(who, chore_for(scene, wrong)))
+        chores(scene, who, 1)
     scene.do(e.Miss(who, thing))
     if scene.toss(0.5):
         scene.do(e.Feel(who, scene.pick(lexicon.BAD_MOODS)), SO)
@@ -164,17 +164,16 @@ def errand(scene: Scene, who: Person, place: Place) -> None:
     """Let someone go somewhere for a reason, and be busy there."""
     if scene.state.at.get(who) is place or place not in words.SITES:
         return
-    scene.do(e.Plan(who, scene.pick(lexicon.ERRANDS), place))
+    scene.do(e.Plan(who, scene.any(words.ERRANDS_AT[place]), place))
     scene.do(e.Go(who, place), SO)
     if scene.toss(0.6):
-        scene.do(e.Chore(who, chore_for(scene, place)))
+        chores(scene, who, 1)
 
 
 def chores(scene: Scene, who: Person, count: int) -> None:
     """Let someone be busy where they are."""
-    place = scene.state.at.get(who)
-    for chore in scene.some(chores_for(place), count):
-        scene.do(e.Chore(who, chore))
+    for _ in range(count):
+        busy(scene, who, chores_for(scene, scene.state.at.get(who)))
 
 
 def weather(scene: Scene, who: Person | None = None) -> None:
@@ -182,29 +181,30 @@ def weather(scene: Scene, who: Person | None = None) -> None:
     change = scene.pick(words.WEATHERS)
     if change.comes in scene.seen or change.season not in ("any", scene.season) or scene.weathers == 2:
         return
+    if change in words.BY_DAY and scene.hour in ("dawn", "evening", "night"):
+        return
     scene.seen.add(change.comes)
     scene.weathers += 1
     scene.do(e.Weather(change.comes))
     if scene.toss(0.4):
         scene.do(e.Weather(capital(scene.any(change.seen))))
     if who is not None and scene.toss(0.3):
-        scene.do(
-            e.Feel(who, scene.pick(lexicon.GOOD_MOODS if change in words.FINE else lexicon.BAD_MOODS)), SO
-        )
+        moods = lexicon.WEATHER_GOOD if change in words.FINE else lexicon.WEATHER_BAD
+        scene.do(e.Feel(who, scene.pick(moods)), SO)
 
 
 def remark(scene: Scene, who: Person) -> None:
     """Let someone say a word."""
     what = scene.pick(lexicon.REMARKS)
-    if what not in scene.seen:
+    if what not in scene.seen and scene.is_free(what):
         scene.seen.add(what)
         scene.do(e.Remark(who, what))
 
 
 def sight(scene: Scene) -> None:
-    """Let something be seen or heard."""
-    what = scene.pick(words.SIGHTS)
-    if what not in scene.seen:
+    """Let something be seen or heard, which is none of the things that the story is about."""
+    what = scene.pick(words.in_season(words.SIGHTS, scene.season))
+    if what not in scene.seen and scene.is_free(what):
         scene.seen.add(what)
         scene.do(e.Sight(what))
 
@@ -223,14 +223,18 @@ def tell(scene: Scene, who: Person, whom: Person) -> None:
 _OF_NOTE = frozenset((e.Take, e.Put, e.Find, e.Break, e.Mend, e.Buy, e.BuyGoods, e.Use, e.Give))
 
 
-def chores_for(place: Place | None) -> tuple[str, ...]:
+def chores_for(scene: Scene, place: Place | None) -> tuple[str, ...]:
     """Return what people are busy with in a kind of place."""
-    return words.CHORES_IN.get(place, lexicon.STOP_CHORES) if place is not None else lexicon.INDOOR_CHORES
+    phrases = words.CHORES_IN.get(place, lexicon.STOP_CHORES) if place is not None else lexicon.INDOOR_CHORES
+    return words.in_season(phrases, scene.season)
 
 
-def chore_for(scene: Scene, place: Place) -> str:
-    """Return something to be busy with in a place."""
-    return scene.pick(chores_for(place))
+def busy(scene: Scene, who: Person, phrases: tuple[str, ...]) -> None:
+    """Let someone be busy with what they have not done yet."""
+    chore = scene.pick(phrases)
+    if (done := f"{who.name} {chore}") not in scene.seen and scene.is_free(chore):
+        scene.seen.add(done)
+        scene.do(e.Chore(who, chore))
 
 
 def capital(sentence: str) -> str:

@@ -65,7 +65,7 @@ class InDirection(NamedTuple):
 
 Claim = AtPlace | HasThing | LiesAt | HasLeft | HasMore | IsWhole | InDirection
 
-_STEPS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
+OPPOSITE = {"north": "south", "east": "west", "south": "north", "west": "east"}
 
 
 class Reader:
@@ -79,8 +79,9 @@ class Reader:
         self.place: dict[Person, Place] = {}
         self.has: dict[Thing, Person | Spot] = {}
         self.stock: dict[tuple[Person, Goods], int] = {}
+        self.least: dict[tuple[Person, Goods], int] = {}  # where it is not known: how many there are at least
         self.whole: dict[Fixture, bool] = {}
-        self.grid: dict[Place, tuple[int, int]] = {}
+        self.beside: dict[tuple[Place, str], Place] = {}  # what stands next in a direction
         self.together: set[Person] = set()  # who has been with someone else, and so is about where they are
         self.sought: set[Thing] = set()  # things that are not where they were thought to be
         for event in events:
@@ -102,7 +103,8 @@ class Reader:
             return self._in_direction(claim)
         left = self.stock.get((claim.who, claim.goods))
         if left is None:
-            return None
+            enough = self.least.get((claim.who, claim.goods), 0) > claim.number
+            return isinstance(claim, HasMore) if enough else None
         return left == claim.number if isinstance(claim, HasLeft) else left > claim.number
 
     @staticmethod
@@ -110,15 +112,14 @@ class Reader:
         return None if known is None else known is claimed
 
     def _in_direction(self, claim: InDirection) -> bool | None:
-        """Tell by the steps between two places; open unless they lie on one line."""
-        if claim.place not in self.grid or claim.other not in self.grid:
-            return None
-        (x, y), (other_x, other_y) = self.grid[claim.place], self.grid[claim.other]
-        right, up = x - other_x, y - other_y
-        if (right == 0) == (up == 0):
-            return None
-        step = (right > 0) - (right < 0), (up > 0) - (up < 0)
-        return _STEPS[claim.direction] == step
+        """Tell by walking straight from one place; open where no straight way was told of."""
+        for direction in OPPOSITE:
+            at: Place | None = claim.other
+            while at is not None:
+                at = self.beside.get((at, direction))
+                if at is claim.place:
+                    return direction == claim.direction
+        return None
 
 
 def _lies(reader: Reader, event: e.Lies) -> None:
@@ -170,6 +171,8 @@ def _has(reader: Reader, event: e.Has) -> None:
 def _more(reader: Reader, who: Person, goods: Goods, count: int) -> None:
     if (who, goods) in reader.stock:
         reader.stock[who, goods] += count
+    else:
+        reader.least[who, goods] = max(0, reader.least.get((who, goods), 0) + count)
 
 
 def _bought_goods(reader: Reader, event: e.BuyGoods) -> None:
@@ -207,13 +210,8 @@ def _told(reader: Reader, event: e.Tell | e.Ask) -> None:
 
 
 def _stands(reader: Reader, event: e.Near) -> None:
-    """Put a place on the grid beside the other; the first of all is in the middle."""
-    if not reader.grid:
-        reader.grid[event.other] = (0, 0)
-    right, up = _STEPS[event.direction]
-    if event.other in reader.grid:
-        x, y = reader.grid[event.other]
-        reader.grid[event.place] = x + right, y + up
+    reader.beside[event.other, event.direction] = event.place
+    reader.beside[event.place, OPPOSITE[event.direction]] = event.other
 
 
 _READ: dict[type, Callable[[Reader, Any], None]] = {

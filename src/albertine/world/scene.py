@@ -4,7 +4,7 @@ A genre asks the scene for persons, things and places, and does events in it. Ev
 event passes through the state, so that nothing impossible gets into a log.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final, TypeVar
 
@@ -45,6 +45,7 @@ class Scene:
         self.given: set[Thing] = set()  # what has changed hands, which it does once
         self.season = "warm" if self.random() < 0.6 else "cold"
         self.weathers = 0
+        self.hour = ""
         self.prices: dict[Goods, int] = {}
         self._taken: set[str] = set()
         self._furniture: set[str] = set()
@@ -131,6 +132,14 @@ class Scene:
         """Let nothing be called by a word from here on."""
         self._furniture.add(word)
 
+    def is_free(self, phrase: str) -> bool:
+        """Tell whether a phrase speaks of nothing that the story is about, and keep it so."""
+        spoken = set(phrase.lower().split())
+        if not self._taken.isdisjoint(spoken):
+            return False
+        self._furniture |= spoken
+        return True
+
     def is_taken(self, word: str) -> bool:
         """Tell whether a word means something here already."""
         return word in self._taken or word in self._furniture
@@ -180,6 +189,8 @@ class Scene:
 
     def do(self, event: events.Event, link: int = 0) -> None:
         """Let an event happen, perhaps because of, or in spite of, the one before it."""
+        if event.__class__ is events.Hour:
+            self.hour = event.part
         self.state.after(event)
         self.log.append(event)
         self.links.append(link)
@@ -188,6 +199,13 @@ class Scene:
         """Let someone go to a place, unless they are there."""
         if self.state.at.get(who) is not place:
             self.do(events.Go(who, place))
+
+    def until(self, count: int) -> Iterator[None]:
+        """Go on until so much has happened, or nothing more seems to."""
+        for _ in range(4 * (count - len(self.log))):
+            if len(self.log) >= count:
+                return
+            yield
 
     @property
     def done(self) -> bool:

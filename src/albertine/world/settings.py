@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.settings import Settings, setting
+from albertine.settings.schema import SettingError
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ class WorldSettings(Settings):
     seed: int = setting(0, "What everything is drawn from.", least=0, most=1 << 53)
     workers: int = setting(0, "Processes; 0 takes one for each core.", least=0, most=1024)
     no_baselines: bool = setting(False, "Do not measure what a bag of words reaches on the tasks.")
+
+    def check(self) -> None:
+        """Refuse an empty world."""
+        if not (self.stories or self.extra or self.other or self.train):
+            raise SettingError("stories", 0, "must be more than 0 where nothing else is written")
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ _DO_ALONE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
 # What one can do to oneself, and two persons to each other.
 _DO_TO_ONESELF: Final = _words("blame admire forgive defend pity encourage hurt embarrass")
 # Verbs whose base, past and participle differ.
-_STRONG: Final = _words("take steal choose hide draw shake")
+_STRONG: Final = _words("take steal hide shake")
 # Verbs that need an object, each with prepositions that make no phrasal verb of it.
 _PUTTING: Final = (
     ("find", _BESIDE),
@@ -192,6 +192,14 @@ class _Dice:
 
     def __init__(self, random: Callable[[], float]):
         self._random = random
+        self._named: set[str] = set()
+
+    def name(self, names: Sequence[str]) -> str:
+        """Draw a name that nobody else in the sentence has."""
+        while (name := self.one(names)) in self._named:
+            pass
+        self._named.add(name)
+        return name
 
     def toss(self) -> bool:
         return self._random() < 0.5
@@ -230,11 +238,11 @@ def _the_thing(dice: _Dice) -> str:
 
 
 def _person(dice: _Dice) -> str:
-    return dice.one(_NAMES) if dice.toss() else f"the {dice.one(_TRADES)}"
+    return dice.name(_NAMES) if dice.toss() else f"the {dice.one(_TRADES)}"
 
 
 def _two_persons(dice: _Dice) -> tuple[str, str]:
-    name, other = dice.two(_NAMES)
+    name, other = dice.name(_NAMES), dice.name(_NAMES)
     trade = f"the {dice.one(_TRADES)}"
     return dice.one(((name, other), (name, trade), (trade, other)))
 
@@ -303,7 +311,7 @@ def _agreement(dice: _Dice, fits: bool) -> str:
 def _relative_clause(dice: _Dice, fits: bool) -> str:
     """Agree across a clause: The clerks who met Tobias were ill. *The clerks who met Tobias was ill."""
     many, told_of_many = dice.cross(fits)
-    other = dice.one((dice.one(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
+    other = dice.one((dice.name(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
     deed = _participle(dice, _DO_TO_PEOPLE)
     clause = f"who had {deed} {other}" if dice.toss() else f"whom {other} had {deed} {_at_place(dice)}"
     return f"the {_noun(dice.one(_TRADES), many)} {clause} {_told_of_people(dice, told_of_many)}."
@@ -349,7 +357,7 @@ def _mass(dice: _Dice, fits: bool) -> str:
 def _reflexive(dice: _Dice, fits: bool) -> str:
     """Bind to the nearest subject: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
     man, himself = dice.cross(fits)
-    speaker, agent = dice.one(_NAMES), dice.one(_MEN if man else _WOMEN)
+    speaker, agent = dice.name(_NAMES), dice.name(_MEN if man else _WOMEN)
     deed = f"had {_participle(dice, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
     where = _optional(dice.toss(), _at_place(dice))
     return f"{speaker} {dice.one(_SAID)} that {agent} {deed}{where}."
@@ -358,7 +366,7 @@ def _reflexive(dice: _Dice, fits: bool) -> str:
 def _possessor(dice: _Dice, fits: bool) -> str:
     """Bind to the head: Mara's brother blamed himself. *Mara's brother blamed herself."""
     man, himself = dice.cross(fits)
-    owner, relation = dice.one(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
+    owner, relation = dice.name(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
     head = f"{owner}'s {relation}" if dice.toss() else f"the {relation} of {owner}"
     deed = f"{dice.one(_OFTEN)} {_participle(dice, _DO_TO_ONESELF)}"
     return f"{head} had {deed} {'himself' if himself else 'herself'}."
@@ -386,7 +394,7 @@ def _reciprocal(dice: _Dice, fits: bool) -> str:
 def _own(dice: _Dice, fits: bool) -> str:
     """Use a bound possessive: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
     man, his = dice.cross(fits)
-    head, other = dice.one(_MEN if man else _WOMEN), dice.one(_NAMES)
+    head, other = dice.name(_MEN if man else _WOMEN), dice.name(_NAMES)
     deed = dice.one(_ONES_OWN).replace("_", "his" if his else "her")
     return f"{head}, who had {_participle(dice, _DO_TO_PEOPLE)} {other} {_at_place(dice)}, {deed}."
 
@@ -485,7 +493,7 @@ def _pied_piping(dice: _Dice, fits: bool) -> str:
 def _tough(dice: _Dice, fits: bool) -> str:
     """Find an object in the subject: Mara was hard to find. *Mara was hard to find the key."""
     hard, lacks = dice.cross(fits)
-    deed = dice.one(("find", "describe", "replace", "trace", "avoid", "rescue"))
+    deed = dice.one(("find", "describe", "replace", "avoid", "rescue"))
     agent, other = _two_persons(dice)
     what = _optional(not lacks, dice.one((other, _the_thing(dice))))
     return f"{agent} was {dice.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(dice)}."
@@ -620,7 +628,7 @@ def _animacy(dice: _Dice, fits: bool) -> str:
     """Ask who or what: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
     person, whom = dice.cross(fits)
     preposition, deed = dice.one(_SPOKEN_ABOUT)
-    clause = f"{preposition} {'whom' if whom else 'which'} {dice.one(_NAMES)} had {deed}"
+    clause = f"{preposition} {'whom' if whom else 'which'} {dice.name(_NAMES)} had {deed}"
     told = dice.one((f"came from {dice.one(VILLAGES)}", f"was {_at_place(dice)}"))
     return f"the {dice.one(_TRADES) if person else _thing(dice)} {clause} {told}."
 
@@ -637,7 +645,7 @@ def _tag(dice: _Dice, fits: bool) -> str:
             (f"is {forms.gerund}", "isn't"),
         )
     )
-    agent, pronoun = dice.one(((dice.one(_WOMEN), "she"), (dice.one(_MEN), "he")))
+    agent, pronoun = dice.one(((dice.name(_WOMEN), "she"), (dice.name(_MEN), "he")))
     return f"{agent} {pair[left][0]} {_the_thing(dice)}, {pair[right][1]} {pronoun}?"
 
 

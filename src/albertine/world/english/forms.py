@@ -21,7 +21,7 @@ FORMS: dict[type, tuple[str, ...]] = {
     e.Lives: (
         "{who} [live] {place@}",
         "{who} [make] {who's} home {place@}",
-        "+{who} [rent] two small rooms {place@}",
+        "+{who} [be] born {place@} and [live] there still",
         "+{who} [have] a narrow house {place@}",
         "+{who} [have] always lived {place@}",
     ),
@@ -40,11 +40,10 @@ FORMS: dict[type, tuple[str, ...]] = {
     e.IsKin: (
         "{who} [be] {whom's} {relation}",
         "{whom} [have] {a relation}, {who}",
-        "{who} [be] {a relation} to {whom}",
     ),
     e.Owns: (
         "{who} [own] {thing}",
-        "{who} [have] {thing} of {who's} own",
+        "+{who} [have] {thing} of {who's} own",
         "{thing} [belong] to {who}",
         "+{who} [carry] {thing} everywhere",
         "+{who} [be] fond of {thing}, which was {who's} own",
@@ -89,14 +88,13 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+{who} [step] out and [go] {place>}",
         "+{who} [come] {place>} with long strides",
         "+it was not far {place>}, and {who=} [walk]",
-        "+nobody saw {who} go {place>}",
     ),
     e.Take: (
         "{who} [take] {thing} {spot-}",
         "{who} [fetch] {thing} {spot-}",
         "{thing} [be] taken {spot-} by {who}",
         "~{who} [take] {thing}",
-        "~{who} [pick] up {thing}",
+        "~{who} [pick] up {thing.the}",
         "+{who} [lift] {thing} gently {spot-}",
     ),
     e.Put: (
@@ -111,9 +109,9 @@ FORMS: dict[type, tuple[str, ...]] = {
         "{who} [hand] {thing} to {whom}",
         "{who} [pass] {thing} to {whom}",
         "{thing} [be] given to {whom} by {who}",
-        "{whom} [get] {thing} from {who}",
-        "{whom} [receive] {thing} from {who}",
-        "{who} [let] {whom} have {thing}",
+        "{whom} [get] {thing.the} from {who}",
+        "{whom} [receive] {thing.the} from {who}",
+        "{who} [let] {whom} have {thing.the}",
         "+{who} [press] {thing} into {whom's} hand",
     ),
     e.Return: (
@@ -139,11 +137,11 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+{who} [come] upon {thing} {spot}",
     ),
     e.Buy: (
-        "{who} [buy] {thing} from {whom} for {price}",
-        "{who} [pay] {whom} {price} for {thing}",
-        "{who} [buy] {thing} for {price} from {whom}",
-        "{whom} [take] {price} from {who} for {thing}",
-        "{whom} [sell] {thing} to {who} for {price}",
+        "{who} [buy] {thing.the} from {whom} for {price}",
+        "{who} [pay] {whom} {price} for {thing.the}",
+        "{who} [buy] {thing.the} for {price} from {whom}",
+        "{whom} [take] {price} from {who} for {thing.the}",
+        "{whom} [sell] {thing.the} to {who} for {price}",
         "~{who} [buy] {thing} for {price}",
     ),
     e.BuyGoods: (

@@ -349,6 +349,14 @@ BAD_MOODS = _words(
     "angry sad cross worried sorry upset unhappy ashamed uneasy annoyed disappointed gloomy miserable"
 )
 
+# Words that belong to the warm half of the year.
+WARM = _words(
+    "swallows bees lavender roses blossom dew moth frog beans blackberries lettuce onions vines shade bulbs "
+    "sun ford brook hay"
+)
+WEATHER_GOOD = _words("glad pleased cheerful hopeful merry happy")
+WEATHER_BAD = _words("cross gloomy annoyed uneasy miserable unhappy")
+
 # weather | the half of the year | how it comes | what is seen of it
 WEATHERS = _lines("""
 rain | warm | It [start] to rain | the rain [drum] on the roofs | the gutters [run] over
@@ -360,7 +368,7 @@ thunder | warm | Thunder [roll] in the west | the dogs [hide] | the air [grow] h
 frost | cold | It [freeze] hard | the puddles [crack] underfoot | breath [hang] in the air
 heat | warm | The heat [settle] on the street | the horses [hang] their heads | butter [melt] on the plates
 drizzle | warm | A thin drizzle [set] in | the slates [shine] | the washing [stay] wet
-calm | any | The wind [drop] | smoke [rise] straight from the chimneys | the pond [lie] like glass
+calm | any | It [grow] still | smoke [rise] straight from the chimneys | the pond [lie] like glass
 """)
 
 # a time of the day, in order | how it is put before a sentence
@@ -625,7 +633,7 @@ wearily briskly firmly cautiously cheerfully solemnly
 """)
 
 # Buildings of a village and what is told of each: material | ornament
-MATERIALS = _words("stone brick timber slate granite flint marble sandstone oak")
+MATERIALS = _words("brick oak granite sandstone slate flint limestone marble pine")
 COLOURS = _words("white red green blue grey yellow black brown pink silver golden purple")
 ORNAMENTS = _phrases("""
 a weathercock on its roof
@@ -653,24 +661,36 @@ NUMBERS = _words(
 TENS = _words("- ten twenty thirty forty fifty sixty seventy eighty ninety")
 ORDINALS = _words("first second third fourth fifth sixth")
 
-# Reasons for which people want things, going with what they do next.
-ERRANDS = _phrases("""
-see the doctor
-fetch the wages
-pay the rent
-visit an old friend
-ask about the coach
-hear the news
-return a book
-order new curtains
-look at a pony
-settle an old debt
-sell a coat
-choose a present
-meet the night train
-collect a parcel
-speak with the teacher
-find a room
+# Why people go somewhere | where one goes for that, or anywhere
+ERRANDS = _lines("""
+visit an old friend | anywhere
+hear the news | anywhere
+deliver a message | anywhere
+meet a cousin | anywhere
+look for the dog | anywhere
+settle an old debt | anywhere
+see the doctor | hospital
+fetch the wages | mill, brewery, town hall, harbour, quarry, pottery
+pay the rent | town hall, bank
+ask about the coach | inn, station, crossroads
+return a book | library, school
+change a coin | bank
+meet the train | station
+collect a parcel | post office, station, landing
+speak with the teacher | school
+light a candle | church, chapel
+post a letter | post office
+order a loaf | bakery
+have a horse shod | forge
+book a seat | theatre, station
+borrow a boat | harbour, landing, pond
+fetch some water | well
+sell some fruit | market square, orchard
+choose a jug | pottery
+count the lambs | sheepfold, meadow
+tend a grave | churchyard
+watch the boats come in | harbour, lighthouse, landing
+gather windfalls | orchard
 """)
 
 # What is said in letters, by and to whoever writes and reads them.
@@ -729,13 +749,13 @@ DISHES = _lines("""
 soup | onions carrots potatoes leeks beans
 pie | apples plums pears cherries berries
 stew | turnips onions mushrooms potatoes lentils
-pudding | raisins figs breadcrumbs apples nuts
+pudding | raisins figs plums apples nuts
 broth | leeks celery carrots barley herbs
 jam | plums strawberries peaches cherries currants
 pickle | cabbages onions cucumbers beetroots peppers
 cake | nuts lemons raisins carrots dates
 hotpot | potatoes mushrooms peppers onions leeks
-porridge | oats raisins nuts apples seeds
+crumble | apples raisins nuts pears berries
 """)
 
 HEATS = _words("Boil Simmer Bake Steam Stew Roast Fry")
@@ -751,15 +771,15 @@ greased tin
 # What is done to what goes into a dish: first | then, to the same
 PREPARED = _lines("""
 Wash | Drain
-Peel | Chop
-Weigh | Rinse
-Slice | Salt
-Sort | Soak
-Halve | Stone
-Scrub | Grate
-Trim | Dice
+Rinse | Slice
+Weigh | Wash
+Clean | Chop
+Sort | Rinse
+Trim | Chop
+Wash | Halve
 Clean | Crush
-Measure | Toast
+Measure | Wash
+Slice | Season
 """)
 
 # A craft in steps that must come in this order.
@@ -859,5 +879,5 @@ Fair is fair
 Now we can rest
 Time flies
 Watch your fingers
-Light the lamp, please
+Hush now
 """)

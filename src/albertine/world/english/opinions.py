@@ -157,19 +157,19 @@ nobody {crowd} had any reason to {-feel} {the}
 # Constructions that put claims and words together.
 _COMPOUNDS = {
     "truth": """
-it was quite true that {+plain}
-it was no lie that {+plain}
-no sane person could deny that {+plain}
-it was quite untrue that {-plain}
-it was a lie that {-plain}
-no sane person could claim that {-plain}
+it was quite true that {the} {was} {+adjective}
+it was no lie that {the} {was} {+adjective}
+no sane person could deny that {the} {was} {+adjective}
+it was quite untrue that {the} {was} {-adjective}
+it was a lie that {the} {was} {-adjective}
+no sane person could claim that {the} {was} {-adjective}
 """,
     "attribution": """
-{critic} said that {+plain}, and {critic} was right
+{critic} said that {the} {was} {+adjective}, and {critic} was right
 {critic} called {the} {+adjective}, and {critic} was right
 whoever called {the} {+adjective} was right
 {critic} was right to call {the} {+adjective}
-{critic} said that {-plain}, but {critic} was wrong
+{critic} said that {the} {was} {-adjective}, but {critic} was wrong
 {critic} called {the} {-adjective}, and {critic} was wrong
 whoever called {the} {-adjective} was wrong
 {critic} was wrong to call {the} {-adjective}

@@ -34,7 +34,10 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         "place": ("Where did {thing} stand?", "Where was {thing}?", "In which place did {thing} stand?"),
     },
     e.Lies: {
-        "spot": ("Where did {thing} lie at first?", "Where was {thing} to begin with?"),
+        "spot": (
+            "In or on what did {thing} lie at first?",
+            "What was {thing} in or on to begin with?",
+        ),
     },
     e.Has: {
         "number": (
@@ -53,7 +56,10 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
             "Which thing did {who} fetch {spot-}?",
             "What was taken {spot-} by {who}?",
         ),
-        "spot": ("From where did {who} take {thing}?", "Where did {who} take {thing} from?"),
+        "spot": (
+            "Out of or off what did {who} take {thing}?",
+            "What was {thing} in or on when {who} took it?",
+        ),
     },
     e.Put: {
         "who": (
@@ -66,7 +72,11 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
             "Which thing did {who} lay {spot}?",
             "What was put {spot} by {who}?",
         ),
-        "spot": ("Where did {who} put {thing}?", "In what place was {thing} put by {who}?"),
+        "spot": (
+            "In or on what did {who} put {thing}?",
+            "What did {who} put {thing} in or on?",
+            "In or on what was {thing} put by {who}?",
+        ),
     },
     e.Give: {
         "who": (
@@ -108,28 +118,40 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
             "To whom did {who} return {thing}?",
             "Who was it that {who} brought {thing} back to?",
             "Who got {thing} back from {who}?",
-            "Who had {thing} back from {who}?",
+            "Who was it that got {thing} back from {who}?",
         ),
     },
     e.Lose: {
-        "who": ("Who lost {thing}?", "Who was it that left {thing} behind?"),
-        "thing": ("What did {who} lose {spot}?", "What did {who} leave behind {spot}?"),
+        "who": (
+            "Who left {thing} behind?",
+            "By whom was {thing} left behind?",
+            "Who was it that left {thing} behind?",
+        ),
+        "thing": (
+            "What did {who} leave behind {spot}?",
+            "What was left behind {spot} by {who}?",
+            "What was it that {who} left behind {spot}?",
+        ),
     },
     e.Find: {
         "who": ("Who found {thing}?", "Who was it that discovered {thing}?", "By whom was {thing} found?"),
         "thing": ("What did {who} find {spot}?", "What was it that {who} discovered {spot}?"),
-        "spot": ("Where did {who} find {thing}?", "In what place did {who} discover {thing}?"),
+        "spot": (
+            "In or on what did {who} find {thing}?",
+            "What was {thing} in or on when {who} found it?",
+            "In or on what was {thing} found by {who}?",
+        ),
     },
     e.Buy: {
         "who": (
             "Who bought {thing} from {whom}?",
-            "Who paid {whom} for {thing}?",
+            "Who was it that bought {thing} from {whom}?",
             "To whom did {whom} sell {thing}?",
             "Who was it that {whom} sold {thing} to?",
         ),
         "thing": (
             "What did {who} buy from {whom} for {price}?",
-            "What did {who} pay {whom} {price} for?",
+            "What was it that {who} bought from {whom} for {price}?",
             "What did {whom} sell to {who} for {price}?",
             "What was sold to {who} by {whom} for {price}?",
         ),
@@ -142,15 +164,15 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
         "whom": (
             "From whom did {who} buy {thing}?",
-            "Whom did {who} pay for {thing}?",
+            "Who was it that {who} bought {thing} from?",
             "Who sold {thing} to {who}?",
-            "Who was it that {who} had {thing} from?",
+            "By whom was {thing} sold to {who}?",
         ),
     },
     e.BuyGoods: {
         "number": (
             "How many {goods.many} did {who} buy from {whom}?",
-            "What number of {goods.many} did {who} get from {whom} for money?",
+            "What number of {goods.many} did {who} buy from {whom}?",
             "How many {goods.many} did {whom} sell to {who}?",
             "What number of {goods.many} did {whom} sell to {who}?",
         ),
@@ -162,13 +184,13 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
         "whom": (
             "From whom did {who} buy {goods.many}?",
-            "Whom did {who} pay for {goods.many}?",
-            "Who sold {goods.many} to {who}?",
             "Who was it that {who} bought {goods.many} from?",
+            "Who sold {goods.many} to {who}?",
+            "By whom were {goods.many} sold to {who}?",
         ),
         "who": (
             "Who bought {goods.many} from {whom}?",
-            "Who paid {whom} for {goods.many}?",
+            "Who was it that bought {goods.many} from {whom}?",
             "To whom did {whom} sell {goods.many}?",
             "Who was it that {whom} sold {goods.many} to?",
         ),
@@ -194,11 +216,19 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
     },
     e.Break: {
-        "who": ("Who damaged {thing}?", "Whose fault was it that {thing} was damaged?"),
+        "who": (
+            "Who damaged {thing}?",
+            "By whom was {thing} damaged?",
+            "Who was it that damaged {thing}?",
+        ),
         "thing": ("What did {who} damage {thing.place}?", "What was damaged {thing.place} by {who}?"),
     },
     e.Mend: {
-        "who": ("Who put {thing} right?", "Thanks to whom was {thing} whole again?"),
+        "who": (
+            "Who put {thing} right?",
+            "By whom was {thing} put right?",
+            "Who was it that put {thing} right?",
+        ),
     },
     e.Meet: {
         "whom": ("Whom did {who} meet {place@}?", "Who was it that {who} came upon {place@}?"),
@@ -219,7 +249,11 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
     },
     e.Built: {
-        "material": ("What is {place} made of?", "What did the builders of {place} use?"),
+        "material": (
+            "What is {place} made of?",
+            "Of what is {place} built?",
+            "What material is {place} made of?",
+        ),
     },
     e.Adorned: {
         "place": ("Which place has {ornament}?", "Where does one see {ornament}?"),
@@ -236,7 +270,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
 # What is asked about how things stand when all is told, and what at the time of something else (%s).
 LAST: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the end?", "With whom was {thing} at the end?"),
-    facts.LiesAt: ("Where was {thing} at the end?", "Where did {thing} end up?"),
+    facts.LiesAt: ("In or on what was {thing} at the end?", "What was {thing} in or on at last?"),
     facts.AtPlace: ("Where was {who} at the end?", "Where did {who} end up?"),
     facts.HasLeft: (
         "How many {goods.many} did {who} have at the end?",
@@ -245,5 +279,5 @@ LAST: dict[type, tuple[str, ...]] = {
 }
 BEFORE: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the time when %s?", "With whom was {thing} when %s?"),
-    facts.LiesAt: ("Where was {thing} at the time when %s?", "Where was {thing} when %s?"),
+    facts.LiesAt: ("In or on what was {thing} at the time when %s?", "What was {thing} in or on when %s?"),
 }

@@ -60,16 +60,16 @@ class Speaker:
 
     def forget(self) -> None:
         """Let nothing have been spoken of, so that the next mention is by name."""
-        self._before = [None, None, None, None]
-        self._now = [None, None, None, None]
-
-    def has_in_mind(self, who: object) -> bool:
-        """Tell whether someone was spoken of in the last sentence, or is one of us."""
-        return who in self._before or who is self.me or who is self.you
+        self.end_sentence()
+        self.end_sentence()
 
     def go_on_about(self, who: Person) -> None:
         """Let a person be the one that a pronoun means, whoever else was spoken of."""
         self._before[who.gender] = self._now[who.gender] = who
+
+    def has_in_mind(self, who: object) -> bool:
+        """Tell whether someone was spoken of in the last sentence, or is one of us."""
+        return who in self._before or who is self.me or who is self.you
 
     # --- persons
 
@@ -97,7 +97,8 @@ class Speaker:
         if who is self.you:
             return "you"
         kind = who.gender
-        if self._may_be_pronoun(who, kind) and self.random() < _AS_SUBJECT:
+        again = self._now[kind] is who  # in the same sentence
+        if self._may_be_pronoun(who, kind) and (again or self.random() < _AS_SUBJECT):
             return _SUBJECTS[kind]
         return self.name(who)
 

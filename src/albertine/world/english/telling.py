@@ -94,6 +94,8 @@ class Telling:
         random = self._random
         if event.__class__ in _LASTING:
             return self.clause(event, forms.plain, PRESENT)
+        if event.__class__ is e.IsKin and self.speaker.me is not None:
+            return self.clause(event, forms.plain, PRESENT)  # between writer and reader it lasts
         if self.speaker.exact:
             return self.clause(event, forms.plain)
         if self._opener and event.__class__ in _TIMED:

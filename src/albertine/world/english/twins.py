@@ -162,10 +162,6 @@ cover | A | hanging blemish
     {A} was hung over {B} because {he} was so [handsome/ugly]
 ashes | A | thing_of_paper thing_of_iron
     {A} burnt in the fire, and {B} did not, because {he} was made of [paper/iron]
-shade | A | tall low
-    {A} kept the sun off {B} because {he} was much [higher/lower]
-flood | A | village village
-    {A} lies [upstream/downstream] of {B} on {river}, and so {he} is always flooded first
 snow | A | village village
     {A} lies far higher in the hills than {B}, and so {he} has the [colder/milder] winters
 climb | A | village village

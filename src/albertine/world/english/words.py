@@ -3,6 +3,7 @@
 What never changes (places, trades, goods) is made once and shared by all stories.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Place, Spot, Thing, Trade
@@ -63,6 +64,15 @@ SITES = tuple(Place(name, f"the {name}", preposition) for name, preposition, *_ 
 LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
 _INDOORS = {name for name, *_, where in (*lexicon.ROOMS, *lexicon.PLACES) if where == "in"}
 _SITE = {place.name: place for place in SITES}
+
+
+def sort_of(place: Place) -> str:
+    """Return what sort of place one is; only places of one sort can stand for each other."""
+    if place in VILLAGES:
+        return "village"
+    return "room" if place in ROOMS else "site" if place in SITES else "stop"
+
+
 BUILDINGS = frozenset(place for place in SITES if place.name in _INDOORS)
 TRADES = tuple(
     (Trade(name, where, work), _SITE.get(where) or Place(where, f"the {where}", "at"))
@@ -91,6 +101,16 @@ def _room_chores(room: Place) -> tuple[str, ...]:
 CHORES_IN = {room: _room_chores(room) for room in ROOMS} | {
     site: lexicon.INSIDE_CHORES if site.name in _INDOORS else lexicon.TOWN_CHORES for site in SITES
 }
+
+
+@cache
+def in_season(phrases: tuple[str, ...], season: str) -> tuple[str, ...]:
+    """Leave out what there is in the warm half of the year only, in the other."""
+    if season == "warm":
+        return phrases
+    return tuple(phrase for phrase in phrases if not set(phrase.lower().split()) & set(lexicon.WARM))
+
+
 KIN = lexicon.KIN
 TRAITS = lexicon.TRAITS
 
@@ -147,8 +167,19 @@ def _past(phrase: str) -> str:
 
 
 SIGHTS = tuple(map(_past, lexicon.SIGHTS))
+ERRANDS_AT = {
+    site: tuple(
+        errand
+        for errand, places in lexicon.ERRANDS
+        if places == "anywhere" or site.name in places.split(", ")
+    )
+    for site in SITES
+}
 REPORT_LINES = tuple(map(_past, lexicon.REPORT_LINES))
 WEATHERS = tuple(Weather(row[1], _past(row[2]), tuple(map(_past, row[3:]))) for row in lexicon.WEATHERS)
+BY_DAY = frozenset(
+    weather for weather, row in zip(WEATHERS, lexicon.WEATHERS, strict=True) if row[0] in ("sun", "heat")
+)
 FINE = frozenset(
     weather for weather, row in zip(WEATHERS, lexicon.WEATHERS, strict=True) if row[0] in ("sun", "calm")
 )

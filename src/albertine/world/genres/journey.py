@@ -12,7 +12,7 @@ _STOPS = (("inn", "at"), ("mill", "at"), ("ferry", "by"), ("chapel", "in"), ("fa
 
 def plan(scene: Scene) -> None:
     """Plan a journey of some stops."""
-    villages = scene.some(words.VILLAGES, max(3, min(7, scene.length // scene.between(6, 9))))
+    villages = scene.some(words.VILLAGES, max(2, min(6, scene.length // scene.between(8, 13))))
     traveller = scene.person()
     companion = scene.person() if scene.toss(0.5) else None
     scene.title = f"The road to {villages[-1].name}"
@@ -26,8 +26,7 @@ def plan(scene: Scene) -> None:
         hour += scene.between(1, 2)
         scene.do(e.Hour(part, scene.any(phrases)))
         _arrive(scene, traveller, companion, place)
-        until = len(scene.log) + share
-        while len(scene.log) < until:
+        for _ in scene.until(len(scene.log) + share):
             _episode(scene, traveller, companion, baggage)
 
 
@@ -57,8 +56,9 @@ def _begin(
 def _arrive(scene: Scene, traveller: Person, companion: Person | None, place: Place) -> None:
     """Let the travellers come to the next stop, together if they are two."""
     if scene.state.at.get(traveller) is not None:
-        for chore in scene.some(lexicon.ROAD_CHORES, scene.between(0, 3)):
-            scene.do(e.Chore(traveller if companion is None or scene.toss(0.6) else companion, chore))
+        for _ in range(scene.between(0, 3)):
+            who = traveller if companion is None or scene.toss(0.6) else companion
+            ep.busy(scene, who, words.in_season(lexicon.ROAD_CHORES, scene.season))
     if companion is None:
         scene.go(traveller, place)
     else:
@@ -80,8 +80,10 @@ def _episode(scene: Scene, who: Person, companion: Person | None, baggage: list[
     elif draw < 0.3:
         ep.remark(scene, who)
     elif draw < 0.48:
-        stranger = scene.person() if len(scene.people) < 6 else None
-        if stranger is not None:
+        met = f"met {place.the}"
+        if len(scene.people) < 6 and met not in scene.seen:
+            scene.seen.add(met)
+            stranger = scene.person()
             scene.do(e.Meet(who, stranger, place))
             _encounter(scene, who, stranger)
     elif draw < 0.58:

@@ -42,7 +42,7 @@ def _write(scene: Scene, writer: Person, reader: Person, until: int) -> None:
     for fact in scene.some(facts, scene.between(1, 2)):
         scene.do(fact)
     hour = scene.between(0, 2)
-    while len(scene.log) < until:
+    for _ in scene.until(until):
         if scene.toss(0.2) and hour < len(words.HOURS):
             part, phrases = words.HOURS[hour]
             scene.do(e.Hour(part, scene.any(phrases)))

@@ -35,10 +35,8 @@ def _dish(scene: Scene) -> None:
             _say(scene, scene.pick(lexicon.CAUTIONS))
     _say(scene, f"Now put the {parts[0]} into {a(scene.any(lexicon.VESSELS))}")
     for part in parts[1:]:
-        _say(
-            scene,
-            f"{scene.any(('Add', 'Stir in', 'Lay on'))} the {part} after {scene.between(2, 20)} minutes",
-        )
+        minutes = number(scene.between(2, 20))
+        _say(scene, f"{scene.any(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes")
     _say(scene, f"{heat} it all for {number(scene.between(2, 9) * 5)} minutes")
     if scene.toss(0.5):
         _say(scene, scene.pick(lexicon.CAUTIONS))
@@ -64,7 +62,7 @@ def _craft(scene: Scene) -> None:
             _say(scene, step)
         for _ in range(scene.between(0, 2)):
             _say(scene, scene.pick(lexicon.CAUTIONS))
-    while len(scene.log) < 7:
+    for _ in scene.until(7):
         _say(scene, scene.pick(lexicon.CAUTIONS))
 
 

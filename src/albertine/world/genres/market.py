@@ -25,8 +25,7 @@ def plan(scene: Scene) -> None:
     share = max(3, (scene.length - len(scene.log)) // len(parts))
     for part, phrases in parts:
         scene.do(e.Hour(part, scene.any(phrases)))
-        until = len(scene.log) + share
-        while len(scene.log) < until:
+        for _ in scene.until(len(scene.log) + share):
             _episode(scene, scene.any(buyers), scene.any(stalls))
 
 

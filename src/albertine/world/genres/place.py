@@ -56,7 +56,12 @@ def _describe(scene: Scene, place: Place) -> None:
     if draw < 0.35:
         fact = e.Built(place, scene.pick(lexicon.MATERIALS))
     elif draw < 0.6:
-        fact = e.Adorned(place, scene.pick(lexicon.ORNAMENTS))
+        ornament = scene.pick(lexicon.ORNAMENTS)
+        mentioned = [what for what in lexicon.COUNTED_INDOORS if what[:-1] in ornament]
+        if any(f"{what} {place}" in scene.seen for what in mentioned):
+            return
+        scene.seen.update(f"{what} {place}" for what in mentioned)  # which are not counted any more
+        fact = e.Adorned(place, ornament)
     else:
         trade = _TRADE_AT.get(place)
         if trade is None:

@@ -18,7 +18,7 @@ def plan(scene: Scene) -> None:
         scene.do(e.Works(who, trade.name, place))
     scene.do(e.Hour("day", f"on {scene.any(lexicon.DAYS)} in {village.name}"))
     scene.go(people[0], scene.places[0])
-    while not scene.done:
+    for _ in scene.until(scene.length):
         _episode(scene, scene.any(people), scene.any(people))
 
 

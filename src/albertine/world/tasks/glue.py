@@ -190,8 +190,10 @@ def examples(
         example = split.make(seed, f"{task.name} {split.file}", number)
         number += 1
         idle += 1
-        if example is not None and example.texts not in seen:
-            seen.add(example.texts)
+        if (
+            example is not None and (texts := tuple(sorted(example.texts))) not in seen
+        ):  # nor the other way round
+            seen.add(texts)
             made += 1
             idle = 0
             yield example

@@ -197,13 +197,14 @@ def _orders(cast: _Cast, truth: bool | None) -> _Found:
 
 def _directions(cast: _Cast, truth: bool | None) -> _Found:
     """Claim that a place lies in some direction of another that it was not told beside."""
-    beside = {frozenset((event.place, event.other)) for event in cast.events if isinstance(event, e.Near)}
-    sides = list(cast.reader.grid)
-    for place in sides:
-        for other in sides:
-            for direction in ("north", "east", "south", "west"):
+    beside = cast.reader.beside
+    places = list(dict.fromkeys(place for place, _ in beside))
+    for place in places:
+        for other in places:
+            told = any(beside.get((other, direction)) is place for direction in facts.OPPOSITE)
+            for direction in () if told else facts.OPPOSITE:
                 claim = facts.InDirection(place, direction, other)
-                if frozenset((place, other)) not in beside and cast.reader.truth(claim) is truth is not None:
+                if truth is not None and cast.reader.truth(claim) is truth:
                     yield claim
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
+from albertine.world.english import words
 from albertine.world.english.asking import sentence
 from albertine.world.english.questions import QUESTIONS
 from albertine.world.stories import Story
@@ -63,12 +64,15 @@ _KNOWN = {
     for asked, texts in asks.items()
 }
 # Kinds of events that a question about one of them could be taken to mean.
-_KINDRED: tuple[frozenset[type], ...] = (
+_ALIKE: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
     frozenset((e.Give, e.Return, e.Share, e.Buy, e.BuyGoods)),
     frozenset((e.Has, e.Share, e.BuyGoods, e.Use)),
+    frozenset((e.Lives, e.HasStall)),
 )
+# And kinds that tell something of the same all the same.
+_BEARING = (*_ALIKE, frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)))
 
 
 def happenings(story: Story) -> list[Any]:
@@ -83,7 +87,10 @@ def queries(story: Story) -> list[Query]:
     for event in dict.fromkeys(events):
         for asked in QUESTIONS.get(event.__class__, ()):
             query = Query(event, asked)
-            if len(answers(query, events)) == 1:
+            others = (other for other in events if not query.fits(other))
+            if len(answers(query, events)) == 1 and not any(
+                _may_mean(query, other, _ALIKE) for other in others
+            ):
                 found.append(query)
     return found
 
@@ -128,7 +135,9 @@ def _others(value: object, event: Any, story: Story) -> list[Any]:
         pool = [who for who in spoken_of(story, Person) if len(who.members) == 1]
     elif isinstance(value, Thing):
         pool = [thing for thing in spoken_of(story, Thing) if not isinstance(thing, Fixture)]
-    elif isinstance(value, (Place, Spot, Goods)):
+    elif isinstance(value, Place):
+        pool = [place for place in spoken_of(story, Place) if words.sort_of(place) == words.sort_of(value)]
+    elif isinstance(value, (Spot, Goods)):
         pool = spoken_of(story, value.__class__)
     else:
         return []
@@ -172,18 +181,21 @@ def unanswered(query: Query, story: Story, random: Random) -> Query | None:
     return None if any(could_answer(asked, event) for event in happenings(story)) else asked
 
 
-# What is said of a place or person once and for all says something of the others too.
-_NEVER_OPEN = frozenset((e.Near, e.Run, e.Stands, e.Lies, e.Has))
+# What these say of one says something of others too: who lives together, who stands by at a meeting.
+_NEVER_OPEN = frozenset((e.Near, e.Run, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
 
 
 def could_answer(query: Query, event: Any) -> bool:
     """Tell whether an event, read with good will, bears on a question: it or its kin, between the same."""
-    if query.fits(event):
-        return True
+    return query.fits(event) or _may_mean(query, event, _BEARING)
+
+
+def _may_mean(query: Query, event: Any, kindred: tuple[frozenset[type], ...]) -> bool:
+    """Tell whether an event of a kindred kind is between those that a question names."""
     kind = query.model.__class__
     if event.__class__ is kind and kind is not e.Meet:
         return False  # each in their own part; only a meeting is the same from either side
-    if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in _KINDRED):
+    if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in kindred):
         return False
     named = [getattr(query.model, name) for name in query.known]
     return all(value in event for value in named if isinstance(value, (Person, Thing, Spot, Goods)))

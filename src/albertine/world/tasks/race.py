@@ -15,7 +15,7 @@ from albertine.world.english.asking import clause, predicate
 from albertine.world.english.grammar import a, number
 from albertine.world.english.speaker import price_in_words
 from albertine.world.stories import Story, story
-from albertine.world.tasks.endings import befores, endings
+from albertine.world.tasks.endings import Standing, befores, endings
 from albertine.world.tasks.queries import Query, answers, changed, happenings, queries, spoken_of
 
 Random = Callable[[], float]
@@ -120,10 +120,8 @@ def _sort_of(value: Any, asked: str, story: Story, random: Random) -> list[Any]:
     if isinstance(value, Spot):
         spots = spoken_of(story, Spot)
         return [*_shuffled(spots, random), *_shuffled(words.spots_in(value.place), random)]
-    places = [
-        place for place in spoken_of(story, Place) if (place in words.VILLAGES) == (value in words.VILLAGES)
-    ]
-    pool = words.VILLAGES if value in words.VILLAGES else words.SITES if value in words.SITES else words.ROOMS
+    places = [place for place in spoken_of(story, Place) if words.sort_of(place) == words.sort_of(value)]
+    pool = {"village": words.VILLAGES, "room": words.ROOMS}.get(words.sort_of(value), words.SITES)
     return [*_shuffled(places, random), *_shuffled(pool, random)]
 
 
@@ -196,7 +194,7 @@ def _what_did_not_happen(story: Story, random: Random) -> Choice | None:
     false: list[Any] = []
     for event in true:
         other = changed(event, story, random)
-        if other is not None and not _may_have_happened(other, story):
+        if other is not None and not isinstance(other, e.Meet) and not _may_have_happened(other, story):
             false.append(other)
     if random() < 0.5:
         question, right, wrong = "Which of these did not happen?", false[:1], true[:3]
@@ -276,17 +274,25 @@ def articles(level: str, split: str, count: int, seed: int) -> list[Article]:
     while left > 0:
         tale = story(seed, f"RACE {level} {split}", number, _GENRES)
         random = Chance(f"{seed} RACE {level} {split} {number} questions").random
-        asked: dict[str, Choice] = {}
+        asked: dict[Any, Choice] = {}
         if shortest <= len(tale.sentences) <= longest:
             for _ in range(_TRIES):
                 choice = ask(tale, random)
                 if choice is not None and len(asked) < min(_ON_ONE, left):
-                    asked.setdefault(choice.question, choice)
+                    asked.setdefault(_matter(choice), choice)
         if asked:
             made.append(Article(number, tale, list(asked.values())))
             left -= len(asked)
         number += 1
     return made
+
+
+def _matter(choice: Choice) -> Any:
+    """Return what a question is about, however it is worded."""
+    origin = choice.origin
+    if isinstance(origin, Standing):
+        return origin.claim.__class__, origin.claim[0], origin.after
+    return origin if isinstance(origin, Query) else choice.question
 
 
 def file_of(article: Article, level: str) -> dict[str, Any]:

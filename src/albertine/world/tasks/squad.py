@@ -51,7 +51,8 @@ def questions_on(story: Story, random: Random, most: int) -> list[Asked]:
     asked += [
         Asked(standing.question, spans, (), standing)
         for standing in endings(story, random)
-        if standing.asked != "number" and (spans := _spans(standing.answer, story, standing.decided))
+        if standing.asked != "number"
+        and (spans := _spans(standing.answer, story, standing.decided, standing.asked))
     ]
     return [asked.pop(int(random() * len(asked))) for _ in range(min(most, len(asked)))]
 
@@ -75,16 +76,16 @@ def _answers(query: Query, story: Story) -> tuple[Span, ...]:
         if not query.fits(event) or form is None:
             continue
         if all(event._fields.index(name) in form.fields for name in fields):
-            return _spans(getattr(event, query.asked), story, at)
+            return _spans(getattr(event, query.asked), story, at, query.asked)
     return ()
 
 
-def _spans(value: Any, story: Story, at: int) -> tuple[Span, ...]:
+def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[Span, ...]:
     """Find a value where event `at` is told, by its fullest name there; then what else it is called."""
     place = story.telling.place_of[at]
     if place < 0:
         return ()
-    names = [re.compile(rf"(?<!\w){re.escape(name)}(?!\w)") for name in _names(value)]
+    names = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _names(value, asked)]
     earliest = 0 if isinstance(value, (Person, Thing)) else place
     for sentence in range(place, earliest - 1, -1):
         start = sum(len(each) + 1 for each in story.sentences[:sentence])
@@ -108,7 +109,7 @@ def _others(first: Span, names: list[re.Pattern[str]], text: str) -> tuple[Span,
     return tuple(spans)
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: Any, asked: str) -> list[str]:
     if isinstance(value, Person):
         return [value.full, value.name]
     if isinstance(value, Thing):
@@ -118,7 +119,7 @@ def _names(value: Any) -> list[str]:
     if isinstance(value, Place):
         return [value.the]
     if isinstance(value, int):
-        return [price_in_words(value), number(value)]
+        return [price_in_words(value) if asked == "price" else number(value)]
     return [str(value)]
 
 
