@@ -51,11 +51,7 @@ def truth(events: Sequence[Any], claim: Any) -> bool | None:
     else:
         left = past.stock.get((claim.who.name, claim.goods.many))
         if left is None:
-            return (
-                (isinstance(claim, facts.HasMore) or None)
-                if _at_least(events, claim) > claim.number
-                else None
-            )
+            return isinstance(claim, facts.HasMore) if _at_least(events, claim) > claim.number else None
         return left > claim.number if isinstance(claim, facts.HasMore) else left == claim.number
     return None if known is None else known == claimed
 

@@ -29,6 +29,7 @@ Random = Callable[[], float]
 _DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.Share, e.Break, e.Mend, e.Meet)
 _TRIES = 6
 _TWO_SIDED = 0.85  # share of questions that could be turned round
+_EASY = 0.75  # how likely a pair of others is passed over: one is told from another by its words
 
 
 class Pair(NamedTuple):
@@ -138,7 +139,7 @@ def shared(one: Any, two: Any) -> float:
 def duplicates(story: Story, random: Random, same: bool) -> Pair | None:
     """Make two questions that ask the same or not, never worded alike."""
     query = _query(story, random)
-    if query is None:
+    if query is None or (swapped(query.model) is None and random() < _EASY):
         return None
     other = query if same else _other_question(query, story, random)
     if other is None:
