@@ -14,7 +14,6 @@ from albertine.world.cast import Person, Thing
 from albertine.world.english import lexicon
 from albertine.world.english.forms import FORMS
 from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, a, counted, inflected, number, plural
-from albertine.world.scene import SO
 from albertine.world.state import ImpossibleError, State
 from albertine.world.stories import CORPUS, EXTRA, GENRES, OTHER, Story, story
 
@@ -253,6 +252,6 @@ def test_nouns_and_numbers() -> None:
 def test_causes_come_before_what_they_cause(stories: list[Story]) -> None:
     for each in stories:
         for at, link in enumerate(each.scene.links):
-            if link == SO:
+            if link == e.SO:
                 assert at > 0
                 assert isinstance(each.log[at], (e.Feel, e.Go))

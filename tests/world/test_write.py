@@ -249,13 +249,14 @@ def test_a_story_is_shown_with_what_happened() -> None:
     assert set(told) == {"title", "genre", "sentences", "log"}
 
 
-def test_broken_off_it_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_broken_off_it_leaves_nothing(tmp_path: Path, how: signal.Signals) -> None:
     words = [sys.executable, "-m", "albertine", "world", "write", str(tmp_path / "w"), "--stories", "2000000"]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
         for _ in range(200):
             if list(tmp_path.glob(".w.*.partial/text/*")) or list(tmp_path.glob(".w.*.partial/glue/*")):
                 break
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         assert process.wait(30) == 130
     assert list(tmp_path.iterdir()) == []

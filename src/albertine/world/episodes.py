@@ -7,7 +7,7 @@ began it ends, or says so. It takes the scene and whoever it is about.
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import lexicon, words
-from albertine.world.scene import SO, Scene
+from albertine.world.scene import Scene
 
 
 def hours(scene: Scene) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -66,7 +66,7 @@ def gift(scene: Scene, giver: Person, thing: Thing, taker: Person) -> None:
     back = scene.state.owner.get(thing) is taker
     scene.do(e.Return(giver, thing, taker) if back else e.Give(giver, thing, taker))
     if scene.toss(0.6):
-        scene.do(e.Feel(taker, scene.pick(lexicon.GOOD_MOODS)), SO)
+        scene.do(e.Feel(taker, scene.pick(lexicon.GOOD_MOODS)), e.SO)
 
 
 def lose(scene: Scene, who: Person, thing: Thing) -> None:
@@ -87,7 +87,7 @@ def lose(scene: Scene, who: Person, thing: Thing) -> None:
         chores(scene, who, 1)
     scene.do(e.Miss(who, thing))
     if scene.toss(0.5):
-        scene.do(e.Feel(who, scene.pick(lexicon.BAD_MOODS)), SO)
+        scene.do(e.Feel(who, scene.pick(lexicon.BAD_MOODS)), e.SO)
     if scene.toss(0.7):
         scene.do(e.Seek(who, thing, scene.spot(wrong)))
     finder = scene.other_person(who) if scene.toss(0.4) and len(scene.people) > 1 else who
@@ -103,7 +103,7 @@ def lose(scene: Scene, who: Person, thing: Thing) -> None:
         scene.go(who, lost_in)
         scene.do(e.Find(who, thing, spot))
     if scene.toss(0.8):
-        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), SO)
+        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
 
 
 def breakage(scene: Scene, who: Person, thing: Fixture, mender: Person) -> None:
@@ -114,19 +114,19 @@ def breakage(scene: Scene, who: Person, thing: Fixture, mender: Person) -> None:
     scene.go(who, thing.place)
     scene.do(e.Break(who, thing))
     if scene.toss(0.6):
-        scene.do(e.Feel(who, scene.pick(lexicon.BAD_MOODS)), SO)
+        scene.do(e.Feel(who, scene.pick(lexicon.BAD_MOODS)), e.SO)
     if mender is not who:
         where = scene.state.at.get(mender)
         if where is not None and where is not thing.place:
             scene.go(who, where)
             scene.do(e.Tell(who, mender, e.Break(who, thing)))
         elif scene.toss(0.5):
-            scene.do(e.Feel(mender, scene.pick(lexicon.BAD_MOODS)), SO)
+            scene.do(e.Feel(mender, scene.pick(lexicon.BAD_MOODS)), e.SO)
     if scene.toss(0.75):
         scene.go(mender, thing.place)
         scene.do(e.Mend(mender, thing))
         if scene.toss(0.6):
-            scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), SO)
+            scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
 
 
 def meal(scene: Scene, who: Person, goods: Goods, others: list[Person]) -> None:
@@ -144,7 +144,7 @@ def meal(scene: Scene, who: Person, goods: Goods, others: list[Person]) -> None:
         other = scene.any(here)
         scene.do(e.Share(who, scene.between(1, max(1, left // 2)), goods, other))
         if scene.toss(0.5):
-            scene.do(e.Feel(other, scene.pick(lexicon.GOOD_MOODS)), SO)
+            scene.do(e.Feel(other, scene.pick(lexicon.GOOD_MOODS)), e.SO)
 
 
 def buy(scene: Scene, who: Person, seller: Person, goods: Goods) -> None:
@@ -165,7 +165,7 @@ def errand(scene: Scene, who: Person, place: Place) -> None:
     if scene.state.at.get(who) is place or place not in words.SITES:
         return
     scene.do(e.Plan(who, scene.any(words.ERRANDS_AT[place]), place))
-    scene.do(e.Go(who, place), SO)
+    scene.do(e.Go(who, place), e.SO)
     if scene.toss(0.6):
         chores(scene, who, 1)
 
@@ -190,7 +190,7 @@ def weather(scene: Scene, who: Person | None = None) -> None:
         scene.do(e.Weather(capital(scene.any(change.seen))))
     if who is not None and scene.toss(0.3):
         moods = lexicon.WEATHER_GOOD if change in words.FINE else lexicon.WEATHER_BAD
-        scene.do(e.Feel(who, scene.pick(moods)), SO)
+        scene.do(e.Feel(who, scene.pick(moods)), e.SO)
 
 
 def remark(scene: Scene, who: Person) -> None:

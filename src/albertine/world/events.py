@@ -7,9 +7,13 @@ that is asked later comes from the log, so every question has a true answer.
 from the start; the second change the world; the third only pass through it.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
+
+# How an event hangs together with the one before it in a log: because of it, in spite of it.
+SO: Final = 1
+BUT: Final = 2
 
 # --- facts
 

@@ -6,7 +6,7 @@ event passes through the state, so that nothing impossible gets into a log.
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from albertine.world import events
 from albertine.world.cast import MAN, WOMAN, Fixture, Goods, Person, Place, Spot, Thing, Trade
@@ -14,10 +14,6 @@ from albertine.world.english import words
 from albertine.world.state import State
 
 T = TypeVar("T")
-
-# How an event hangs together with the one before it in the log.
-SO: Final = 1
-BUT: Final = 2
 
 
 class Scene:

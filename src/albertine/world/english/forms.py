@@ -188,7 +188,7 @@ FORMS: dict[type, tuple[str, ...]] = {
     e.Seek: (
         "{who} [look] for {thing} {spot} and [do] not find it",
         "{who} [search] for {thing} {spot}, in vain",
-        "~{who} [search] everywhere {spot@} for {thing}, in vain",
+        "~{who} [look] about {spot@} for {thing} and [do] not see it",
         "+{who} [look] {spot}, but {thing} was not there",
         "{thing} was not {spot}, though {who=} [look] there",
     ),

@@ -6,17 +6,13 @@ said before the next thing that happens. What was hidden is told when it comes o
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from albertine.world import events as e
 from albertine.world.cast import Person, Thing
 from albertine.world.english.clauses import CLAUSES, Form
 from albertine.world.english.grammar import GERUND, PAST, PLUPERFECT, PRESENT, SINGULAR
 from albertine.world.english.speaker import Speaker
-
-# How an event hangs together with the one before it.
-SO: Final = 1
-BUT: Final = 2
 
 _DEEDS = frozenset(
     (e.Go, e.Take, e.Put, e.Give, e.Return, e.Find, e.BuyGoods, e.Buy, e.Use, e.Share, e.Mend, e.Chore)
@@ -44,32 +40,32 @@ class Telling:
         self.sentences: list[str] = []
         self.place_of = [-1] * len(log)
         self.form_of: list[Form | None] = [None] * len(log)
-        self._log = log
+        self._log, self._links = log, links
         self._coloured: set[Form] = set()
         self._opener = ""
         self._at = 0
         self._random = speaker.random
-        end = len(log)
-        at = 0
-        while at < end:
-            event = log[at]
-            kind = event.__class__
-            self._at = at
-            if kind is e.Hour:
-                self._opener = event.phrase  # type: ignore[union-attr]
-                at += 1
-            elif kind is e.Hidden:
-                at += 1
-            elif (special := _SPECIAL.get(kind)) is not None:
-                self._end(special(self, event))
-                at += 1
-            elif at + 1 < end and (joined := self._joined(event, log[at + 1], links[at + 1])):
-                self.place_of[at + 1] = len(self.sentences)
-                self._end(joined)
-                at += 2
-            else:
-                self._end(self._alone(event, links[at]))
-                at += 1
+        while self._at < len(log):
+            self._at += self._next()
+
+    def _next(self) -> int:
+        """Tell the next event, or two in one sentence; return how many have been dealt with."""
+        at, log = self._at, self._log
+        event = log[at]
+        kind = event.__class__
+        if kind is e.Hour:
+            self._opener = event.phrase  # type: ignore[union-attr]
+        elif kind is e.Hidden:
+            pass  # until it comes out
+        elif (special := _SPECIAL.get(kind)) is not None:
+            self._end(special(self, event))
+        elif at + 1 < len(log) and (joined := self._joined(event, log[at + 1], self._links[at + 1])):
+            self.place_of[at + 1] = len(self.sentences)
+            self._end(joined)
+            return 2
+        else:
+            self._end(self._alone(event, self._links[at]))
+        return 1
 
     def _end(self, sentence: str) -> None:
         """Put a sentence down."""
@@ -102,9 +98,9 @@ class Telling:
             return self.clause(event, forms.joined or forms.plain)
         if link:
             word = (
-                ("so " if link == SO else "but ")
+                ("so " if link == e.SO else "but ")
                 if random() < 0.6
-                else ("that was why " if link == SO else "still, ")
+                else ("that was why " if link == e.SO else "still, ")
             )
             return word + self.clause(event, forms.joined or forms.plain)
         if random() < 0.1 and self.sentences and event.__class__ in _DEEDS:
@@ -174,7 +170,7 @@ class Telling:
     def _linked(self, first: Any, second: Any, link: int) -> str:
         clause, chance = self.clause, self._random()
         cause, effect = self._leading(first.__class__), self._leading(second.__class__)
-        if link == BUT:
+        if link == e.BUT:
             if chance < 0.7:
                 before = clause(first, cause)
                 return f"{before}, but {self._second(second, effect)}"

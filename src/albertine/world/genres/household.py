@@ -104,6 +104,6 @@ def _break_or_mend(scene: Scene, who: Person, fixture: Fixture) -> None:
     if fixture in scene.state.broken:
         scene.go(who, fixture.place)
         scene.do(e.Mend(who, fixture))
-        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), 1)
+        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
     else:
         ep.breakage(scene, who, fixture, scene.any(scene.people))

@@ -126,7 +126,7 @@ def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
         scene.do(e.Has(stranger, scene.between(4, 12), goods))
         count = scene.between(1, 4)
         scene.do(e.Share(stranger, count, goods, who))
-        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), 1)
+        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
         if scene.toss(0.6):
             scene.do(e.Use(who, scene.between(1, count), goods))
     else:

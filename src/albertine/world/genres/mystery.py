@@ -7,7 +7,7 @@ from albertine.world import episodes as ep
 from albertine.world import events as e
 from albertine.world.cast import Person, Spot, Thing
 from albertine.world.english import lexicon, words
-from albertine.world.scene import BUT, SO, Scene
+from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
@@ -30,7 +30,7 @@ def plan(scene: Scene) -> None:
     _crime(scene, culprit, thing, spot, hidden)
     scene.go(owner, home)
     scene.do(e.Miss(owner, thing))
-    scene.do(e.Feel(owner, scene.pick(lexicon.BAD_MOODS)), SO)
+    scene.do(e.Feel(owner, scene.pick(lexicon.BAD_MOODS)), e.SO)
     tried = 0
     while tried < 2 or not scene.done:
         _inquiry(scene, owner, others, thing, hidden)
@@ -125,7 +125,7 @@ def _solution(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden
         scene.do(e.Tell(culprit, owner, taken))
         scene.do(e.Tell(culprit, owner, put))
         scene.do(e.Find(owner, thing, hidden))
-    scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), SO)
+    scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), e.SO)
     if scene.toss(0.5):
         scene.do(e.Feel(culprit, scene.pick(lexicon.BAD_MOODS)))
-        scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), BUT)
+        scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), e.BUT)
