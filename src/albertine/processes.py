@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from albertine import progress
@@ -46,7 +47,8 @@ def in_processes(
     try:
         while True:
             for job in waiting:
-                running[pool.submit(work, job)] = job
+                with _holding_interruptions():
+                    running[pool.submit(work, job)] = job
                 if len(running) >= 2 * workers:
                     break
             if not running:
@@ -65,8 +67,17 @@ def in_processes(
         raise
 
 
+@contextmanager
+def _holding_interruptions() -> Iterator[None]:
+    """Put off a Ctrl-C; a process started meanwhile never gets any: it is the parent's to handle."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
     progress.be_quiet(True)
     if start is not None:

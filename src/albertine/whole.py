@@ -27,6 +27,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         yield partial
         for file in partial.rglob("*"):
             to_disk(file)
+        refuse_taken(folder)  # by someone else meanwhile
         partial.replace(folder)
         to_disk(folder.parent)
     except OSError as error:

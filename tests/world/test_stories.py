@@ -1,5 +1,6 @@
 """Stories: possible, told in good English, alike in topic, unlike turned round."""
 
+import os
 import re
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def test_a_story_is_the_same_in_every_process() -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout.strip()
         for seed in ("1", "2")
     }

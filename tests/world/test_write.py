@@ -220,6 +220,16 @@ def test_writing_from_the_command_line(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other"]
 
 
+def test_a_world_as_small_as_can_be(tmp_path: Path) -> None:
+    few = ("--stories", "1", "--extra", "1", "--other", "1", "--train", "1", "--dev", "1", "--test", "1")
+    done = run("write", str(tmp_path / "w"), *few, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    report = json.loads(done.stdout)
+    assert [task["name"] for task in report["tasks"]][-1] == "RACE high"
+    assert all(0 <= abs(task["words"]) <= 1 for task in report["tasks"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,6 +1,5 @@
 """The README of a written world: what is there, how much of it, and what a bag of words makes of it."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -32,7 +31,7 @@ class TaskCount:
     name: str
     metric: str
     files: dict[str, int] = field(default_factory=dict)
-    labels: Counter[str] = field(default_factory=Counter)  # of the development part
+    labels: dict[str, int] = field(default_factory=dict)  # of the development part
     chance: float = 0.0
     words: float | None = None  # the score of a bag of words
 
@@ -56,7 +55,7 @@ def _command(settings: WorldSettings) -> str:
     return (
         f"albertine world write OUT --stories {settings.stories} --extra {settings.extra} "
         f"--other {settings.other} --train {settings.train} --dev {settings.dev} --test {settings.test} "
-        f"--seed {settings.seed}"
+        f"--seed {settings.seed}{' --no-baselines' * settings.no_baselines}"
     )
 
 
@@ -125,7 +124,8 @@ Scores are in percent.
 _LAYOUTS = """\
 ## Layouts
 
-- `text*/`: a sentence on each line, a blank line after each document.
+- `text*/`: a sentence on each line, a blank line after each document. The world has some
+  1,800 words, so a vocabulary of it has at most about 1,700 pieces.
 - `glue/`: folders, files and columns as GLUE has them. The columns of MNLI for parses
   are empty. Test files have no labels; `glue/gold/` has them, laid out as predictions
   are for the benchmark's server.

@@ -73,7 +73,7 @@ class _Glue:
                 gold = _GOLD_FILES.get(split.file, self.name)
                 _write_table(self.out / "glue" / "gold" / f"{gold}.tsv", glue.gold(rows))
         held_out = made[next(split.file for split in task.splits if split.size == "dev")]
-        labels = Counter(example.label for example in held_out) if task.labels else Counter[str]()
+        labels = dict(Counter(example.label for example in held_out)) if task.labels else {}
         return TaskCount(
             self.name,
             task.metric,
@@ -138,7 +138,7 @@ class _Race:
                 file = self.out / "race" / split / self.level / f"{article.number}.txt"
                 _write_json(file, race.file_of(article, self.level))
         counts = {split: sum(len(article.asked) for article in articles) for split, articles in made.items()}
-        rights = Counter("ABCD"[choice.right] for article in made["dev"] for choice in article.asked)
+        rights = dict(Counter("ABCD"[choice.right] for article in made["dev"] for choice in article.asked))
         words = None if settings.no_baselines else yardsticks.on_options(made["train"], made["dev"])
         return TaskCount(self.name, "accuracy", counts, rights, 0.25, words)
 

@@ -78,7 +78,7 @@ postmaster | post office | sort letters
 cobbler | cobbler's shop | sole boots
 librarian | library | lend books
 ferryman | landing | row travellers across
-clockmaker | clock shop | repair watches
+clockmaker | clockmaker's shop | repair watches
 potter | pottery | fire pots
 beekeeper | bee garden | smoke the hives
 stationmaster | station | wave off the trains
@@ -125,7 +125,7 @@ brave | go first into the dark
 gloomy | expect rain on every holiday
 generous | share the last crust
 strict | keep the hours like a clock
-dreamy | gaze out of the window
+dreamy | gaze into the distance
 tidy | fold every cloth
 talkative | talk to anybody on the road
 grumpy | grumble before breakfast

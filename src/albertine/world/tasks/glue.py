@@ -9,6 +9,8 @@ from albertine.world.english.grammar import capital
 from albertine.world.stories import Story, story, untold
 from albertine.world.tasks import inference, pairs
 
+_YES_NO = ("0", "1")
+_FOLLOWS = ("entailment", "not_entailment")
 _STORIES = ("household", "journey", "market", "letters", "mystery")
 _MATCHED = ("household", "market", "letters", "mystery")
 _MISMATCHED = ("journey", "report")
@@ -50,29 +52,41 @@ def _wnli(seed: int, stream: str, number: int) -> Example:
     return Example((made.sentence, made.claim), str(int(made.true)), made.schema, made)
 
 
+def _pair(
+    seed: int,
+    stream: str,
+    number: int,
+    genres: tuple[str, ...],
+    make: Callable[[Story, Callable[[], float], bool], pairs.Pair | None],
+    labels: tuple[str, str],
+) -> Example | None:
+    """Make a pair whose label is drawn before any story is, from the first story that allows it."""
+    random = _random(seed, stream, number)
+    same = random() < 0.5
+    for turn in range(_MOST_TRIES):
+        tale = untold(seed, f"{stream} {number}", turn, genres)
+        made = make(tale, random, same)
+        if made is not None:
+            return Example((made.first, made.second), labels[same], tale.genre, made)
+    return None
+
+
 def _mrpc(seed: int, stream: str, number: int) -> Example | None:
-    tale, random = _story(seed, stream, number, _STORIES)
-    made = pairs.paraphrase(tale, random, random() < 0.5)
-    return made and Example((made.first, made.second), str(made.label), tale.genre, made)
+    return _pair(seed, stream, number, _STORIES, pairs.paraphrase, _YES_NO)
 
 
 def _qqp(seed: int, stream: str, number: int) -> Example | None:
-    tale, random = _story(seed, stream, number, (*_STORIES, "place"))
-    made = pairs.duplicates(tale, random, random() < 0.5)
-    return made and Example((made.first, made.second), str(made.label), tale.genre, made)
+    return _pair(seed, stream, number, (*_STORIES, "place"), pairs.duplicates, _YES_NO)
+
+
+def _qnli(seed: int, stream: str, number: int) -> Example | None:
+    return _pair(seed, stream, number, (*_STORIES, "place"), pairs.answering, (_FOLLOWS[1], _FOLLOWS[0]))
 
 
 def _stsb(seed: int, stream: str, number: int) -> Example | None:
     tale, random = _story(seed, stream, number, _STORIES)
     made = pairs.similar(tale, random)
     return made and Example((made.first, made.second), f"{made.score:.3f}", tale.genre, made)
-
-
-def _qnli(seed: int, stream: str, number: int) -> Example | None:
-    tale, random = _story(seed, stream, number, (*_STORIES, "place"))
-    made = pairs.answering(tale, random, random() < 0.5)
-    label = "entailment" if made and made.label else "not_entailment"
-    return made and Example((made.first, made.second), label, tale.genre, made)
 
 
 def _inferred(
@@ -150,8 +164,6 @@ def _task(
 
 
 _SENTENCES = ("sentence1", "sentence2")
-_YES_NO = ("0", "1")
-_FOLLOWS = ("entailment", "not_entailment")
 TASKS = (
     _task("CoLA", _cola, ("sentence",), _YES_NO, "Matthews"),
     _task("SST-2", _sst, ("sentence",), _YES_NO),

@@ -72,7 +72,7 @@ _ALIKE: tuple[frozenset[type], ...] = (
     frozenset((e.Lives, e.HasStall)),
 )
 # And kinds that tell something of the same all the same.
-_BEARING = (*_ALIKE, frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)))
+_BEARING = (*_ALIKE, frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)), frozenset((e.Works, e.HasStall)))
 
 
 def happenings(story: Story) -> list[Any]:

@@ -77,11 +77,18 @@ def _choice(
 ) -> Choice | None:
     """Put a right option among three wrong ones."""
     text = _text(right, asked)
-    others = list(dict.fromkeys(other for each in wrong if (other := _text(each, asked)) != text))[:3]
+    others = list(dict.fromkeys(other for each in wrong if not _overlap(other := _text(each, asked), text)))[
+        :3
+    ]
     if len(others) < 3:
         return None
     at = int(random() * 4)
     return Choice(question, (*others[:at], text, *others[at:]), at, origin)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Tell whether one option is the other, or part of it: at the mill, at the mill in the valley."""
+    return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
 def _text(value: Any, asked: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +24,16 @@ def on_pairs(task: Task, train: Sequence[Example], held_out: Sequence[Example]) 
     if not task.labels:
         weights = baseline.fit_numbers(seen, np.array([float(example.label) for example in train]))
         gold_scores = np.array([float(example.label) for example in held_out])
-        return float(np.corrcoef(unseen.times(weights), gold_scores)[0, 1])
+        return _correlation(unseen.times(weights), gold_scores)
     labels = np.array([task.labels.index(example.label) for example in train])
     wanted = np.array([task.labels.index(example.label) for example in held_out])
     weights = baseline.fit_classes(seen, labels, len(task.labels))
     guessed = np.stack([unseen.times(row) for row in weights]).argmax(axis=0)
-    return _matthews(guessed, wanted) if task.metric == "Matthews" else float((guessed == wanted).mean())
+    return _correlation(guessed, wanted) if task.metric == "Matthews" else float((guessed == wanted).mean())
 
 
-def _matthews(guessed: NDArray[np.int64], wanted: NDArray[np.int64]) -> float:
-    """Return the correlation of two rows of zeros and ones; 0 where one of them never changes."""
+def _correlation(guessed: NDArray[Any], wanted: NDArray[Any]) -> float:
+    """Return Pearson's correlation, which Matthews' is of zeros and ones; 0 where a side never changes."""
     if guessed.std() == 0 or wanted.std() == 0:
         return 0.0
     return float(np.corrcoef(guessed, wanted)[0, 1])
