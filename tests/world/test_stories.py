@@ -239,7 +239,7 @@ def test_nouns_and_numbers() -> None:
         "twenty",
         "twenty-one",
         "ninety-nine",
-        "100",
+        "one hundred",
     ]
     assert counted(1, "egg") == "one egg"
     assert [a(noun) for noun in ("apple", "one-eyed cat", "hour", "uniform")] == [

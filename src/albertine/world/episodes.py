@@ -133,16 +133,14 @@ def meal(scene: Scene, who: Person, goods: Goods, others: list[Person]) -> None:
     """Let someone eat or use some of their goods, and share others."""
     state = scene.state
     left = state.stock.get((who, goods), 0)
-    if left == 0:
-        return
-    if scene.toss(0.7):
-        count = scene.between(1, max(1, left // 2))
+    if left >= 2 and scene.toss(0.7):  # "one of the eggs" needs two
+        count = scene.between(1, left // 2)
         scene.do(e.Use(who, count, goods))
         left -= count
     here = [other for other in others if other is not who and state.at.get(other) is state.at.get(who)]
-    if left and here:
+    if left >= 2 and here:
         other = scene.any(here)
-        scene.do(e.Share(who, scene.between(1, max(1, left // 2)), goods, other))
+        scene.do(e.Share(who, scene.between(1, left // 2), goods, other))
         if scene.toss(0.5):
             scene.do(e.Feel(other, scene.pick(lexicon.GOOD_MOODS)), e.SO)
 

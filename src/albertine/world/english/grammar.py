@@ -139,11 +139,12 @@ def a(phrase: str) -> str:
 
 @cache
 def number(count: int) -> str:
-    """Write a whole number in words up to ninety-nine, in figures beyond."""
+    """Write a whole number in words, up to 999."""
     if count < len(NUMBERS):
         return NUMBERS[count]
     if count > 99:
-        return str(count)
+        hundreds, rest = divmod(count, 100)
+        return f"{NUMBERS[hundreds]} hundred" + (f" and {number(rest)}" if rest else "")
     ten, one = divmod(count, 10)
     return f"{TENS[ten]}-{NUMBERS[one]}" if one else TENS[ten]
 

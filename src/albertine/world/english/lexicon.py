@@ -707,7 +707,7 @@ You asked for news, so here it is
 Do not worry about me
 The post leaves soon, and my hand is tired
 I miss your kitchen and your good advice
-How is your cough
+I trust that your cough is better
 Nobody here can play cards as you do
 You must come and see it all for yourself
 I wish that you had been here

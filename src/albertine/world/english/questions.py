@@ -240,7 +240,10 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
     },
     e.Near: {
-        "place": ("What stands {direction} of {other}?", "What does one come to {direction} of {other}?"),
+        "place": (
+            "What stands next to {other} on its {direction} side?",
+            "What is next to {other} in the {direction}?",
+        ),
         "direction": (
             "On which side of {other} does {place} stand?",
             "In which direction from {other} is {place}?",

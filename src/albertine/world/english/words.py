@@ -70,6 +70,8 @@ def sort_of(place: Place) -> str:
     """Return what sort of place one is; only places of one sort can stand for each other."""
     if place in VILLAGES:
         return "village"
+    if place in BUILDINGS:
+        return "building"
     return "room" if place in ROOMS else "site" if place in SITES else "stop"
 
 

@@ -127,7 +127,7 @@ def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
         count = scene.between(1, 4)
         scene.do(e.Share(stranger, count, goods, who))
         scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
-        if scene.toss(0.6):
+        if count >= 2 and scene.toss(0.6):
             scene.do(e.Use(who, scene.between(1, count), goods))
     else:
         ep.tell(scene, who, stranger)

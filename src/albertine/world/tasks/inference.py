@@ -164,6 +164,8 @@ def _stocks(cast: _Cast, truth: bool | None) -> _Found:
         left = cast.reader.stock.get((who, goods), 4)
         for count in range(max(1, left - 2), left + 3):
             for kind in (facts.HasLeft, facts.HasMore):
+                if truth is None and count == cast.reader.least.get((who, goods)):
+                    continue  # open by the letter, but who got six is taken to have six
                 if cast.reader.truth(claim := kind(who, count, goods)) is truth:
                     yield claim
 

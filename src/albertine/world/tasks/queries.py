@@ -87,6 +87,8 @@ def queries(story: Story) -> list[Query]:
     for event in dict.fromkeys(events):
         for asked in QUESTIONS.get(event.__class__, ()):
             query = Query(event, asked)
+            if asked in ("number", "price") and sum(map(query.fits, events)) > 1:
+                continue  # the numbers would have to be added up
             others = (other for other in events if not query.fits(other))
             if len(answers(query, events)) == 1 and not any(
                 _may_mean(query, other, _ALIKE) for other in others

@@ -46,7 +46,7 @@ def _asking(query: Query, question: str, story: Story, random: Random) -> Choice
     wrong = [
         other
         for other in _sort_of(value, query.asked, story, random)
-        if other not in fitting and not (isinstance(other, Person) and other in query.model)
+        if other not in fitting and not (isinstance(other, (Person, Place)) and other in query.model)
     ]
     asked = "what" if isinstance(query.model, (e.Near, e.Adorned)) else query.asked
     return _choice(question, value, wrong, asked, random, query)
