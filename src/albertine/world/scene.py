@@ -5,6 +5,7 @@ event passes through the state, so that nothing impossible gets into a log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from random import Random
 from typing import TypeVar
 
@@ -14,6 +15,11 @@ from albertine.world.english import words
 from albertine.world.state import State
 
 T = TypeVar("T")
+
+
+@cache
+def _words_of(phrase: str) -> frozenset[str]:
+    return frozenset(phrase.lower().split())
 
 
 class Scene:
@@ -130,7 +136,7 @@ class Scene:
 
     def is_free(self, phrase: str) -> bool:
         """Tell whether a phrase speaks of nothing that the story is about, and keep it so."""
-        spoken = set(phrase.lower().split())
+        spoken = _words_of(phrase)
         if not self._taken.isdisjoint(spoken):
             return False
         self._furniture |= spoken

@@ -18,7 +18,7 @@ from albertine.whole import new_folder, refuse_taken
 from albertine.world.readme import TaskCount, TextCount, readme
 from albertine.world.settings import WorldSettings
 from albertine.world.stories import CORPUS, EXTRA, OTHER, story
-from albertine.world.tasks import glue, race, squad, yardsticks
+from albertine.world.tasks import glue, race, squad
 
 _ON_FILE = 5_000  # stories in a file of text
 _TEXTS = {"text": CORPUS, "text-extra": EXTRA, "text-other": OTHER}
@@ -59,6 +59,8 @@ class _Glue:
 
     def do(self) -> TaskCount:
         """Write them."""
+        from albertine.world.tasks import yardsticks
+
         task = next(task for task in glue.TASKS if task.name == self.name)
         sizes = _sizes(self.settings)
         seen: set[tuple[str, ...]] = set()
@@ -97,6 +99,8 @@ class _Squad:
 
     def do(self) -> TaskCount:
         """Write them."""
+        from albertine.world.tasks import yardsticks
+
         settings = self.settings
         made = {
             split: squad.paragraphs(split, size, settings.seed)
@@ -128,6 +132,8 @@ class _Race:
 
     def do(self) -> TaskCount:
         """Write them."""
+        from albertine.world.tasks import yardsticks
+
         settings = self.settings
         made = {
             split: race.articles(self.level, split, size, settings.seed)
@@ -185,8 +191,16 @@ def _all_done(jobs: list[_Job], workers: int) -> Iterable[TextCount | TaskCount]
     """Do all jobs, here if that is enough."""
     if workers == 1 or len(jobs) < 2:
         return (job.do() for job in jobs)
-    done = in_processes(_do, jobs, min(workers, len(jobs)), advice="--workers 1 needs the least")
+    done = in_processes(
+        _do, jobs, min(workers, len(jobs)), start=_one_thread, advice="--workers 1 needs the least"
+    )
     return (count for _, count in done)
+
+
+def _one_thread() -> None:
+    """Keep numpy, which a job imports when it needs it, to one thread: the processes are the parallelism."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
 
 
 def _do(job: _Job) -> TextCount | TaskCount:
