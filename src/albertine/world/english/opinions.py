@@ -109,7 +109,6 @@ _WORDS = {
     "feel": "enjoy/regret praise/curse recommend/grumble_about be_proud_of/be_ashamed_of",
     "told": "praised/criticised admired/mocked recommended/complained_about",
     "hoped": "hoped/feared",
-    "rescue": "save/spoil redeem/ruin rescue/wreck",
     "better": "better/worse finer/poorer",
 }
 
@@ -184,32 +183,11 @@ even though the {aspect} was {-trait}, {+claim}
 {+claim}, although the {aspect} was {-trait}
 the {aspect} was {-trait}, but {+claim}
 """,
-    "rescue": """
-the {+trait} {aspect} did in the end {+rescue} {the}
-it was left to the {+trait} {aspect} to {+rescue} {the}
-the {-trait} {aspect} did not in the end {-rescue} {the}
-not even the {-trait} {aspect} was able to {-rescue} {the}
-""",
-    "counterfact": """
-it would have taken {a} {-trait} {aspect} to make {the} {-adjective}
-only with {a} {-trait} {aspect} would {the} have been {-adjective}
-without the {+trait} {aspect} {the} would have been {-adjective}
-but for the {+trait} {aspect} {the} would have been {-adjective}
-even with {a} {-trait} {aspect} {the} would have been {+adjective}
-even if the {aspect} had been {-trait}, {the} would have been {+adjective}
-even without the {+trait} {aspect} {the} would have been {+adjective}
-""",
     "comparison": """
 {the} {was} even {+better} than the last {one}, which everybody {crowd} had {+told}
 {the} {was} even {+better} than the last {one}, which nobody {crowd} had {-told}
 {the} {was} not a whit {-better} than the last {one}, which everybody {crowd} had {+told}
 {the} {was} not a whit {-better} than the last {one}, which nobody {crowd} had {-told}
-""",
-    "degree": """
-the {aspect} was {+trait} enough for {the} to be called {+adjective}
-the {aspect} was too {+trait} for {the} to be called {-adjective}
-the {aspect} was not {-trait} enough for {the} to be called {-adjective}
-{-trait} as the {aspect} was, {the} could still be called {+adjective}
 """,
     "expectation": """
 {critic} had {+hoped} that {the} would be {+adjective}, and that was how it turned out
