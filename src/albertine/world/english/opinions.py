@@ -7,9 +7,8 @@ opinion is a small tree, and whether it is good is worked out from its leaves up
 
 The rules of composition are written in the forms themselves. A form is a phrase with
 slots in braces, and the sign in a slot says how that part leans: `{+claim}` leans with
-the whole, `{-claim}` against it. So `{the} {was} far from {-adjective}` is negation,
-`although the {aspect} was {-trait}, {+claim}` is concession, and `without the {+trait}
-{aspect} {the} would have been {-adjective}` is a wish against the facts. A tree is grown
+the whole, `{-claim}` against it. So `{the} {was} far from {-adjective}` is negation, and
+`although the {aspect} was {-trait}, {+claim}` is concession. A tree is grown
 downwards from the verdict that it shall have, and read upwards to find its verdict.
 
 That words betray next to nothing follows from two habits. Inside each construction a slot
