@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, a, inflected
+from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, inflected
 
 Random = Callable[[], float]
 T = TypeVar("T")
@@ -294,7 +294,7 @@ def opinion(random: Random) -> Opinion:
     construction = _one_of(tuple(CONSTRUCTIONS.values()), random)
     matter = _matter(_one_of(KINDS, random), random)
     tree = _grow(construction, good, matter, random)
-    return Opinion(_told(tree, matter), is_good(tree))
+    return Opinion(_filled(tree, matter), is_good(tree))
 
 
 def is_good(tree: Word | Phrase) -> bool:
@@ -346,11 +346,6 @@ def _part(slot: str, good: bool, matter: Matter, random: Random) -> Word | Phras
     return _grow(construction, good, matter, random)
 
 
-def _told(tree: Phrase, matter: Matter) -> str:
-    # The article waits for the word that it stands before.
-    return re.sub(r"\{a\} (\S+)", lambda match: a(match[1]), _filled(tree, matter))
-
-
 def _filled(tree: Word | Phrase, matter: Matter) -> str:
     if isinstance(tree, Word):
         return tree.text
@@ -359,6 +354,6 @@ def _filled(tree: Word | Phrase, matter: Matter) -> str:
     def fill(match: re.Match[str]) -> str:
         if match[1]:
             return _filled(next(parts), matter)
-        return matter.plain.get(match[2], match[0])
+        return matter.plain[match[2]]
 
     return _SLOT.sub(fill, tree.form)
