@@ -12,13 +12,15 @@ from albertine.world.english import lexicon
 from albertine.world.english.grammar import PLURAL, SINGULAR, I, a, number, verb
 
 _LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
-_SUBJECTS = ("she", "he", "they")
-_OBJECTS = ("her", "him", "them")
-_POSSESSIVES = ("her", "his", "their")
+# Of the one who speaks, of the one spoken to, of a woman, of a man, of several.
+_Words = tuple[str, str, str, str, str]
+_SUBJECTS: _Words = ("I", "you", "she", "he", "they")
+_OBJECTS: _Words = ("me", "you", "her", "him", "them")
+_POSSESSIVES: _Words = ("my", "your", "her", "his", "their")
 _MANY = object()  # more than one has been spoken of: no pronoun
 
 # How likely a pronoun is where it may stand.
-_AS_SUBJECT, _AS_OBJECT, _FOR_THING = 0.85, 0.75, 0.6
+_AS_SUBJECT, _AS_OBJECT, _AS_OWNER, _FOR_THING = 0.85, 0.75, 1.0, 0.6
 
 
 class Speaker:
@@ -90,51 +92,45 @@ class Speaker:
         self._now[kind] = _MANY
         return False
 
+    def _pronoun(self, who: Person, words: _Words, chance: float) -> str:
+        """Return a pronoun, where it can mean this person alone; the second time in a sentence surely."""
+        if who is self.me or who is self.you:
+            return words[who is self.you]
+        kind = who.gender
+        again = self._now[kind] is who
+        if self._may_be_pronoun(who, kind) and (again or self.random() < chance):
+            return words[2 + kind]
+        return ""
+
     def as_subject(self, who: Person) -> str:
         """Speak of a person who does something."""
-        if who is self.me:
-            return "I"
-        if who is self.you:
-            return "you"
-        kind = who.gender
-        again = self._now[kind] is who  # in the same sentence
-        if self._may_be_pronoun(who, kind) and (again or self.random() < _AS_SUBJECT):
-            return _SUBJECTS[kind]
-        return self.name(who)
+        return self._pronoun(who, _SUBJECTS, _AS_SUBJECT) or self.name(who)
 
     def as_object(self, who: Person) -> str:
         """Speak of a person to whom something is done."""
-        if who is self.me:
-            return "me"
-        if who is self.you:
-            return "you"
-        kind = who.gender
-        if self._may_be_pronoun(who, kind) and self.random() < _AS_OBJECT:
-            return _OBJECTS[kind]
-        return self.name(who)
+        return self._pronoun(who, _OBJECTS, _AS_OBJECT) or self.name(who)
 
     def possessive(self, who: Person) -> str:
         """Speak of a person who has something."""
-        if who is self.me:
-            return "my"
-        if who is self.you:
-            return "your"
-        kind = who.gender
-        if self._may_be_pronoun(who, kind):
-            return _POSSESSIVES[kind]
-        return f"{self.name(who)}'s"
+        return self._pronoun(who, _POSSESSIVES, _AS_OWNER) or f"{self.name(who)}'s"
+
+    def _again(self, who: Person, words: _Words) -> str:
+        """Speak once more of the subject of the clause, whom a pronoun means in any case."""
+        if who is self.me or who is self.you:
+            return words[who is self.you]
+        return words[2 + who.gender]
 
     def subject_again(self, who: Person) -> str:
         """Speak once more of the subject of the clause, as what it is the subject."""
-        return ("I", "you", _SUBJECTS[who.gender])[self.person(who) if who in (self.me, self.you) else 2]
+        return self._again(who, _SUBJECTS)
 
     def object_again(self, who: Person) -> str:
         """Speak once more of the subject of the clause, as an object."""
-        return ("me", "you", _OBJECTS[who.gender])[self.person(who) if who in (self.me, self.you) else 2]
+        return self._again(who, _OBJECTS)
 
     def own(self, who: Person) -> str:
         """Speak of what the subject of the clause has."""
-        return ("my", "your", _POSSESSIVES[who.gender])[self.person(who) if who in (self.me, self.you) else 2]
+        return self._again(who, _POSSESSIVES)
 
     def name(self, who: Person) -> str:
         """Name a person, in full at first perhaps, by their trade now and then."""

@@ -9,7 +9,7 @@ from random import Random as Chance
 from typing import Any, NamedTuple
 
 from albertine.world import events as e
-from albertine.world.cast import Person, Place, Spot, Thing
+from albertine.world.cast import Fixture, Person, Place, Spot, Thing
 from albertine.world.english import lexicon, words
 from albertine.world.english.asking import clause, predicate
 from albertine.world.english.grammar import a, number
@@ -119,8 +119,11 @@ def _sort_of(value: Any, asked: str, story: Story, random: Random) -> list[Any]:
         names = {who.name for who in people}
         more = [name for name in _shuffled((*words.WOMEN, *words.MEN), random) if name not in names]
         return [*_shuffled(people, random), *more]
+    if isinstance(value, Fixture):
+        fixtures = [make.fixture(value.place) for kind in words.fixtures_in(value.place) for make in kind]
+        return [fixture for fixture in _shuffled(fixtures, random) if fixture.kind != value.kind]
     if isinstance(value, Thing):
-        things = [thing for thing in spoken_of(story, Thing) if thing.__class__ is value.__class__]
+        things = [thing for thing in spoken_of(story, Thing) if not isinstance(thing, Fixture)]
         taken = {thing.name for thing in things}
         makes = [make.thing() for kind in words.THINGS for make in kind if make.name not in taken]
         return [*_shuffled(things, random), *_shuffled(makes, random)]
