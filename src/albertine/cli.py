@@ -14,12 +14,15 @@ import albertine
 from albertine.bench.settings import CorpusBench, ModelBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
+from albertine.errors import InputError
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.study.anatomy import InfoSettings
 from albertine.text.settings import ReadingSettings, VocabularySettings
 from albertine.world.settings import TaleSettings, WorldSettings
 
 _LOOK = Group("Look at models", sort_key=1)
 _TEXT = Group("From text to samples", sort_key=2)
+_TRAIN = Group("Train", sort_key=3)
 _CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
 _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
@@ -243,6 +246,67 @@ def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> No
 
     shared.read(NoSettings)
     rewrite(source, destination)
+
+
+@app.command(group=_TRAIN)
+def pretrain(
+    *,
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    plot: Path | None = None,
+    settings: Annotated[PretrainSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Pre-train a model on a corpus. Broken off, the same command goes on, bit for bit.
+
+    Example: albertine pretrain --corpus my-corpus --out my-run --model albert-small --train.steps 5000
+
+    Parameters
+    ----------
+    out
+        The folder of the run, a model at any moment; new, or one to go on with.
+    resume
+        Go on with the run in --out, with the settings it was started with.
+    plot
+        Draw the curve of a run, under way or done, and stop.
+    """
+    from albertine.pretrain import plot as drawing
+    from albertine.pretrain.run import pretrain as train
+    from albertine.train.folder import settings_of
+
+    if plot is not None:
+        shared.read(NoSettings)
+        drawing.draw(plot)
+        return
+    before = settings_of(out) if resume and out is not None else None
+    asked = shared.read(PretrainSettings, before)
+    if out is None:
+        raise InputError("--out is missing: the folder of the run")
+    train(out, asked, shared.given | (before.keys if before else frozenset()))
+    drawing.draw(out)
+
+
+@app.command(group=_TRAIN)
+def probe(
+    checkpoint: str,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[ProbeSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Measure a checkpoint on held-out text: masked pieces, sentence order, next sentence.
+
+    Example: albertine probe my-run --corpus my-corpus
+
+    Parameters
+    ----------
+    checkpoint
+        A run, a checkpoint's folder (of transformers or Google's), or a hub name.
+    """
+    from albertine.pretrain import probe as probing
+
+    probing.show(checkpoint, probing.probe(checkpoint, shared.read(ProbeSettings)), as_json=json)
 
 
 world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)

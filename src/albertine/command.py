@@ -73,14 +73,17 @@ class Shared:
         """The settings file, read once: it may be a pipe."""
         return Layer({}) if self.config is None else layer_from_file(self.config)
 
-    def read(self, tree: type[S], **presets: str | None) -> S:
-        """Read a command's settings: defaults, the file, presets by table, dotted options; the last wins."""
+    def read(self, tree: type[S], under: Layer | None = None, **presets: str | None) -> S:
+        """Read a command's settings: defaults, the file, presets by table, dotted options; the last wins.
+
+        What is `under` the file comes before all of them, after the defaults.
+        """
         named = {table: {"preset": name} for table, name in presets.items() if name is not None}
         for table in named:
             if "preset" in self.overrides.get(table, {}):
                 twice = f"{named[table]['preset']} and --{table} {self.overrides[table]['preset']}"
                 raise InputError(f"{twice}: two presets for one {table}; give one")
-        settings = read(tree, self.file, Layer(named), Layer(self.overrides))
+        settings = read(tree, under or Layer({}), self.file, Layer(named), Layer(self.overrides))
         if self.print_settings:
             sys.stdout.write(write(settings))
             raise _Finished
@@ -89,6 +92,11 @@ class Shared:
     def gives(self, table: str) -> bool:
         """Tell whether the file or an option says anything about a table."""
         return table in self.overrides or table in self.file.values
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The settings that the file or an option names, as in "model.layers"."""
+        return self.file.keys | Layer(self.overrides).keys
 
 
 SHARED = Shared()

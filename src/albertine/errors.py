@@ -19,6 +19,7 @@ class Status(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class AlbertineError(Exception):
@@ -35,6 +36,14 @@ class InputError(AlbertineError):
     """The input was wrong: an argument, a setting, a file's content."""
 
     status = Status.BAD_INPUT
+
+
+class Stopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
+    """The work was asked to end, and kept what it had."""
+
+    def __init__(self, line: str, status: Status):
+        super().__init__(line)
+        self.status = status
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,14 +21,27 @@ SILENT_SECONDS = 2.0
 SECONDS_BETWEEN_LINES = 10.0
 NARROWEST = 80
 
+
+class Screen(Protocol):
+    """What is drawing on the terminal."""
+
+    def end_line(self) -> None:
+        """Leave what is drawn, so that what comes next starts on its own."""
+
+
 _quiet = False
-_live: "_Teller | None" = None
+_live: Screen | None = None
 
 
 def be_quiet(quiet: bool) -> None:
     """Silence everything but results and errors, for the whole process."""
     global _quiet
     _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Tell whether only results and errors are wanted."""
+    return _quiet
 
 
 def say(message: str) -> None:
@@ -42,6 +55,18 @@ def end_line() -> None:
     """End the live line, if there is one, so that what comes next starts on its own."""
     if _live is not None:
         _live.end_line()
+
+
+@contextmanager
+def screen(drawing: Screen) -> Iterator[None]:
+    """Let something draw while the block runs; what is said meanwhile starts below it."""
+    global _live
+    outer, _live = _live, drawing
+    try:
+        yield
+    finally:
+        drawing.end_line()
+        _live = outer
 
 
 def results() -> "Console":
@@ -77,15 +102,10 @@ def track(items: Iterable[T], what: str, *, total: int | None = None, unit: str 
 @contextmanager
 def advancing(what: str, *, total: int | None, unit: str = "items") -> Iterator[Callable[[int], None]]:
     """Give a function to call with each amount of work done; for work that does not come as a list."""
-    global _live
-    outer, _live = _live, _Teller(what, total, unit, sys.stderr)
-    teller = _live
-    try:
+    teller = _Teller(what, total, unit, sys.stderr)
+    with screen(teller):
         yield teller.advance
         teller.finish()
-    finally:
-        teller.end_line()
-        _live = outer
 
 
 class _Teller:

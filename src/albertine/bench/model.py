@@ -9,11 +9,8 @@ Only real tokens count: what a side spends on padding is its own affair.
 import json
 import multiprocessing
 import os
-import resource
 import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -21,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from rich.table import Table
 
 from albertine import progress
@@ -29,6 +27,7 @@ from albertine.errors import InputError, WorkError
 from albertine.model.cost import count_flops
 from albertine.progress import size
 from albertine.settings import ModelSettings
+from albertine.train.machine import choose_precision, matrix_rate, now, peak_memory
 
 Work = Literal["training", "forward"]
 
@@ -79,7 +78,7 @@ def measure(settings: ModelBench) -> Iterator[Measured]:
     """Measure each case in turn."""
     if find_spec("transformers") is None:
         raise InputError("bench model: the peer is missing; pip install transformers")
-    roofs = {precision: matrix_rate(precision, settings.device) for precision in _asked(settings.precision)}
+    roofs = {precision: _roof(precision, settings.device) for precision in _asked(settings.precision)}
     with tempfile.TemporaryDirectory() as folder:
         _write_weights(settings.model, Path(folder))
         for case in progress.track(list(_cases(settings)), "Measuring", unit="lines"):
@@ -105,28 +104,8 @@ def _write_weights(model: ModelSettings, folder: Path) -> None:
     save_folder(Model(model), folder / "weights")
 
 
-def matrix_rate(precision: str, device: str) -> float:
-    """Return the rate of dense matrix products on this machine, in operations per second: the roof."""
-    import torch
-
-    size = 8192 if device == "cuda" else 3072
-    dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-    left, right = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
-    seconds = []
-    for _ in range(6):
-        started = _now(device)
-        left @ right.T
-        seconds.append(_now(device) - started)
-    return 2 * size**3 / min(seconds)  # a roof is the best the machine does
-
-
-def _now(device: str) -> float:
-    """Return the time, when the device has done what it was given."""
-    if device == "cuda":
-        import torch
-
-        torch.cuda.synchronize()
-    return time.perf_counter()
+def _roof(precision: str, device: str) -> float:
+    return matrix_rate(choose_precision(precision, torch.device(device)), torch.device(device))
 
 
 def _measure(case: Case, settings: ModelBench, folder: Path, roof: float) -> Measured:
@@ -181,32 +160,22 @@ def _serve(side: str, case: Case, settings: ModelBench, folder: Path, pipe: Conn
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     try:
         step = (_our_step if side == "ours" else _their_step)(case, settings, folder / "weights")
+        device = torch.device(settings.device)
         while True:
             asked = pipe.recv()
-            started = _now(settings.device)
+            started = now(device)
             for _ in range(2 if asked == "warm up" else 1 if asked == "work" else 0):
                 step()
-            seconds = _now(settings.device) - started
-            pipe.send(_peak(settings.device) if asked == "peak" else seconds)
+            seconds = now(device) - started
+            pipe.send(peak_memory(device) if asked == "peak" else seconds)
     except EOFError:
         return
     except Exception as error:  # told to the parent, which ends the run
         pipe.send(f"{side}: {type(error).__name__}: {error}")
 
 
-def _peak(device: str) -> int:
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
-
-
 def _padded(case: Case, model: ModelSettings, device: str) -> tuple[dict[str, Any], Any, Any]:
     """Draw a batch: inputs as `transformers` takes them, labels at 15% of the real tokens, pair labels."""
-    import torch
-
     generator = torch.Generator().manual_seed(0)
     lengths = torch.tensor(BATCHES[case.batch])
     mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
@@ -221,8 +190,6 @@ def _padded(case: Case, model: ModelSettings, device: str) -> tuple[dict[str, An
 
 def _training(network: Any, loss: Callable[[], Any]) -> Callable[[], None]:
     """Return a step of training, the same for both sides."""
-    import torch
-
     network.train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
 
@@ -237,8 +204,6 @@ def _training(network: Any, loss: Callable[[], Any]) -> Callable[[], None]:
 
 def _forward(network: Any, outputs: Callable[[], Any]) -> Callable[[], None]:
     """Return a forward pass, the same for both sides."""
-    import torch
-
     network.eval()
 
     def step() -> None:
@@ -249,8 +214,6 @@ def _forward(network: Any, outputs: Callable[[], Any]) -> Callable[[], None]:
 
 
 def _our_step(case: Case, settings: ModelBench, weights: Path) -> Callable[[], None]:
-    import torch
-
     from albertine.interop.huggingface import load_folder
     from albertine.model.encoder import Computation
     from albertine.model.heads import MaskedTargets, PretrainTargets
@@ -270,7 +233,6 @@ def _our_step(case: Case, settings: ModelBench, weights: Path) -> Callable[[], N
 
 
 def _their_step(case: Case, settings: ModelBench, weights: Path) -> Callable[[], None]:
-    import torch
     import transformers
 
     kind = transformers.AutoModelForPreTraining

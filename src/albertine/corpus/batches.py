@@ -61,6 +61,28 @@ class Batch:
     targets: PretrainTargets
     samples: int
 
+    def to(self, device: torch.device) -> "Batch":
+        """Move it to a device."""
+        masked = self.targets.masked
+        moved = MaskedTargets(masked.at.to(device), masked.pieces.to(device))
+        return Batch(
+            self.strip.to(device), PretrainTargets(moved, self.targets.pair.to(device)), self.samples
+        )
+
+    def split(self, budget: int) -> Iterator["Batch"]:
+        """Cut it into as few pieces of about equal size as have at most `budget` tokens each."""
+        masked, first = self.targets.masked, 0
+        tokens = len(self.strip.tokens)
+        pieces = -(-tokens // budget)
+        even = -(-tokens // max(1, pieces)) + max(self.strip.lengths, default=0)
+        for strip in self.strip.split(min(budget, even)):
+            last = first + len(strip)
+            low, high = int(self.strip.offsets[first]), int(self.strip.offsets[last])
+            mine = slice(*torch.searchsorted(masked.at, torch.tensor([low, high])).tolist())
+            of_piece = MaskedTargets(masked.at[mine] - low, masked.pieces[mine])
+            yield Batch(strip, PretrainTargets(of_piece, self.targets.pair[first:last]), self.samples)
+            first = last
+
 
 class Batches:
     """Iterates over batches, from a position on, without end; or once through an epoch."""
@@ -86,6 +108,11 @@ class Batches:
         self._sampler, self._budget, self._pool = sampler, batch_tokens, pool
         self._once, self._rank, self._ranks, self._workers = once, rank, ranks, workers
         self.position = position
+
+    @property
+    def epoch(self) -> int:
+        """How many samples an epoch has."""
+        return len(self._sampler)
 
     def __iter__(self) -> Iterator[Batch]:
         passed: deque[Position] = deque()

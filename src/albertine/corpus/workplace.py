@@ -7,7 +7,6 @@
 Nothing is removed that was not made here.
 """
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import albertine
 from albertine import progress
@@ -23,6 +22,7 @@ from albertine.corpus.jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
+from albertine.lock import held
 from albertine.text.sources import PORTION_BYTES, Source
 from albertine.whole import new_file, new_folder, to_disk
 
@@ -41,8 +41,8 @@ def workplace(out: Path) -> Iterator[Path]:
     if not work.exists():
         with new_folder(work) as folder:
             (folder / _LOCK).touch()
-    with (work / _LOCK).open("rb") as lock:
-        _hold(lock, out)
+    busy = f"{out}: another process is building there; wait for it, or name another folder"
+    with held(work / _LOCK, busy):
         for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         try:
@@ -59,15 +59,6 @@ def _refuse_foreign(out: Path, work: Path) -> None:
     taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if taken and not (work / _LOCK).exists():
         raise InputError(f"{out}: exists already; name another folder or remove it")
-
-
-def _hold(lock: BinaryIO, out: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"{out}: another process is building there; wait for it, or name another folder"
-        ) from None
 
 
 def _give_up(out: Path, work: Path, *, fresh: bool) -> None:

@@ -5,7 +5,7 @@ tensor missing and none left over.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,20 +125,29 @@ def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None
         tokenizer: what goes along.
     """
     with new_folder(Path(folder)) as partial:
-        _write(model, partial)
+        frozen(model, tokenizer=tokenizer)(partial)
+
+
+def frozen(
+    model: Model, *, tokenizer: Tokenizer | None = None, depth: int | None = None
+) -> Callable[[Path], None]:
+    """Copy a model as it is now, at another depth if asked; return what writes the copy into a folder."""
+    network = replace(model.model, layers=depth or model.model.layers)
+    config = config_of(network, model.head_settings)
+    tensors = tensors_of(model)
+    beside = {
+        name: one.cpu().clone() for name, one in model.head.state_dict().items() if "answerable" in name
+    }
+
+    def write(folder: Path) -> None:
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        if beside:
+            save_file(beside, folder / _BESIDE)
         if tokenizer:
-            tokenizer.save(partial)
+            tokenizer.save(folder)
 
-
-def _write(model: Model, folder: Path) -> None:
-    config = config_of(model.model, model.head_settings)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(tensors_of(model), folder / "model.safetensors", metadata={"format": "pt"})
-    if model.head_settings.answerable:
-        beside = {
-            name: one.contiguous() for name, one in model.head.state_dict().items() if "answerable" in name
-        }
-        save_file(beside, folder / _BESIDE)
+    return write
 
 
 def tensors_of(model: Model) -> dict[str, Tensor]:

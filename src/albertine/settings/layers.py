@@ -10,7 +10,7 @@ from: of several that do not fit each other, the one that was given last.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -42,12 +42,25 @@ class Layer:
     values: Mapping[str, Any]
     source: str | None = None
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The settings that it gives, as in "model.layers"."""
+        return frozenset(_keys(self.values, ""))
+
     def complaint(self, key: str, value: object, problem: str) -> InputError:
         """Return the one line that a person gets for a wrong value in this layer."""
         if self.source is None:
             option = key.replace("_", "-")
             return InputError(f"--{option} {shortened(str(value))}: {problem}")
         return InputError(f"{self.source}: {shortened(key)} = {shown(value)}: {problem}")
+
+
+def _keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
 
 
 def read(tree: type[S], *layers: Layer) -> S:

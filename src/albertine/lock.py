@@ -1,0 +1,19 @@
+"""A file that one process at a time holds; the system lets go of it when that process ends, however."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from albertine.errors import InputError
+
+
+@contextmanager
+def held(file: Path, busy: str) -> Iterator[None]:
+    """Hold a file, made if it is not there; or refuse with `busy` if another process does."""
+    with file.open("ab") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(busy) from None
+        yield

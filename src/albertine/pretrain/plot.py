@@ -1,0 +1,125 @@
+"""The curve of a run, as one would put it in a report: `curve.svg` and `curve.png` in its folder.
+
+Above, the loss of the masked pieces, in training and on held-out text, with the level
+of piece frequencies that it has to leave; below, how often both objectives are right.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from albertine import progress
+from albertine.corpus.manifest import read_manifest
+from albertine.errors import InputError
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import read
+from albertine.train.folder import settings_of
+from albertine.train.journal import JOURNAL, read_journal
+from albertine.whole import new_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Lines = Sequence[dict[str, Any]]
+_TRAIN, _HELD_OUT, _PAIR, _QUIET = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
+_POINTS = 400  # a curve is drawn as so many means
+
+
+def draw(run: Path) -> None:
+    """Draw the curve of a run, under way or done."""
+    settings = read(PretrainSettings, settings_of(run))
+    if not (run / JOURNAL).exists():
+        raise InputError(f"{run}: has no {JOURNAL} yet; there is nothing to draw")
+    lines = read_journal(run)
+    if not any("mlm_loss" in line for line in lines):
+        raise InputError(f"{run}: has taken no step yet; there is nothing to draw")
+    _paint(run, settings, lines)
+    progress.say(f"{run}: curve.svg and curve.png")
+
+
+def _paint(run: Path, settings: PretrainSettings, lines: Lines) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6.4), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    figure.suptitle(f"{run.resolve().name}: {_described(settings, lines)}", fontsize=10, x=0.01, ha="left")
+    _losses(upper, settings, lines)
+    _accuracies(lower, lines)
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+        axes.set_axisbelow(True)
+        for step in (line["step"] for line in lines if "event" in line and "went back" in line["event"]):
+            axes.axvline(step, color=_PAIR, linewidth=0.8, linestyle=":")
+    for kind in ("svg", "png"):
+        with new_file(run / f"curve.{kind}") as file:
+            figure.savefig(file, format=kind, dpi=150)
+
+
+def _losses(axes: "Axes", settings: PretrainSettings, lines: Lines) -> None:
+    steps, values = _thinned(lines, "mlm_loss")
+    axes.plot(steps, values, color=_TRAIN, linewidth=1.2, label="training")
+    held_out = [(line["step"], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line]
+    if held_out:
+        axes.plot(*zip(*held_out, strict=True), color=_HELD_OUT, marker="o", markersize=3, label="held out")
+    level = _level(settings)
+    if level:
+        axes.axhline(level, color=_QUIET, linewidth=1, linestyle="--")
+        axes.annotate(
+            f"piece frequencies alone: {level:.2f}",
+            (1, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+            color=_QUIET,
+        )
+    axes.set_ylabel("MLM loss (nats)")
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _accuracies(axes: "Axes", lines: Lines) -> None:
+    for part, name, color in (("mlm", "masked pieces", _HELD_OUT), ("pair", "pairs", _PAIR)):
+        key = f"held_out_{part}_accuracy"
+        points = [(line["step"], 100 * line[key]) for line in lines if key in line]
+        label = f"{name}, held out"
+        if not points:
+            steps, values = _thinned(lines, f"{part}_accuracy")
+            points = [(step, 100 * value) for step, value in zip(steps, values, strict=True)]
+            label = f"{name}, training"
+        if points:
+            axes.plot(*zip(*points, strict=True), color=color, marker="o", markersize=3, label=label)
+    axes.axhline(50, color=_QUIET, linewidth=1, linestyle="--")  # where pairs start, by chance
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("right (%)")
+    axes.set_xlabel("step")
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def _thinned(lines: Lines, key: str) -> tuple[list[float], list[float]]:
+    """Return steps and values, as means of stretches where there are many."""
+    points = [(line["step"], line[key]) for line in lines if line.get(key) is not None]
+    size = max(1, len(points) // _POINTS)
+    stretches = [points[at : at + size] for at in range(0, len(points), size)]
+    return (
+        [sum(step for step, _ in one) / len(one) for one in stretches],
+        [sum(value for _, value in one) / len(one) for one in stretches],
+    )
+
+
+def _level(settings: PretrainSettings) -> float | None:
+    """Return the unigram entropy of the corpus, if that is still where it was."""
+    try:
+        return read_manifest(settings.corpus).unigram_entropy if settings.corpus else None
+    except InputError:
+        return None
+
+
+def _described(settings: PretrainSettings, lines: Lines) -> str:
+    model, train = settings.model, settings.train
+    tokens = max(line.get("tokens", 0) for line in lines)
+    return (
+        f"{model.layers} layers of {model.hidden_size}, share = {model.share}, {settings.objective.pair}; "
+        f"{train.optimizer}, {train.batch_tokens:,} tokens a step, {tokens / 1e6:,.1f}M tokens"
+    )

@@ -1,0 +1,106 @@
+"""From what a person set to what a run is: sizes follow the corpus and the checkpoint, rates the batch.
+
+What comes out has nothing left open, so that it can be written down and run again.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from albertine import progress
+from albertine.corpus.corpus import Corpus
+from albertine.errors import InputError
+from albertine.interop.hub import locate
+from albertine.interop.load import load
+from albertine.model.network import Model
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.text.tokenizer import load_tokenizer
+from albertine.train.schedule import Schedule
+
+PRETRAIN = HeadSettings(kind="pretrain")
+
+
+def settled(
+    settings: PretrainSettings, corpus: Corpus, start: Model | None, given: frozenset[str]
+) -> PretrainSettings:
+    """Settle what was left open; `given` are the keys that a person gave, as in "model.layers"."""
+    model = settings.model
+    if start is not None:
+        model = _continued(start.model, model, given)
+    pieces = len(corpus.tokenizer)
+    if start is None and "model.vocab_size" not in given:
+        model = replace(model, vocab_size=pieces)
+    if model.vocab_size < pieces:
+        raise InputError(f"{corpus.folder}: has {pieces:,} pieces, the model only {model.vocab_size:,}")
+    objective = settings.objective
+    if "objective.max_length" not in given:
+        objective = replace(objective, max_length=min(objective.max_length, model.max_length))
+    schedule = Schedule.of(settings.train)
+    train = replace(settings.train, lr=schedule.lr, warmup=schedule.warmup)
+    found = replace(settings, model=model, objective=objective, train=train)
+    if found.longest() > model.max_length:
+        raise InputError(
+            f"samples of {found.longest()} pieces: the model takes {model.max_length}; "
+            "shorten --objective.max-length, or give --model.max-length"
+        )
+    if train.batch_tokens < found.longest():
+        raise InputError(
+            f"train.batch_tokens = {train.batch_tokens}: must hold a sample of {found.longest()} pieces"
+        )
+    return found
+
+
+def _continued(start: ModelSettings, asked: ModelSettings, given: frozenset[str]) -> ModelSettings:
+    """Return the model of a checkpoint with what may differ from it: depth, if it is shared, and dropout."""
+    wanted = {key: getattr(asked, key) for key in ("dropout", "attention_dropout") if f"model.{key}" in given}
+    if "model.layers" in given and asked.layers != start.layers:
+        if not (start.share == "all" and start.groups == 1):
+            raise InputError(
+                f"model.layers = {asked.layers}: the checkpoint has {start.layers} layers of its own; "
+                "only a fully shared one can go deeper"
+            )
+        wanted["layers"] = asked.layers
+    for key in ("embedding_size", "hidden_size", "heads", "ffn_size", "share", "groups", "inner_groups"):
+        if f"model.{key}" in given and getattr(asked, key) != getattr(start, key):
+            raise InputError(
+                f"model.{key} = {getattr(asked, key)}: the checkpoint of --init has {getattr(start, key)}"
+            )
+    return replace(start, **wanted)
+
+
+def starting_point(source: str | None, corpus: Corpus) -> Model | None:
+    """Load the checkpoint to start from, if there is one, and see that it speaks the corpus's language."""
+    if source is None:
+        return None
+    folder = locate(source)
+    refuse_stranger(source, folder, corpus)
+    return load(folder, PRETRAIN)
+
+
+def refuse_stranger(source: str, folder: Path, corpus: Corpus) -> None:
+    """Refuse a checkpoint with another tokenizer; one that brings none is taken to fit."""
+    try:
+        fingerprint = load_tokenizer(folder).fingerprint
+    except InputError:
+        progress.say(f"{source}: brings no tokenizer; taking it to be that of {corpus.folder}")
+        return
+    if fingerprint != corpus.manifest.tokenizer:
+        raise InputError(
+            f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "
+            f"({corpus.manifest.tokenizer}); build the corpus with --tokenizer {source}"
+        )
+
+
+def network_of(settings: PretrainSettings, start: Model | None) -> Model:
+    """Make the network of a run: fresh, or with the weights of a checkpoint."""
+    network = Model(settings.model, PRETRAIN, seed=settings.train.seed)
+    if start is not None:
+        network.load_state_dict(start.state_dict())
+    return network
+
+
+def corpus_of(folder: Path | None) -> Corpus:
+    """Open the corpus that was named."""
+    if folder is None:
+        raise InputError("--corpus is missing: a folder that `albertine corpus build` made")
+    return Corpus(folder)

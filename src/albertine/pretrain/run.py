@@ -1,0 +1,66 @@
+"""A pre-training run, from its settings to a folder that is a model."""
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from albertine import progress
+from albertine.corpus.corpus import Corpus
+from albertine.model.encoder import Computation
+from albertine.model.network import Model
+from albertine.pretrain.plateau import Plateau
+from albertine.pretrain.prepare import corpus_of, network_of, settled, starting_point
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.unigram import Frequencies, start_from
+from albertine.pretrain.work import Pretraining
+from albertine.train.folder import occupied
+from albertine.train.keeper import Keeper
+from albertine.train.loop import Trainer
+from albertine.train.machine import choose_precision
+from albertine.train.ranks import Ranks, joined
+from albertine.train.trackers import refuse_missing
+
+# What may change when a run goes on: where and how fast it computes, and what it keeps and tells.
+_FREE = frozenset(
+    {"device", "workers"}
+    | {f"train.{key}" for key in ("at_once", "recompute", "compile", "track", "keep")}
+    | {f"train.{key}" for key in ("save_every", "save_minutes")}
+)
+
+
+def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> dict[str, float]:
+    """Pre-train into a folder, or go on where that was broken off; return the last held-out scores."""
+    refuse_missing(settings.train.track)
+    corpus = corpus_of(settings.corpus)
+    with joined(settings.device) as ranks, ExitStack() as stack:
+        start = starting_point(settings.init, corpus)
+        settings = settled(settings, corpus, start, given)
+        if ranks.first:
+            stack.enter_context(occupied(run, settings, _FREE))
+        trainer, keeper = _made(run, settings, corpus, start, ranks)
+        if trainer.finished:
+            progress.say(f"{run}: has taken all its {settings.train.steps:,} steps")
+            return trainer.scores
+        if ranks.first:
+            stack.enter_context(keeper.open(trainer.saved, asdict(settings)))
+        trainer.run()
+        return trainer.scores
+
+
+def _made(
+    run: Path, settings: PretrainSettings, corpus: Corpus, start: Model | None, ranks: Ranks
+) -> tuple[Trainer, Keeper]:
+    frequencies = Frequencies.of(corpus)
+    network = network_of(settings, start)
+    if start is None and settings.unigram_start:
+        start_from(network, frequencies)
+    train = settings.train
+    dtype = choose_precision(train.precision, ranks.device)
+    network.encoder.computation = Computation(dtype, train.recompute, train.compile)
+    network.to(ranks.device)
+    entropy = corpus.manifest.unigram_entropy
+    plateau = Plateau(settings, entropy, frequencies.share(corpus.tokenizer.special.unknown))
+    at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)
+    work = Pretraining(corpus, settings, ranks, plateau, max(at_once, settings.longest()))
+    keeper = Keeper(run, train, {"mlm": ("unigram", entropy)})
+    return Trainer(network, work, train, keeper, ranks, dtype), keeper

@@ -1,0 +1,72 @@
+"""What can be set of pre-training; apart, for the help page."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from albertine.corpus.settings import Objective
+from albertine.pretrain.curriculum import Curriculum
+from albertine.settings import ModelSettings, SettingError, Settings, setting
+from albertine.train.settings import TrainSettings
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class PretrainSettings(Settings):
+    """A pre-training run: on what, from what, how."""
+
+    corpus: Path | None = setting(None, "A corpus, as `albertine corpus build` makes it.")
+    init: str | None = setting(
+        None, "A checkpoint to start from (folder or hub name), deeper or not; else fresh weights."
+    )
+    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
+    workers: int = setting(0, "Processes that draw samples, beside the one that trains.", least=0, most=256)
+    unigram_start: bool = setting(
+        True, "Let fresh weights know how frequent each piece is (the bias of the MLM head)."
+    )
+    model: ModelSettings = setting(ModelSettings(), "The network.")
+    objective: Objective = setting(Objective(), "What is asked of the network.")
+    curriculum: Curriculum = setting(Curriculum(), "What changes during the run.")
+    train: TrainSettings = setting(TrainSettings(), "How it is trained.")
+
+    def check(self) -> None:
+        """Refuse stages that the model cannot take."""
+        depth = self.curriculum.stages("depth")
+        if depth and not (self.model.share == "all" and self.model.groups == 1):
+            raise SettingError(
+                "curriculum", self.curriculum.depth, 'depth can only grow where share = "all" and groups = 1'
+            )
+
+    def objective_at(self, step: int) -> Objective:
+        """Return what is asked of the network at a step, counted from 0."""
+        length, masked = self.curriculum.stages("length"), self.curriculum.stages("masked")
+        objective = self.objective
+        if length:
+            objective = replace(objective, max_length=int(length.at(step, self.train.steps)))
+        if masked:
+            objective = replace(objective, masked=masked.at(step, self.train.steps))
+        return objective
+
+    def depth_at(self, step: int) -> int:
+        """Return how many layers the network has at a step."""
+        depth = self.curriculum.stages("depth")
+        return int(depth.at(step, self.train.steps)) if depth else self.model.layers
+
+    def longest(self) -> int:
+        """Return the longest sample of the whole run."""
+        stages = self.curriculum.stages("length")
+        return int(max(stages.values)) if stages else self.objective.max_length
+
+
+@dataclass(frozen=True)
+class ProbeSettings(Settings):
+    """What to measure."""
+
+    corpus: Path | None = setting(None, "A corpus with held-out documents.")
+    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
+    tokens: int = setting(200_000, "How many held-out tokens to measure on, at most.", least=64)
+    max_length: int | None = setting(
+        None, "Longest sample, in pieces; 512 or what the model takes if not set.", least=8
+    )
+    seed: int = setting(0, "What the samples are drawn from.", least=0)

@@ -1,0 +1,85 @@
+"""The folder of a run: one process at a time, one set of settings, and a model at any moment.
+
+RUN/config.json, model.safetensors, tokenizer files    the newest checkpoint, as a model
+RUN/settings.toml                                      enough to run it again
+RUN/metrics.jsonl                                      how it went
+RUN/trainer/                                           checkpoints to go on from
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.lock import held
+from albertine.settings import Layer, Settings, layer_from_file, read, write
+from albertine.settings.schema import fields, is_table, shown
+from albertine.train.snapshots import FOLDER, MODEL
+from albertine.whole import new_file
+
+SETTINGS = "settings.toml"
+_LOCK = "run.lock"
+
+
+@contextmanager
+def occupied(run: Path, settings: Settings, free: frozenset[str]) -> Iterator[None]:
+    """Hold the folder of a run: a new one, or one of the same settings, but for those that are `free`."""
+    lock = run / FOLDER / _LOCK
+    if run.exists() and not lock.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise InputError(f"{run}: exists already and is no run; name another folder or remove it")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with held(lock, f"{run}: another process is training there; wait for it, or name another folder"):
+        _remove_halves(run)
+        if (run / SETTINGS).exists():
+            _refuse_others(run, settings, free)
+        with new_file(run / SETTINGS) as file:
+            file.write_text(write(settings), encoding="utf-8")
+        yield
+
+
+def settings_of(run: Path) -> Layer:
+    """Return the settings that a run was started with."""
+    if not (run / SETTINGS).exists():
+        raise InputError(f"{run}: no run to go on with (no {SETTINGS})")
+    return layer_from_file(run / SETTINGS)
+
+
+def publish(run: Path, snapshot: Path) -> None:
+    """Make a checkpoint the model that the folder is; each file changes in one moment, the weights last."""
+    files = sorted(snapshot.iterdir(), key=lambda file: file.name == MODEL)
+    for file in files:
+        if file.name in ("state.json", "optimizer.safetensors"):
+            continue
+        with new_file(run / file.name) as partial:
+            try:
+                os.link(file, partial)
+            except OSError:  # a file system that has no links
+                shutil.copyfile(file, partial)
+
+
+def _remove_halves(run: Path) -> None:
+    """Remove what a killed process left half written; the folder is ours alone now."""
+    for leftover in [*run.glob(".*.partial"), *(run / FOLDER).glob(".*.partial")]:
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+def _refuse_others(run: Path, settings: Settings, free: frozenset[str]) -> None:
+    before = read(type(settings), settings_of(run))
+    for key, was, now in _differences(before, settings, ""):
+        if key not in free:
+            raise InputError(
+                f"{run}: a run with {key} = {shown(was)}, not {shown(now)}; "
+                "give the settings it was started with, or another --out"
+            )
+
+
+def _differences(one: Settings, other: Settings, prefix: str) -> Iterator[tuple[str, Any, Any]]:
+    for field, hint in fields(type(one)):
+        key, was, now = prefix + field.name, getattr(one, field.name), getattr(other, field.name)
+        if is_table(hint):
+            yield from _differences(was, now, key + ".")
+        elif was != now:
+            yield key, was, now

@@ -1,0 +1,89 @@
+"""`metrics.jsonl`: a line for every step, evaluation and event of a run.
+
+A line that cannot be written (the disk is full) waits and is tried again, so that
+the file never holds half of one. Going on from a checkpoint, the lines after it are
+taken out: the file tells of the steps that made the weights, each once.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from albertine import progress
+from albertine.whole import new_file
+
+JOURNAL = "metrics.jsonl"
+_TOGETHER = 50  # lines that wait for each other
+
+
+class Journal:
+    """Writes lines; `upto` is the last step to keep of those that are there."""
+
+    def __init__(self, folder: Path, upto: int):
+        self._file = folder / JOURNAL
+        self._waiting: list[bytes] = []
+        self._complained = False
+        _cut(self._file, upto)
+        self._number = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        self._size = os.fstat(self._number).st_size
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write a line, soon."""
+        self._waiting.append(json.dumps(_plain(line)).encode() + b"\n")
+        if len(self._waiting) >= _TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
+        try:
+            block = b"".join(self._waiting)
+            while block:
+                block = block[os.write(self._number, block) :]
+            self._size = os.fstat(self._number).st_size
+            self._waiting.clear()
+        except OSError as error:
+            os.ftruncate(self._number, self._size)  # half a line is worse than none
+            if not self._complained:
+                progress.say(f"{self._file}: {error.strerror}; its lines wait until there is room")
+            self._complained = True
+
+    def sync(self) -> None:
+        """Bring everything to the disk."""
+        self.flush()
+        os.fsync(self._number)
+
+    def close(self) -> None:
+        """Write what waits, and end."""
+        self.flush()
+        os.close(self._number)
+
+
+def read_journal(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run; a last one that was cut off is left out."""
+    lines = []
+    for line in (folder / JOURNAL).read_bytes().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return [line for line in lines if isinstance(line, dict)]
+
+
+def _cut(file: Path, upto: int) -> None:
+    """Take out the lines of later steps."""
+    if not file.exists():
+        return
+    kept = [line for line in read_journal(file.parent) if line.get("step", 0) <= upto]
+    text = "".join(json.dumps(line) + "\n" for line in kept)
+    if text.encode() != file.read_bytes():
+        with new_file(file) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """Write numbers that JSON has no word for as null."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,89 @@
+"""What a run leaves behind and shows: checkpoints, the journal, the display, a tracker.
+
+The first process writes and shows; the keeper of any other does nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from albertine import progress
+from albertine.train.display import Display
+from albertine.train.folder import publish
+from albertine.train.journal import Journal
+from albertine.train.settings import TrainSettings
+from albertine.train.snapshots import Snapshot, Snapshots, ToWrite
+from albertine.train.told import Told
+from albertine.train.trackers import Tracker, make_tracker
+
+_WELL_BEFORE = 10  # steps; what makes a loss run away may have happened a little before it shows
+
+
+class Keeper:
+    """Keeps a run in its folder."""
+
+    def __init__(self, run: Path, train: TrainSettings, levels: Mapping[str, tuple[str, float]]):
+        self._run, self._train = run, train
+        self.snapshots = Snapshots(run, train.keep, partial(publish, run))
+        self._display = Display(train.steps, levels)
+        self._journal: Journal | None = None
+        self._tracker: Tracker | None = None
+
+    @contextmanager
+    def open(self, step: int, settings: dict[str, Any]) -> Iterator[None]:
+        """Take up the journal after a step (-1: from nothing), and show what comes."""
+        self._journal = Journal(self._run, step)
+        self._tracker = make_tracker(self._train.track, self._run, step, settings)
+        try:
+            with self._display.shown():
+                yield
+        finally:
+            self._journal.close()
+            self._tracker.close()
+
+    def step(self, told: Told) -> None:
+        """Take a step's numbers."""
+        line = told.to_json()
+        self._note(line)
+        self._display.step(told)
+
+    def evaluation(self, step: int, scores: dict[str, float]) -> None:
+        """Take the scores on held-out data."""
+        self._note({"step": step, **{f"held_out_{name}": value for name, value in scores.items()}})
+        self._display.evaluation(step, scores)
+
+    def event(self, step: int, what: str) -> None:
+        """Say something, and note it."""
+        progress.say(f"step {step:,}: {what}")
+        if self._journal:
+            self._journal.write({"step": step, "event": what})
+
+    def _note(self, line: dict[str, Any]) -> None:
+        assert self._journal is not None
+        assert self._tracker is not None
+        self._journal.write(line)
+        numbers = {name: value for name, value in line.items() if name != "step"}
+        self._tracker.log(line["step"], numbers)
+
+    def before(self, step: int) -> Snapshot | None:
+        """Return a checkpoint from well before a step, if not that then from before it, or any."""
+        for upto in (step - _WELL_BEFORE, step, None):
+            found = self.snapshots.newest(upto)
+            if found:
+                return found
+        return None
+
+    def went_back(self, step: int) -> None:
+        """Forget what came after a step."""
+        self.snapshots.remove_after(step)
+        assert self._journal is not None
+        self._journal.close()
+        self._journal = Journal(self._run, step)
+
+    def save(self, what: ToWrite) -> None:
+        """Write a checkpoint while training goes on."""
+        if self._journal:
+            self._journal.sync()
+        self.snapshots.write(what)

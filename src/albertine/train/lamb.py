@@ -1,0 +1,57 @@
+"""LAMB as the reference code has it: Adam, each matrix moved in proportion to its own length.
+
+    m <- b1 m + (1 - b1) g            v <- b2 v + (1 - b2) g^2
+    u = m / (sqrt(v) + eps) + decay w
+    w <- w - rate * |w| / |u| * u
+
+There is no bias correction. Norms and biases have neither decay nor the ratio of
+lengths. Queries, keys and values are one matrix here and three in the reference, so
+each third has a ratio of its own.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-6
+
+
+class Lamb(Optimizer):
+    """Its groups say `matrix`, whether decay and ratio apply, and `parts`, how many matrices are stacked."""
+
+    def __init__(self, groups: list[dict[str, Any]], lr: float):
+        super().__init__(groups, {"lr": lr, "weight_decay": 0.0, "matrix": True, "parts": 1})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # nobody gives a closure
+        """Move the weights."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                update = self._update(weight)
+                if group["matrix"]:
+                    update.add_(weight, alpha=group["weight_decay"])
+                    _stretch(update, weight, group["parts"])
+                weight.add_(update, alpha=-group["lr"])
+
+    def _update(self, weight: Tensor) -> Tensor:
+        """Take the gradient into both averages and return Adam's step."""
+        state, gradient = self.state[weight], weight.grad
+        assert gradient is not None
+        if not state:
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        first, second = state["exp_avg"], state["exp_avg_sq"]
+        first.mul_(_BETA1).add_(gradient, alpha=1 - _BETA1)
+        second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
+        update: Tensor = first / second.sqrt().add_(_EPSILON)
+        return update
+
+
+def _stretch(update: Tensor, weight: Tensor, parts: int) -> None:
+    """Give each matrix of an update the length of the weights it moves; not where either has none."""
+    moved = update.view(parts, -1)
+    long = torch.linalg.vector_norm(weight.view(parts, -1), dim=1)
+    wide = torch.linalg.vector_norm(moved, dim=1)
+    ratio = torch.where((long > 0) & (wide > 0), long / wide, 1.0)
+    moved.mul_(ratio[:, None])

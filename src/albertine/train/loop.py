@@ -1,0 +1,352 @@
+"""The loop: what every kind of training does, step after step.
+
+    take this process's share of the batch
+    compute it piece by piece, adding up gradients
+    add up over the processes; ask the doctor
+    clip, and move the weights
+    tell; now and then evaluate, now and then write a checkpoint
+
+What is trained, on what, and what counts as right is the work's to say (`Work`). A
+loss is a mean over the whole step, over all its pieces and processes, so that it is
+the same however the step was cut.
+
+Nothing in a step depends on anything but the weights, what the optimizers remember,
+the step's number and the place in the data. So a run that goes on from a checkpoint
+is the run that was never broken off, bit for bit.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from albertine.corpus.chance import ask
+from albertine.errors import Status, Stopped, WorkError
+from albertine.interop.huggingface import load_folder
+from albertine.train.doctor import MOST_RETURNS, Doctor
+from albertine.train.ending import Asked, Ending
+from albertine.train.gradients import Gradients
+from albertine.train.keeper import Keeper
+from albertine.train.machine import matrix_rate, now, peak_memory
+from albertine.train.optimizers import Optimizers
+from albertine.train.ranks import Ranks
+from albertine.train.schedule import Schedule
+from albertine.train.settings import TrainSettings
+from albertine.train.snapshots import Snapshot, ToWrite
+from albertine.train.told import Told
+
+
+@dataclass(frozen=True)
+class Part:
+    """One objective on one piece: its mean loss, and how many it got right."""
+
+    loss: Tensor
+    right: Tensor
+
+
+class Piece(Protocol):
+    """What is computed at once."""
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many things each objective's mean is over."""
+
+    def to(self, device: torch.device) -> "Piece":
+        """Move it to a device."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A process's part of a step: pieces, how many tokens they have, and the operations they take."""
+
+    pieces: Sequence[Piece]
+    tokens: int
+    operations: float
+
+
+class Work(Protocol):
+    """What is trained."""
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """The names of its objectives."""
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """Where in the data it is, after the last share that it gave; as JSON."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What tells the data from any other; as JSON."""
+
+    def share(self, step: int) -> Share:
+        """Give this process's part of a step, the next in order."""
+
+    def measure(self, network: Any, piece: Any, step: int) -> Sequence[Part]:
+        """Compute the objectives on a piece."""
+
+    def go_to(self, step: int, position: dict[str, Any]) -> None:
+        """Go to a place in the data."""
+
+    def refuse_changed(self, before: dict[str, Any]) -> None:
+        """Refuse to go on with other data than `data` told of."""
+
+    def evaluate(self, network: Any, step: int) -> dict[str, float]:
+        """Measure on held-out data; `loss` says which is best. Nothing if there is none."""
+
+    def turns(self, step: int) -> bool:
+        """Tell whether a step asks for something else than the one before it."""
+
+    def remark(self, told: Told) -> str | None:
+        """Say something about how it goes, if there is something to say."""
+
+    def files(self, network: Any, step: int) -> Callable[[Path], None]:
+        """Return what writes the model as it is now, whatever happens to it meanwhile."""
+
+
+class Trainer:
+    """A training run.
+
+    Attributes:
+        step: how many steps have been taken.
+        scores: the last ones on held-out data.
+        best: step and loss of the best checkpoint.
+        saved: the step of the last checkpoint; -1 where there is none.
+    """
+
+    def __init__(
+        self, network: Any, work: Work, train: TrainSettings, keeper: Keeper, ranks: Ranks, dtype: torch.dtype
+    ):
+        self._network, self._work, self._train = network, work, train
+        self._keeper, self._ranks = keeper, ranks
+        self._schedule = Schedule.of(train)
+        self._optimizers = Optimizers(network, train, dtype)
+        self._gradients = Gradients(network)
+        self._doctor, self._ending = Doctor(), Ending()
+        self._roof = matrix_rate(dtype, ranks.device) * ranks.all
+        self._every = train.evaluate_every or max(1, train.steps // 40)
+        self._position = work.position
+        self.saved, self._saved_at = -1, time.monotonic()
+        self.step, self.tokens, self.seconds = 0, 0, 0.0
+        self.scores: dict[str, float] = {}
+        self.best: dict[str, float] | None = None
+        self._resume()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step has been taken."""
+        return self.step >= self._train.steps
+
+    def run(self) -> None:
+        """Train to the last step."""
+        self._network.train()
+        with self._ending.listening():
+            try:
+                if self.saved < 0:
+                    self._evaluate()
+                    self._save()
+                while not self.finished:
+                    self._advance()
+            except Asked:
+                self._leave()
+            self._save()
+            self._keeper.snapshots.finish()
+
+    def _advance(self) -> None:
+        """Take a step, and do what is due after it."""
+        told = self._step()
+        if told is None:
+            return
+        if self._ranks.first:
+            self._keeper.step(told)
+        remark = self._work.remark(told)
+        if remark:
+            self._event(remark)
+        better = (self.step % self._every == 0 or self.finished) and self._evaluate()
+        if self.finished or better or self._save_is_due():
+            self._save()
+
+    def _step(self) -> Told | None:
+        """Compute a step and move the weights; None if the run went back instead."""
+        started = now(self._ranks.device)
+        with self._ending.may_drop(self._ranks.all == 1):
+            if self._work.turns(self.step):
+                self._doctor.forget()
+            share = self._work.share(self.step)
+            of_share = [sum(counts) for counts in zip(*(piece.counts for piece in share.pieces), strict=True)]
+            of_share = of_share or [0] * len(self._work.parts)
+            asked = float(self._ending.signal != 0)
+            *totals, tokens, operations, asked = self._ranks.total(
+                [*of_share, share.tokens, share.operations, asked]
+            )
+            if asked:
+                raise Asked
+            sums = self._computed(share, totals)
+        self._gradients.add_up(self._ranks)
+        self._ranks.add_up(sums)
+        norm = float(self._gradients.norm())
+        losses, right = (
+            [one / total if total else 0.0 for one, total in zip(row, totals, strict=True)]
+            for row in sums.tolist()
+        )
+        verdict = self._doctor.look(self.step + 1, sum(losses), norm)
+        if verdict == "go back":
+            self._go_back(sum(losses))
+            return None
+        rate = self._schedule.rate(self.step) * self._doctor.factor
+        if verdict == "fine":
+            self._gradients.clip(norm, self._train.clip)
+            self._optimizers.step(rate)
+        elif self._doctor.bad == 1:
+            self._event(f"loss {sum(losses):.3g}, gradient {norm:.3g}: not finite; the step is left out")
+        self.step, self._position = self.step + 1, self._work.position
+        seconds = now(self._ranks.device) - started
+        self.seconds, self.tokens = self.seconds + seconds, self.tokens + int(tokens)
+        return Told(
+            step=self.step,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            loss=sum(losses),
+            losses=dict(zip(self._work.parts, losses, strict=True)),
+            right=dict(zip(self._work.parts, right, strict=True)),
+            lr=rate,
+            norm=norm,
+            speed=tokens / seconds,
+            roof=operations / seconds / self._roof,
+            memory=peak_memory(self._ranks.device),
+            left_out=verdict == "leave out",
+        )
+
+    def _computed(self, share: Share, totals: Sequence[float]) -> Tensor:
+        """Compute a share's gradients; return the sums of losses and of right answers, by objective."""
+        self._gradients.clear()
+        sums = torch.zeros(2, len(totals), dtype=torch.float64, device=self._ranks.device)
+        for number, piece in enumerate(share.pieces):
+            key = ask(self._train.seed, self.step, self._ranks.rank, number)
+            torch.manual_seed(int(key[0]))
+            measured = self._work.measure(self._network, piece.to(self._ranks.device), self.step)
+            # A mean over everything, of means over pieces: each weighs as much as it has of the whole.
+            losses = [
+                part.loss * (count / total)
+                for part, count, total in zip(measured, piece.counts, totals, strict=True)
+                if total
+            ]
+            sum(losses[1:], start=losses[0]).backward()
+            counts = sums.new_tensor(piece.counts)
+            sums[0] += torch.stack([part.loss.detach().double() for part in measured]) * counts
+            sums[1] += torch.stack([part.right for part in measured])
+        return sums
+
+    def _evaluate(self) -> bool:
+        """Measure on held-out data; tell whether this is the best so far."""
+        self._network.eval()
+        with self._ending.may_drop(self._ranks.all == 1):
+            self.scores = self._work.evaluate(self._network, self.step)
+        self._network.train()
+        if not self.scores:
+            return False
+        if self._ranks.first:
+            self._keeper.evaluation(self.step, self.scores)
+        if self.best and self.scores["loss"] >= self.best["loss"]:
+            return False
+        self.best = {"step": self.step, "loss": self.scores["loss"]}
+        return True
+
+    def _save_is_due(self) -> bool:
+        every, minutes = self._train.save_every, self._train.save_minutes
+        late = time.monotonic() - self._saved_at >= 60 * minutes
+        return late or (every is not None and self.step % every == 0)
+
+    def _save(self) -> None:
+        """Write a checkpoint of where the run is, if there is none of it yet."""
+        if self.saved == self.step:
+            return
+        self.saved, self._saved_at = self.step, time.monotonic()
+        if not self._ranks.first:
+            return
+        state = {
+            "step": self.step,
+            "steps": self._train.steps,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "position": self._position,
+            "data": self._work.data,
+            "doctor": self._doctor.state(),
+            "scores": self.scores,
+            "best": self.best,
+        }
+        remembered = {name: one.detach().cpu().clone() for name, one in self._optimizers.tensors().items()}
+        best = None if self.best is None else int(self.best["step"])
+        files = self._work.files(self._network, self.step)
+        self._keeper.save(ToWrite(files, remembered, state, self._doctor.returns, best))
+
+    def _resume(self) -> None:
+        """Go on from the newest checkpoint, if there is one."""
+        snapshot = self._keeper.snapshots.newest() if self._ranks.first else None
+        if self._ranks.from_first(snapshot is not None):
+            self._take_up(snapshot)
+            self.saved = self.step
+
+    def _take_up(self, snapshot: Snapshot | None) -> None:
+        """Be where a checkpoint was; only the first process has it, and tells the others."""
+        state = self._ranks.from_first(snapshot.state if snapshot else None)
+        self._work.refuse_changed(state["data"])
+        stored = dict(load_folder(snapshot.folder).named_parameters()) if snapshot else {}
+        weights = self._ranks.tensors_from_first({name: one.detach() for name, one in stored.items()})
+        with torch.no_grad():
+            for name, parameter in self._network.named_parameters():
+                parameter.copy_(weights[name])
+        remembered = self._ranks.tensors_from_first(snapshot.optimizer() if snapshot else {})
+        self._optimizers.restore(remembered)
+        self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
+        self._doctor = Doctor(**state["doctor"])
+        self.scores, self.best, self._position = state["scores"], state["best"], state["position"]
+        self._work.go_to(self.step, self._position)
+
+    def _go_back(self, loss: float) -> None:
+        """Take the last checkpoint from before the trouble, and go on at half the rate."""
+        at, doctor = self.step + 1, self._doctor
+        doctor.went_back()
+        advice = "lower --train.lr or lengthen --train.warmup"
+        if doctor.returns > MOST_RETURNS:
+            raise WorkError(
+                f"the loss ran away at step {at:,} (it is {loss:.3g}), after {MOST_RETURNS} returns, "
+                f"each at half the rate; {advice}"
+            )
+        snapshot = self._keeper.before(doctor.healthy) if self._ranks.first else None
+        if self._ranks.first and snapshot is None:
+            raise WorkError(
+                f"the loss ran away at step {at:,} (it is {loss:.3g}) with no checkpoint before; {advice}"
+            )
+        self._take_up(snapshot)
+        self._doctor = doctor
+        if self.best and self.best["step"] > self.step:
+            self.best = None
+        if self._ranks.first:
+            self._keeper.went_back(self.step)
+        self._event(
+            f"the loss ran away at step {at:,} (it was {loss:.3g}); went back to this step, "
+            f"on at {doctor.factor:g} of the rate"
+        )
+        self.saved = -1
+        self._save()
+
+    def _event(self, what: str) -> None:
+        if self._ranks.first:
+            self._keeper.event(self.step, what)
+
+    def _leave(self) -> None:
+        """Keep what there is, and end."""
+        self._save()
+        self._keeper.snapshots.finish()
+        interrupted = self._ending.signal == signal.SIGINT
+        raise Stopped(
+            f"asked to end at step {self.step:,} of {self._train.steps:,}; "
+            "it is kept, and the same command goes on from there",
+            Status.INTERRUPTED if interrupted else Status.TERMINATED,
+        )

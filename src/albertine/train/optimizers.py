@@ -1,0 +1,105 @@
+"""Which optimizer moves which parameter, and how.
+
+Parameters fall into kinds by what they are: matrices between hidden states; tables
+(embeddings) and the small matrices of the pair and task layers; and vectors, the norms and
+biases, which no optimizer decays. Muon takes the first kind and leaves the others to AdamW.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from albertine.train.lamb import Lamb
+from albertine.train.muon import Muon
+from albertine.train.settings import TrainSettings
+
+_HIDDEN = (
+    "encoder.attention.",
+    "encoder.ffn.",
+    "encoder.embedding.projection.",
+    "head.pooler.",
+    "head.masked.dense.",
+)
+_BETAS = (0.9, 0.999)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Parameters by kind; `stacked` are hidden matrices that are queries, keys and values in one."""
+
+    stacked: list[Tensor]
+    hidden: list[Tensor]
+    tables: list[Tensor]
+    vectors: list[Tensor]
+
+
+def kinds_of(network: nn.Module) -> Kinds:
+    """Sort the parameters of a network."""
+    kinds = Kinds([], [], [], [])
+    for name, parameter in network.named_parameters():
+        if parameter.dim() < 2:
+            kinds.vectors.append(parameter)
+        elif name.endswith("qkv.weight"):
+            kinds.stacked.append(parameter)
+        elif name.startswith(_HIDDEN):
+            kinds.hidden.append(parameter)
+        else:
+            kinds.tables.append(parameter)
+    return kinds
+
+
+class Optimizers:
+    """The optimizers of a network, moved as one."""
+
+    def __init__(self, network: nn.Module, train: TrainSettings, dtype: torch.dtype):
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
+        self._parts = list(_made(kinds_of(network), train, dtype))
+
+    def step(self, rate: float) -> None:
+        """Move all weights at a rate."""
+        for part in self._parts:
+            for group in part.param_groups:
+                group["lr"] = rate
+            part.step()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what they remember, by parameter: "encoder.ffn.0.up.weight/exp_avg"."""
+        return {
+            f"{self._names[parameter]}/{key}": tensor
+            for part in self._parts
+            for parameter, state in part.state.items()
+            for key, tensor in state.items()
+        }
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Remember what `tensors` returned, and nothing else."""
+        parameters = {name: parameter for parameter, name in self._names.items()}
+        owners = {one: part for part in self._parts for group in part.param_groups for one in group["params"]}
+        for part in self._parts:
+            part.state.clear()
+        for name, tensor in tensors.items():
+            parameter, _, key = name.rpartition("/")
+            weight = parameters[parameter]
+            # Counters of steps stay where they are kept; all else lies beside its weight.
+            kept = tensor.clone() if tensor.dim() == 0 else tensor.to(weight.device, copy=True)
+            owners[weight].state[weight][key] = kept
+
+
+def _made(kinds: Kinds, train: TrainSettings, dtype: torch.dtype) -> Iterator[Optimizer]:
+    decay = train.weight_decay
+    stacked = {"params": kinds.stacked, "weight_decay": decay, "parts": 3}
+    hidden = {"params": kinds.hidden, "weight_decay": decay}
+    tables = {"params": kinds.tables, "weight_decay": decay}
+    vectors: dict[str, Any] = {"params": kinds.vectors, "weight_decay": 0.0}
+    match train.optimizer:
+        case "muon":
+            yield Muon([stacked, hidden], 0.0, dtype)
+            yield AdamW([tables, vectors], 0.0, _BETAS, fused=True)
+        case "adamw":
+            yield AdamW([{**stacked}, hidden, tables, vectors], 0.0, _BETAS, fused=True)
+        case "lamb":
+            yield Lamb([stacked, hidden, tables, {**vectors, "matrix": False}], 0.0)

@@ -1,0 +1,66 @@
+"""What can be set of training, whatever is trained; apart, for the help page.
+
+What is not set follows from the rest: the rate and the warm-up from the optimizer and
+the batch (`schedule`), precision and micro-batch from the machine (`machine`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from albertine.settings import SettingError, Settings, setting
+
+LARGEST = 1 << 53  # a whole number beyond is not exact everywhere
+
+OptimizerName = Literal["muon", "adamw", "lamb"]
+TrackName = Literal["none", "tensorboard", "wandb"]
+ScheduleName = Literal["linear", "cosine", "constant"]
+
+
+@dataclass(frozen=True)
+class TrainSettings(Settings):
+    """One training run."""
+
+    steps: int = setting(20_000, "Steps of the optimizer.", least=1, most=LARGEST)
+    batch_tokens: int = setting(
+        32_768, "Tokens of one step, over all processes and micro-batches.", least=8, most=LARGEST
+    )
+    at_once: int | None = setting(
+        None,
+        "Most tokens that one device computes at a time; the rest of its share is accumulated. "
+        "If not set, 4,096 on a CPU and 32,768 on a GPU.",
+        least=8,
+        most=LARGEST,
+    )
+    optimizer: OptimizerName = setting(
+        "muon", "Muon for the matrices and AdamW for the rest, AdamW, or LAMB as in the paper."
+    )
+    lr: float | None = setting(
+        None, "Highest learning rate; if not set, it follows from the batch.", least=0.0, most=10.0
+    )
+    warmup: int | None = setting(
+        None, "Steps in which the rate rises; if not set, they follow from the batch.", least=0
+    )
+    schedule: ScheduleName = setting("linear", "How the rate falls after the warm-up, to 0 if it does.")
+    weight_decay: float = setting(0.01, "Decay of the matrices; norms and biases have none.", least=0, most=1)
+    clip: float = setting(1.0, "Largest norm of the whole gradient; 0 does not clip.", least=0)
+    precision: Literal["auto", "fp32", "bf16"] = setting(
+        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
+    )
+    recompute: bool = setting(False, "Keep less for the backward pass, and compute it again there.")
+    compile: bool = setting(False, "Compile the network; it takes a while at the start.")
+    seed: int = setting(0, "What weights and dropout are drawn from.", least=0, most=LARGEST)
+    save_every: int | None = setting(None, "Steps between checkpoints, if not minutes alone decide.", least=1)
+    save_minutes: float = setting(15.0, "Minutes between checkpoints at most.", least=0.01, most=1e6)
+    keep: int = setting(2, "How many of the last checkpoints stay, beside the best.", least=1, most=10_000)
+    evaluate_every: int | None = setting(
+        None, "Steps between evaluations; if not set, a fortieth of the run.", least=1
+    )
+    evaluate_tokens: int | None = setting(
+        None, "Held-out tokens of an evaluation; if not set, so many that they take little time.", least=8
+    )
+    track: TrackName = setting("none", "Where else the numbers go.")
+
+    def check(self) -> None:
+        """Refuse a warm-up longer than the run."""
+        if self.warmup is not None and self.warmup > self.steps:
+            raise SettingError("warmup", self.warmup, f"must be at most steps = {self.steps}", ("steps",))

@@ -1,0 +1,195 @@
+"""Checkpoints of a run: each a folder that is a model, with all that going on needs beside it.
+
+    RUN/trainer/step-00001200/
+        config.json, model.safetensors, tokenizer files     a model, as any other
+        optimizer.safetensors                               what the optimizers remember
+        state.json                                          where everything is, and checksums of all files
+
+They are written by a thread while training goes on, from copies made in a moment, and
+appear whole or not at all. The last few stay, and the best. One that is found damaged
+is passed over for the one before.
+"""
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from albertine import progress
+from albertine.errors import WorkError
+from albertine.whole import new_folder, to_disk
+
+FOLDER = "trainer"
+MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One checkpoint that was found whole.
+
+    Attributes:
+        folder: where it lies.
+        state: what its `state.json` says.
+    """
+
+    folder: Path
+    state: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        """How many steps made it."""
+        return int(self.state["step"])
+
+    def optimizer(self) -> dict[str, Tensor]:
+        """Read what the optimizers remembered."""
+        return load_file(self.folder / OPTIMIZER)
+
+
+@dataclass(frozen=True)
+class ToWrite:
+    """What a checkpoint is to hold: copies that nobody changes any more.
+
+    Attributes:
+        model: writes the model's files into a folder.
+        optimizer: what the optimizers remember.
+        state: where everything is; with `step`.
+        returns: how often the run has gone back; the same step may come again.
+        best: the step of the best checkpoint so far, which stays.
+    """
+
+    model: Callable[[Path], None]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Any]
+    returns: int
+    best: int | None
+
+
+class Snapshots:
+    """The checkpoints of a run; `published` is called with each that has been written."""
+
+    def __init__(self, run: Path, keep: int, published: Callable[[Path], None]):
+        self.folder = run / FOLDER
+        self._keep, self._published = keep, published
+        self._writing: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    def write(self, what: ToWrite) -> None:
+        """Write a checkpoint while the caller goes on; waits for the one before."""
+        self._wait()
+        self._writing = threading.Thread(target=self._try_to_write, args=(what,))
+        self._writing.start()
+
+    def finish(self) -> None:
+        """Wait until all is written; raise if the last one could not be."""
+        self._wait()
+        if self._failure:
+            raise self._failure
+
+    def _wait(self) -> None:
+        if self._writing:
+            self._writing.join()
+            self._writing = None
+
+    def _try_to_write(self, what: ToWrite) -> None:
+        try:
+            self._write(what)
+            self._failure = None
+        except Exception as error:  # told, and raised by `finish` if it was the last word
+            self._failure = error
+            step = what.state["step"]
+            reason = getattr(error, "strerror", None) or error
+            progress.say(f"{self.folder}: no checkpoint at step {step:,}: {reason}; the run goes on")
+
+    def _write(self, what: ToWrite) -> None:
+        folder = self.folder / name_of(what.state["step"], what.returns)
+        if folder.exists():  # a damaged one, which the run did not go on from
+            shutil.rmtree(folder)
+        with new_folder(folder) as partial:
+            what.model(partial)
+            save_file(what.optimizer, partial / OPTIMIZER)
+            files = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
+            state = {**what.state, "format": FORMAT, "files": files}
+            text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)
+            (partial / STATE).write_text(text, encoding="utf-8")
+        self._published(folder)
+        self._rotate(what.best)
+
+    def _rotate(self, best: int | None) -> None:
+        """Remove what is older than the last few and not the best."""
+        for step, folder in self._kept()[: -self._keep]:
+            if step != best:
+                shutil.rmtree(folder)
+        to_disk(self.folder)
+
+    def _kept(self) -> list[tuple[int, Path]]:
+        """Return the steps and folders of all checkpoints, the oldest first."""
+        folders = sorted(one for one in self.folder.glob("step-*") if one.is_dir())
+        return [(int(one.name[5:13]), one) for one in folders if one.name[5:13].isdigit()]
+
+    def newest(self, upto: int | None = None) -> Snapshot | None:
+        """Return the newest checkpoint that is whole; pass over one that is not, and say so."""
+        self._wait()
+        damaged = None
+        for step, folder in reversed(self._kept()):
+            if upto is not None and step > upto:
+                continue
+            problem, state = _examined(folder)
+            if not problem:
+                if damaged:
+                    progress.say(f"{damaged}; going on from {folder.name}")
+                return Snapshot(folder, state)
+            damaged = f"{folder}: damaged ({problem})"
+        if damaged:
+            raise WorkError(
+                f"{damaged}, and no other checkpoint is whole; remove {self.folder} to begin anew"
+            )
+        return None
+
+    def remove_after(self, step: int) -> None:
+        """Remove what the run has gone back from."""
+        for later, folder in self._kept():
+            if later > step:
+                shutil.rmtree(folder)
+
+
+def name_of(step: int, returns: int) -> str:
+    """Return the name of a checkpoint's folder; names sort by age."""
+    return f"step-{step:08d}" + (f".{returns}" if returns else "")
+
+
+def _examined(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return what is wrong with a checkpoint, or nothing and its state."""
+    try:
+        told = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        state = told["state"]
+        if told["sha256"] != _digest(state):
+            return STATE, {}
+        if state["format"] != FORMAT:
+            return f"format {state['format']}, not {FORMAT}", {}
+        for name, expected in state["files"].items():
+            if _checksum(folder / name) != expected:
+                return name, {}
+        load_file(folder / OPTIMIZER)
+    except FileNotFoundError as error:
+        return f"{Path(str(error.filename)).name} is missing", {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        return f"{STATE}: {error}", {}
+    return "", state
+
+
+def _digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
