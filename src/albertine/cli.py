@@ -283,7 +283,6 @@ def pretrain(
     if out is None:
         raise InputError("--out is missing: the folder of the run")
     train(out, asked, shared.given | (before.keys if before else frozenset()))
-    drawing.draw(out)
 
 
 @app.command(group=_TRAIN)

@@ -129,12 +129,23 @@ def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None
 
 
 def frozen(
-    model: Model, *, tokenizer: Tokenizer | None = None, depth: int | None = None
+    model: Model,
+    *,
+    tokenizer: Tokenizer | None = None,
+    depth: int | None = None,
+    parameters: Mapping[str, Tensor] | None = None,
 ) -> Callable[[Path], None]:
-    """Copy a model as it is now, at another depth if asked; return what writes the copy into a folder."""
+    """Copy a model as it is now; return what writes the copy into a folder.
+
+    Args:
+        model: what to copy.
+        tokenizer: what goes along.
+        depth: how many layers it is to have, if not as many as it has.
+        parameters: its parameters by name, where those in it are spread over processes.
+    """
     network = replace(model.model, layers=depth or model.model.layers)
     config = config_of(network, model.head_settings)
-    tensors = tensors_of(model)
+    tensors = tensors_of(model, parameters)
     beside = {
         name: one.cpu().clone() for name, one in model.head.state_dict().items() if "answerable" in name
     }
@@ -150,9 +161,10 @@ def frozen(
     return write
 
 
-def tensors_of(model: Model) -> dict[str, Tensor]:
-    """Return a model's tensors under the names of `transformers`."""
-    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+def tensors_of(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Return a model's tensors, or other values of its parameters, under the names of `transformers`."""
+    if parameters is None:
+        parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     family = family_of(model.model)
     tensors: dict[str, Tensor] = {}
     for slot in slots(model.model, model.head_settings, family):

@@ -9,6 +9,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.model.encoder import Computation
 from albertine.model.network import Model
 from albertine.pretrain.plateau import Plateau
+from albertine.pretrain.plot import draw
 from albertine.pretrain.prepare import corpus_of, network_of, settled, starting_point
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.unigram import Frequencies, start_from
@@ -18,12 +19,13 @@ from albertine.train.keeper import Keeper
 from albertine.train.loop import Trainer
 from albertine.train.machine import choose_precision
 from albertine.train.ranks import Ranks, joined
+from albertine.train.sharding import spread_out
 from albertine.train.trackers import refuse_missing
 
 # What may change when a run goes on: where and how fast it computes, and what it keeps and tells.
 _FREE = frozenset(
     {"device", "workers"}
-    | {f"train.{key}" for key in ("at_once", "recompute", "compile", "track", "keep")}
+    | {f"train.{key}" for key in ("at_once", "recompute", "compile", "shard", "track", "keep")}
     | {f"train.{key}" for key in ("save_every", "save_minutes")}
 )
 
@@ -44,6 +46,8 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
         if ranks.first:
             stack.enter_context(keeper.open(trainer.saved, asdict(settings)))
         trainer.run()
+        if ranks.first:
+            draw(run)
         return trainer.scores
 
 
@@ -58,6 +62,8 @@ def _made(
     dtype = choose_precision(train.precision, ranks.device)
     network.encoder.computation = Computation(dtype, train.recompute, train.compile)
     network.to(ranks.device)
+    if train.shard and ranks.all > 1:
+        spread_out(network, ranks)
     entropy = corpus.manifest.unigram_entropy
     plateau = Plateau(settings, entropy, frequencies.share(corpus.tokenizer.special.unknown))
     at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)

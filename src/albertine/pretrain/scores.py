@@ -32,7 +32,7 @@ class Estimate:
 
 def table_of(network: Any, batches: Iterable[Batch], device: torch.device, depth: int | None) -> Table:
     """Return a row of sums for each sample: the columns are `COLUMNS`."""
-    with torch.inference_mode():
+    with torch.no_grad():  # weights that are spread cannot be gathered in inference mode
         rows = [_measured(network, batch.to(device), depth).cpu().numpy() for batch in batches]
     return np.concatenate([np.empty((0, len(COLUMNS))), *rows])
 

@@ -21,6 +21,7 @@ from albertine.pretrain.scores import table_of
 from albertine.pretrain.settings import PretrainSettings
 from albertine.train.loop import Part, Share
 from albertine.train.ranks import Ranks
+from albertine.train.sharding import whole
 from albertine.train.told import Told
 
 
@@ -118,7 +119,8 @@ class Pretraining:
         flops = count_flops(
             replace(self._settings.model, layers=self._settings.depth_at(step)), objective.max_length
         )
-        return Share(pieces, tokens, tokens * flops.training_per_token)
+        empty = Piece(to_batch([], batch.samples), self._paired)
+        return Share(pieces, tokens, tokens * flops.training_per_token, empty)
 
     def _open(self, objective: Objective) -> None:
         """Go on with another objective, as far into the epoch as we are."""
@@ -172,6 +174,8 @@ class Pretraining:
             wanted = max(1, self.evaluation_tokens // objective.max_length)
             places = np.arange(min(len(sampler), wanted))
             chunks = [places[at : at + size] for at in range(0, len(places), size)]
+            # As many for each process, the last ones empty: spread weights are gathered by all.
+            chunks += [places[:0]] * (-len(chunks) % self._ranks.all)
             mine = chunks[self._ranks.rank :: self._ranks.all]
             self._held_out = (objective, [to_batch(sampler.draw(one), len(one)) for one in mine])
         return self._held_out[1]
@@ -190,4 +194,5 @@ class Pretraining:
     def files(self, network: Model, step: int) -> Callable[[Path], None]:
         """Return what writes the network, as deep as it is now, with its tokenizer."""
         depth = self._settings.depth_at(max(0, step - 1))
-        return frozen(network, tokenizer=self._corpus.tokenizer, depth=depth)
+        parameters = {name: whole(one.detach()) for name, one in network.named_parameters()}
+        return frozen(network, tokenizer=self._corpus.tokenizer, depth=depth, parameters=parameters)

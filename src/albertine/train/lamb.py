@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from albertine.train.sharding import like, whole
+
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-6
 
 
@@ -50,8 +52,13 @@ class Lamb(Optimizer):
 
 def _stretch(update: Tensor, weight: Tensor, parts: int) -> None:
     """Give each matrix of an update the length of the weights it moves; not where either has none."""
-    moved = update.view(parts, -1)
-    long = torch.linalg.vector_norm(weight.view(parts, -1), dim=1)
-    wide = torch.linalg.vector_norm(moved, dim=1)
+    long, wide = _lengths(weight, parts), _lengths(update, parts)
     ratio = torch.where((long > 0) & (wide > 0), long / wide, 1.0)
-    moved.mul_(ratio[:, None])
+    rows = ratio.repeat_interleave(len(update) // parts)
+    update.mul_(like(rows[:, None], update))
+
+
+def _lengths(stacked: Tensor, parts: int) -> Tensor:
+    """Return the length of each of the stacked matrices."""
+    squares = whole(stacked.square().sum(1))
+    return squares.view(parts, -1).sum(1).sqrt()

@@ -18,7 +18,7 @@ is the run that was never broken off, bit for bit.
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +37,7 @@ from albertine.train.optimizers import Optimizers
 from albertine.train.ranks import Ranks
 from albertine.train.schedule import Schedule
 from albertine.train.settings import TrainSettings
+from albertine.train.sharding import SpreadGradients, like
 from albertine.train.snapshots import Snapshot, ToWrite
 from albertine.train.told import Told
 
@@ -62,11 +63,23 @@ class Piece(Protocol):
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of a step: pieces, how many tokens they have, and the operations they take."""
+    """A process's part of a step.
+
+    Attributes:
+        pieces: what it is cut into; none, where there are fewer samples than processes.
+        tokens: how many they have.
+        operations: what they take.
+        empty: a piece without anything in it.
+    """
 
     pieces: Sequence[Piece]
     tokens: int
     operations: float
+    empty: Piece
+
+    def padded(self, pieces: int) -> "Share":
+        """Return it with as many pieces, the last ones empty."""
+        return replace(self, pieces=[*self.pieces, *[self.empty] * (pieces - len(self.pieces))])
 
 
 class Work(Protocol):
@@ -126,12 +139,13 @@ class Trainer:
         self._keeper, self._ranks = keeper, ranks
         self._schedule = Schedule.of(train)
         self._optimizers = Optimizers(network, train, dtype)
-        self._gradients = Gradients(network)
+        self._spread = train.shard and ranks.all > 1
+        self._gradients = SpreadGradients(network) if self._spread else Gradients(network)
         self._doctor, self._ending = Doctor(), Ending()
         self._roof = matrix_rate(dtype, ranks.device) * ranks.all
         self._every = train.evaluate_every or max(1, train.steps // 40)
         self._position = work.position
-        self.saved, self._saved_at = -1, time.monotonic()
+        self.saved, self._saved_at, self._late = -1, time.monotonic(), False
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.scores: dict[str, float] = {}
         self.best: dict[str, float] | None = None
@@ -168,7 +182,8 @@ class Trainer:
         if remark:
             self._event(remark)
         better = (self.step % self._every == 0 or self.finished) and self._evaluate()
-        if self.finished or better or self._save_is_due():
+        every = self._train.save_every
+        if self.finished or better or self._late or (every and self.step % every == 0):
             self._save()
 
     def _step(self) -> Told | None:
@@ -178,12 +193,16 @@ class Trainer:
             if self._work.turns(self.step):
                 self._doctor.forget()
             share = self._work.share(self.step)
+            if self._spread:  # gathering weights takes all processes, as often as any of them
+                share = share.padded(self._ranks.most(len(share.pieces)))
             of_share = [sum(counts) for counts in zip(*(piece.counts for piece in share.pieces), strict=True)]
             of_share = of_share or [0] * len(self._work.parts)
             asked = float(self._ending.signal != 0)
-            *totals, tokens, operations, asked = self._ranks.total(
-                [*of_share, share.tokens, share.operations, asked]
+            late = float(self._ranks.first and self._save_is_late())
+            *totals, tokens, operations, asked, late = self._ranks.total(
+                [*of_share, share.tokens, share.operations, asked, late]
             )
+            self._late = bool(late)
             if asked:
                 raise Asked
             sums = self._computed(share, totals)
@@ -257,16 +276,18 @@ class Trainer:
         self.best = {"step": self.step, "loss": self.scores["loss"]}
         return True
 
-    def _save_is_due(self) -> bool:
-        every, minutes = self._train.save_every, self._train.save_minutes
-        late = time.monotonic() - self._saved_at >= 60 * minutes
-        return late or (every is not None and self.step % every == 0)
+    def _save_is_late(self) -> bool:
+        return time.monotonic() - self._saved_at >= 60 * self._train.save_minutes
 
     def _save(self) -> None:
         """Write a checkpoint of where the run is, if there is none of it yet."""
         if self.saved == self.step:
             return
         self.saved, self._saved_at = self.step, time.monotonic()
+        if not (self._ranks.first or self._spread):  # spread tensors are gathered by all
+            return
+        remembered = self._optimizers.tensors()
+        files = self._work.files(self._network, self.step)
         if not self._ranks.first:
             return
         state = {
@@ -280,9 +301,7 @@ class Trainer:
             "scores": self.scores,
             "best": self.best,
         }
-        remembered = {name: one.detach().cpu().clone() for name, one in self._optimizers.tensors().items()}
         best = None if self.best is None else int(self.best["step"])
-        files = self._work.files(self._network, self.step)
         self._keeper.save(ToWrite(files, remembered, state, self._doctor.returns, best))
 
     def _resume(self) -> None:
@@ -300,7 +319,7 @@ class Trainer:
         weights = self._ranks.tensors_from_first({name: one.detach() for name, one in stored.items()})
         with torch.no_grad():
             for name, parameter in self._network.named_parameters():
-                parameter.copy_(weights[name])
+                parameter.copy_(like(weights[name].to(parameter.device), parameter))
         remembered = self._ranks.tensors_from_first(snapshot.optimizer() if snapshot else {})
         self._optimizers.restore(remembered)
         self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from albertine.train.sharding import like, whole
+
 _MOMENTUM = 0.95
 # Of the polynomial a x + b x^3 + c x^5: as steep at 0 as can be while values near 1 stay there.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -37,10 +39,10 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                averaged = self._averaged(weight).unflatten(0, (group["parts"], -1))
+                averaged = whole(self._averaged(weight)).unflatten(0, (group["parts"], -1))
                 update = orthogonal(averaged.to(self._dtype)).to(weight.dtype)
                 scale = _SIZE * math.sqrt(max(update.shape[1:]))
-                weight.add_(update.flatten(0, 1), alpha=-group["lr"] * scale)
+                weight.add_(like(update.flatten(0, 1), weight), alpha=-group["lr"] * scale)
 
     def _averaged(self, weight: Tensor) -> Tensor:
         """Take the gradient into its average and return what that will be, looked at one step ahead."""

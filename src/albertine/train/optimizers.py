@@ -16,6 +16,7 @@ from torch.optim import AdamW, Optimizer
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon
 from albertine.train.settings import TrainSettings
+from albertine.train.sharding import like, whole
 
 _HIDDEN = (
     "encoder.attention.",
@@ -67,9 +68,9 @@ class Optimizers:
             part.step()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what they remember, by parameter: "encoder.ffn.0.up.weight/exp_avg"."""
+        """Return a copy of what they remember, by parameter: "encoder.ffn.0.up.weight/exp_avg"."""
         return {
-            f"{self._names[parameter]}/{key}": tensor
+            f"{self._names[parameter]}/{key}": whole(tensor).cpu().clone()
             for part in self._parts
             for parameter, state in part.state.items()
             for key, tensor in state.items()
@@ -85,7 +86,7 @@ class Optimizers:
             parameter, _, key = name.rpartition("/")
             weight = parameters[parameter]
             # Counters of steps stay where they are kept; all else lies beside its weight.
-            kept = tensor.clone() if tensor.dim() == 0 else tensor.to(weight.device, copy=True)
+            kept = tensor.clone() if tensor.dim() == 0 else like(tensor.to(weight.device, copy=True), weight)
             owners[weight].state[weight][key] = kept
 
 

@@ -53,6 +53,14 @@ class Ranks:
         summed: list[float] = tensor.tolist()
         return summed
 
+    def most(self, number: int) -> int:
+        """Return the largest of what the processes have."""
+        if self.all == 1:
+            return number
+        tensor = torch.tensor(number, device=self.device)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        return int(tensor)
+
     def from_first(self, value: Any) -> Any:
         """Return what the first process has; any small value."""
         if self.all == 1:

@@ -48,6 +48,9 @@ class TrainSettings(Settings):
     )
     recompute: bool = setting(False, "Keep less for the backward pass, and compute it again there.")
     compile: bool = setting(False, "Compile the network; it takes a while at the start.")
+    shard: bool = setting(
+        False, "Spread weights and optimizer over the processes (FSDP2): for what one cannot hold."
+    )
     seed: int = setting(0, "What weights and dropout are drawn from.", least=0, most=LARGEST)
     save_every: int | None = setting(None, "Steps between checkpoints, if not minutes alone decide.", least=1)
     save_minutes: float = setting(15.0, "Minutes between checkpoints at most.", least=0.01, most=1e6)
