@@ -1,10 +1,57 @@
-"""What every test may use."""
+"""What every test may use: how examples are drawn, and a small corpus of made-up text."""
 
 import os
+import random
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from albertine.corpus.build import build_corpus
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.settings import CorpusSettings
+from albertine.text.settings import VocabularySettings
+from albertine.text.vocabulary import make_vocabulary
 
 # In CI the examples are the same at every run, and a slow machine is no failure.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
+
+
+def made_up(seed: int, sentences: int) -> list[str]:
+    draw = random.Random(seed)
+    known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(200)]
+    return [" ".join(draw.choices(known, k=draw.randint(2, 15))).capitalize() + "." for _ in range(sentences)]
+
+
+def write_text(folder: Path, documents: int = 40) -> Path:
+    """Write documents of very different lengths, one sentence to a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(7)
+    texts = ["\n".join(made_up(one, draw.choice([1, 2, 3, 10, 60, 200]))) for one in range(documents)]
+    half = documents // 2
+    (folder / "a.txt").write_text("\n\n".join(texts[:half]) + "\n")
+    (folder / "b.txt").write_text("\n\n".join(texts[half:]) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tokenizer") / "made"
+    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=130, layout="lines"))
+    return out
+
+
+@pytest.fixture(scope="session")
+def corpus(text: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    out = tmp_path_factory.mktemp("corpus") / "made"
+    build_corpus([str(text)], tokenizer, out, CorpusSettings(layout="lines", workers=1, held_out=0.2))
+    return Corpus(out)

@@ -28,7 +28,7 @@ from albertine.text import sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.words import WordStarts
 
-from .conftest import made_up, write_text
+from ..conftest import made_up, write_text
 
 
 def contents(folder: Path) -> dict[str, bytes]:

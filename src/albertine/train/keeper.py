@@ -40,6 +40,7 @@ class Keeper:
             with self._display.shown():
                 yield
         finally:
+            self.snapshots.wait()  # while the folder is still ours
             self._journal.close()
             self._tracker.close()
 

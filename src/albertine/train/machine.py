@@ -7,6 +7,7 @@ training step, and a step's share of it says how well the machine is used.
 import resource
 import sys
 import time
+from functools import cache
 
 import torch
 
@@ -30,12 +31,13 @@ def fast_at_bf16(device: torch.device) -> bool:
     return any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
+@cache
 def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
     """Return the rate of dense matrix products on this machine, in operations per second: the roof."""
     size = 8192 if device.type == "cuda" else 2048
     left, right = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
     seconds = []
-    for _ in range(6):
+    for _ in range(4):
         started = now(device)
         left @ right.T
         seconds.append(now(device) - started)

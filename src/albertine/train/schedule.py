@@ -27,7 +27,8 @@ ANCHORS: dict[OptimizerName, Anchor] = {
     "muon": Anchor(0.002, 8192, 0.004),
 }
 _WARMUP_SHARE, _WARMUP_TOKENS = 1 / 40, 4096 * 512
-_LEAST_WARMUP = 1 / 20  # a short run with small batches needs more steps than the rule gives it
+# With small batches the rule leaves hardly a warm-up; moments need some steps to mean anything.
+_LEAST_SHARE, _ENOUGH_STEPS = 1 / 10, 500
 
 
 def rate_for(optimizer: OptimizerName, batch_tokens: int) -> float:
@@ -39,8 +40,8 @@ def rate_for(optimizer: OptimizerName, batch_tokens: int) -> float:
 
 def warmup_for(steps: int, batch_tokens: int) -> int:
     """Return the steps of warm-up for a batch."""
-    share = min(0.2, max(_LEAST_WARMUP, _WARMUP_SHARE * batch_tokens / _WARMUP_TOKENS))
-    return round(steps * share)
+    by_rule = steps * min(1 / 5, _WARMUP_SHARE * batch_tokens / _WARMUP_TOKENS)
+    return round(max(by_rule, min(steps * _LEAST_SHARE, _ENOUGH_STEPS)))
 
 
 @dataclass(frozen=True)

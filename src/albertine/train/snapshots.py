@@ -84,17 +84,18 @@ class Snapshots:
 
     def write(self, what: ToWrite) -> None:
         """Write a checkpoint while the caller goes on; waits for the one before."""
-        self._wait()
+        self.wait()
         self._writing = threading.Thread(target=self._try_to_write, args=(what,))
         self._writing.start()
 
     def finish(self) -> None:
         """Wait until all is written; raise if the last one could not be."""
-        self._wait()
+        self.wait()
         if self._failure:
             raise self._failure
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait until nothing is being written."""
         if self._writing:
             self._writing.join()
             self._writing = None
@@ -137,7 +138,7 @@ class Snapshots:
 
     def newest(self, upto: int | None = None) -> Snapshot | None:
         """Return the newest checkpoint that is whole; pass over one that is not, and say so."""
-        self._wait()
+        self.wait()
         damaged = None
         for step, folder in reversed(self._kept()):
             if upto is not None and step > upto:

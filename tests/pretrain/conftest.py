@@ -1,0 +1,85 @@
+"""A run that takes moments, and processes that start in moments."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.settings import Objective
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import ModelSettings
+from albertine.train.journal import read_journal
+from albertine.train.settings import TrainSettings
+
+MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
+GIVEN = frozenset({"model.vocab_size"})
+CLOCKS = ("seconds", "tokens_per_second", "roof", "memory")
+
+
+@pytest.fixture
+def settings(corpus: Corpus) -> PretrainSettings:
+    train = TrainSettings(
+        steps=12, batch_tokens=256, save_every=3, evaluate_every=4, evaluate_tokens=256, precision="fp32", lr=2e-3
+    )
+    return PretrainSettings(
+        corpus=corpus.folder, device="cpu", model=MODEL, objective=Objective(max_length=32), train=train
+    )
+
+
+def with_train(settings: PretrainSettings, **changes: Any) -> PretrainSettings:
+    return replace(settings, train=replace(settings.train, **changes))
+
+
+def steps_of(run: Path) -> list[dict[str, Any]]:
+    """Return what the journal tells, without what clocks say."""
+    return [{key: one for key, one in line.items() if key not in CLOCKS} for line in read_journal(run)]
+
+
+def weights_of(run: Path) -> bytes:
+    return (run / "model.safetensors").read_bytes()
+
+
+class Nursery:
+    """Starts processes that have imported everything already: the command line, as often as one likes."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).parent / "nursery.py"
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, *words: str, ranks: int = 1, kill_after: float | None = None) -> tuple[list[int], str]:
+        """Run a command in so many processes; return how each ended (-9: killed), and what they said."""
+        asked = {"words": words, "ranks": ranks, "kill_after": kill_after}
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        return told["ended"], told["said"]
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    born = Nursery()
+    yield born
+    born.close()
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks this small are slower on more threads, and a test is not alone on the machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
