@@ -27,8 +27,7 @@ from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.text import sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.words import WordStarts
-
-from ..conftest import made_up, write_text
+from tests.conftest import made_up, write_text
 
 
 def contents(folder: Path) -> dict[str, bytes]:

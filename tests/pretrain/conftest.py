@@ -1,6 +1,7 @@
 """A run that takes moments, and processes that start in moments."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,22 +12,44 @@ from typing import Any
 import pytest
 import torch
 
+from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.settings import Objective
+from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import ModelSettings
+from albertine.text.settings import VocabularySettings
+from albertine.text.vocabulary import make_vocabulary
 from albertine.train.journal import read_journal
 from albertine.train.settings import TrainSettings
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
 GIVEN = frozenset({"model.vocab_size"})
 CLOCKS = ("seconds", "tokens_per_second", "roof", "memory")
 
 
+@pytest.fixture(scope="session")
+def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A corpus of the little world, where there is something to learn."""
+    folder = tmp_path_factory.mktemp("tales")
+    write_world(folder / "world", WorldSettings(stories=1500, extra=0, other=0, train=0, workers=1))
+    text = [str(folder / "world" / "text")]
+    make_vocabulary(text, folder / "tokenizer", VocabularySettings(vocab_size=700))
+    build_corpus(text, folder / "tokenizer", folder / "corpus", CorpusSettings(workers=1, held_out=0.05))
+    return Corpus(folder / "corpus")
+
+
 @pytest.fixture
 def settings(corpus: Corpus) -> PretrainSettings:
     train = TrainSettings(
-        steps=12, batch_tokens=256, save_every=3, evaluate_every=4, evaluate_tokens=256, precision="fp32", lr=2e-3
+        steps=12,
+        batch_tokens=256,
+        save_every=3,
+        evaluate_every=4,
+        evaluate_tokens=256,
+        precision="fp32",
+        lr=2e-3,
     )
     return PretrainSettings(
         corpus=corpus.folder, device="cpu", model=MODEL, objective=Objective(max_length=32), train=train
@@ -55,9 +78,16 @@ class Nursery:
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, *words: str, ranks: int = 1, kill_after: float | None = None) -> tuple[list[int], str]:
-        """Run a command in so many processes; return how each ended (-9: killed), and what they said."""
-        asked = {"words": words, "ranks": ranks, "kill_after": kill_after}
+    def run(
+        self, *words: str, ranks: int = 1, kill_after: float | None = None, ask_after: float | None = None
+    ) -> tuple[list[int], str]:
+        """Run a command in so many processes; return how each ended (-9: killed), and what they said.
+
+        After so many seconds they are killed, or asked to end.
+        """
+        number = signal.SIGKILL if ask_after is None else signal.SIGTERM
+        after = kill_after if ask_after is None else ask_after
+        asked = {"words": words, "ranks": ranks, "signal": number, "after": after}
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(asked) + "\n")

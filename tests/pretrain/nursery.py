@@ -17,7 +17,6 @@ from typing import Any
 
 import torch.distributed.fsdp
 
-import albertine.pretrain.run
 from albertine.cli import app
 from albertine.command import run
 
@@ -53,13 +52,13 @@ def perform(asked: dict[str, Any]) -> dict[str, Any]:
             if not number:
                 child(asked["words"], rank, asked["ranks"], port, said.fileno())
             children.append(number)
-        if asked["kill_after"] is not None:
+        if asked["after"] is not None:
             handles = [os.pidfd_open(number) for number in children]
-            deadline = time.monotonic() + asked["kill_after"]
+            deadline = time.monotonic() + asked["after"]
             while time.monotonic() < deadline and not select.select(handles, [], [], 0.002)[0]:
                 pass
             for number in children:
-                os.kill(number, signal.SIGKILL)
+                os.kill(number, asked["signal"])
             for handle in handles:
                 os.close(handle)
         ended = [os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) for number in children]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import save_file
 
 from albertine.corpus.build import build_corpus
-from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError, WorkError
 from albertine.lock import held
@@ -118,3 +118,213 @@ def test_killed_at_random_moments(settings: PretrainSettings, tmp_path: Path, nu
     assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "killed")
     assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "killed")
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_end_it_keeps_what_it_has(
+    number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    """In the middle of a step that would take long: it ends within seconds all the same."""
+    settings = with_train(settings, steps=400, batch_tokens=4096, save_every=None)
+    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    journal = tmp_path / "run" / "metrics.jsonl"
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
+        assert process.poll() is None
+        time.sleep(0.01)
+    asked = time.monotonic()
+    process.send_signal(number)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == status, said
+    assert time.monotonic() - asked < 5
+    assert "the same command goes on from there" in said.splitlines()[-1]
+    step = max(line["step"] for line in steps_of(tmp_path / "run"))
+    newest = max((tmp_path / "run" / "trainer").glob("step-*"))
+    assert newest.name == f"step-{step:08d}"
+
+
+def test_signals_at_any_moment(settings: PretrainSettings, tmp_path: Path, nursery: Nursery) -> None:
+    """Ended with SIGTERM again and again, a run ends as one that was left alone."""
+    settings = with_train(settings, steps=40, save_every=None, at_once=100)
+    ended, said = nursery.run(*words(settings, tmp_path / "whole", tmp_path))
+    assert ended == [0], said
+    command = [*words(settings, tmp_path / "asked", tmp_path), "--quiet"]
+    draw = random.Random()
+    statuses = []
+    for _ in range(12):
+        ended, said = nursery.run(*command, ask_after=draw.uniform(0.3, 1.2))
+        assert ended[0] in (0, 143, 130), said
+        assert "defect" not in said
+        statuses.append(ended[0])
+    ended, said = nursery.run(*command)
+    assert ended == [0], said
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "asked")
+    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "asked")
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
+    """Let some of the writings of a checkpoint fail half way."""
+    whole, count = save_file, 0
+
+    def save(tensors: Any, file: Path) -> None:
+        nonlocal count
+        count += 1
+        if count in calls:
+            file.write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        whole(tensors, file)
+
+    monkeypatch.setattr(snapshots, "save_file", save)
+
+
+def test_a_disk_that_is_full_for_a_while_stops_nothing(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pretrain(tmp_path / "whole", settings, GIVEN)
+    with monkeypatch.context() as patch:
+        full_disk(patch, {2, 3})
+        pretrain(tmp_path / "full", settings, GIVEN)
+    assert "No space left on device; the run goes on" in capsys.readouterr().err
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "full")
+
+
+def test_a_disk_that_stays_full_ends_the_run_and_loses_nothing(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretrain(tmp_path / "whole", settings, GIVEN)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        full_disk(patch, set(range(4, 100)))
+        pretrain(tmp_path / "full", settings, GIVEN)
+    found = snapshots.Snapshots(tmp_path / "full", 2, lambda _: None).newest()
+    assert found is not None
+    assert 0 < found.step < 12
+    pretrain(tmp_path / "full", settings, GIVEN)
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "full")
+    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "full")
+
+
+def broken_run(
+    settings: PretrainSettings, run: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7
+) -> Path:
+    """Break a run off and return its newest checkpoint."""
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        cut_after(steps, patch)
+        pretrain(run, settings, GIVEN)
+    return max((run / "trainer").glob("step-*"))
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"])
+@pytest.mark.parametrize("how", ["flipped", "cut", "gone", "empty"])
+def test_a_damaged_checkpoint_is_passed_over(
+    file: str,
+    how: str,
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newest = broken_run(settings, tmp_path / "run", monkeypatch)
+    damage(newest / file, how)
+    pretrain(tmp_path / "run", settings, GIVEN)
+    said = capsys.readouterr().err
+    assert f"{newest.name}: damaged (" in said
+    assert "; going on from step-" in said
+    pretrain(tmp_path / "whole", settings, GIVEN)
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "run")
+
+
+def damage(file: Path, how: str) -> None:
+    found = bytearray(file.read_bytes())
+    file.unlink()  # what is linked to it stays as it is
+    if how == "gone":
+        return
+    found[len(found) // 2] ^= 1
+    file.write_bytes({"flipped": bytes(found), "cut": bytes(found[: len(found) // 2]), "empty": b""}[how])
+
+
+def test_with_every_checkpoint_damaged_it_says_so(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_run(settings, tmp_path / "run", monkeypatch)
+    for folder in (tmp_path / "run" / "trainer").glob("step-*"):
+        damage(folder / "model.safetensors", "flipped")
+    with pytest.raises(WorkError, match="no other checkpoint is whole"):
+        pretrain(tmp_path / "run", settings, GIVEN)
+
+
+def test_a_changed_corpus_is_refused(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    text: Path,
+    tokenizer: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = CorpusSettings(layout="lines", workers=1, held_out=0.2)
+    build_corpus([str(text)], tokenizer, tmp_path / "corpus", built)
+    settings = replace(settings, corpus=tmp_path / "corpus")
+    broken_run(settings, tmp_path / "run", monkeypatch)
+    shutil.rmtree(tmp_path / "corpus")
+    build_corpus([str(text / "a.txt")], tokenizer, tmp_path / "corpus", built)
+    with pytest.raises(
+        InputError, match=r"not the corpus that the run began with: dev-00000\.arrow has changed"
+    ):
+        pretrain(tmp_path / "run", settings, GIVEN)
+
+
+def test_other_settings_are_refused_by_name(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_run(settings, tmp_path / "run", monkeypatch)
+    with pytest.raises(
+        InputError, match=r"a run with train\.lr = 0\.002, not 0\.003; give the settings it was"
+    ):
+        pretrain(tmp_path / "run", with_train(settings, lr=3e-3), GIVEN)
+    with pytest.raises(InputError, match=r"a run with objective\.masked"):
+        pretrain(
+            tmp_path / "run", replace(settings, objective=replace(settings.objective, masked=0.2)), GIVEN
+        )
+    # Where and how fast it computes may change.
+    pretrain(tmp_path / "run", with_train(settings, at_once=64, keep=1, save_minutes=1.0), GIVEN)
+
+
+def test_a_second_process_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+    (tmp_path / "run" / "trainer").mkdir(parents=True)
+    with (
+        held(tmp_path / "run" / "trainer" / "run.lock", "busy"),
+        pytest.raises(InputError, match="another process is training there"),
+    ):
+        pretrain(tmp_path / "run", settings, GIVEN)
+
+
+def test_a_folder_of_something_else_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
+    with pytest.raises(InputError, match="exists already and is no run"):
+        pretrain(tmp_path / "photos", settings, GIVEN)
+    assert [one.name for one in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
+
+
+def test_a_finished_run_stays_as_it_is(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = pretrain(tmp_path / "run", settings, GIVEN)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
+    assert pretrain(tmp_path / "run", settings, GIVEN) == first
+    assert "has taken all its 12 steps" in capsys.readouterr().err
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
+
+
+def test_the_last_few_and_the_best_stay(settings: PretrainSettings, tmp_path: Path) -> None:
+    settings = with_train(settings, steps=30, save_every=2, evaluate_every=4, keep=2, lr=0.5, warmup=15)
+    settings = with_train(settings, schedule="constant")
+    pretrain(tmp_path / "run", settings, GIVEN)
+    scores = {
+        line["step"]: line["held_out_loss"] for line in steps_of(tmp_path / "run") if "held_out_loss" in line
+    }
+    best = min(scores, key=scores.__getitem__)
+    assert best < 28  # at this rate it gets worse
+    kept = sorted(int(one.name[5:]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
+    assert kept == [best, 28, 30]

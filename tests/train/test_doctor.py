@@ -21,7 +21,9 @@ def test_noise_is_no_illness(noise: float) -> None:
     assert doctor.healthy > 2900
 
 
-@pytest.mark.parametrize(("loss", "norm"), [(math.nan, 1.0), (6.0, math.nan), (6.0, math.inf), (math.inf, 1.0)])
+@pytest.mark.parametrize(
+    ("loss", "norm"), [(math.nan, 1.0), (6.0, math.nan), (6.0, math.inf), (math.inf, 1.0)]
+)
 def test_no_number_is_left_out_then_gone_back_from(loss: float, norm: float) -> None:
     doctor = Doctor()
     healthy(doctor, 100)

@@ -21,7 +21,7 @@ class Plateau:
     """Watches the MLM loss of a run.
 
     Attributes:
-        level: the unigram entropy.
+        level: the loss of who knows frequencies alone.
         unknown: share of the corpus that its tokenizer has no piece for.
     """
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albertine import progress
-from albertine.corpus.manifest import read_manifest
 from albertine.errors import InputError
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import read
@@ -43,7 +42,7 @@ def _paint(run: Path, settings: PretrainSettings, lines: Lines) -> None:
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     figure.suptitle(f"{run.resolve().name}: {_described(settings, lines)}", fontsize=10, x=0.01, ha="left")
-    _losses(upper, settings, lines)
+    _losses(upper, lines)
     _accuracies(lower, lines)
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
@@ -56,14 +55,13 @@ def _paint(run: Path, settings: PretrainSettings, lines: Lines) -> None:
             figure.savefig(file, format=kind, dpi=150)
 
 
-def _losses(axes: "Axes", settings: PretrainSettings, lines: Lines) -> None:
+def _losses(axes: "Axes", lines: Lines) -> None:
     steps, values = _thinned(lines, "mlm_loss")
     axes.plot(steps, values, color=_TRAIN, linewidth=1.2, label="training")
     held_out = [(line["step"], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line]
     if held_out:
         axes.plot(*zip(*held_out, strict=True), color=_HELD_OUT, marker="o", markersize=3, label="held out")
-    level = _level(settings)
-    if level:
+    for level in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
         axes.axhline(level, color=_QUIET, linewidth=1, linestyle="--")
         axes.annotate(
             f"piece frequencies alone: {level:.2f}",
@@ -106,14 +104,6 @@ def _thinned(lines: Lines, key: str) -> tuple[list[float], list[float]]:
         [sum(step for step, _ in one) / len(one) for one in stretches],
         [sum(value for _, value in one) / len(one) for one in stretches],
     )
-
-
-def _level(settings: PretrainSettings) -> float | None:
-    """Return the unigram entropy of the corpus, if that is still where it was."""
-    try:
-        return read_manifest(settings.corpus).unigram_entropy if settings.corpus else None
-    except InputError:
-        return None
 
 
 def _described(settings: PretrainSettings, lines: Lines) -> str:

@@ -6,7 +6,7 @@ one document and of two for NSP, whichever of them the checkpoint was trained on
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from rich.table import Table as Sheet
@@ -24,6 +24,7 @@ from albertine.model.network import Model
 from albertine.pretrain.prepare import PRETRAIN, corpus_of, refuse_stranger
 from albertine.pretrain.scores import Estimate, Table, ratio, table_of, wilson
 from albertine.pretrain.settings import ProbeSettings
+from albertine.pretrain.unigram import Frequencies
 from albertine.train.machine import choose_precision
 from albertine.train.ranks import choose_device
 
@@ -68,12 +69,13 @@ def probe(source: str, settings: ProbeSettings) -> Probed:
     longest = settings.max_length or min(512, network.model.max_length)
     if longest > network.model.max_length:
         raise InputError(f"--max-length {longest}: the model takes {network.model.max_length} pieces")
-    sop = _table(network, corpus, Objective("sop", longest, seed=settings.seed), settings.tokens)
-    nsp = _table(network, corpus, Objective("nsp", longest, seed=settings.seed), settings.tokens)
+    objective = Objective("sop", longest, seed=settings.seed)
+    sop = _table(network, corpus, objective, settings.tokens)
+    nsp = _table(network, corpus, replace(objective, pair="nsp"), settings.tokens)
     return Probed(
         samples=len(sop),
         pieces=int(sop[:, 0].sum()),
-        unigram=corpus.manifest.unigram_entropy,
+        unigram=Frequencies.of(corpus).loss(Sampler(corpus, objective, "dev")),
         mlm_loss=ratio(sop, "mlm_loss", "masked"),
         mlm_accuracy=ratio(sop, "mlm_right", "masked"),
         sop_loss=ratio(sop, "pair_loss", None),
@@ -121,6 +123,6 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
     out.print(sheet)
     out.print(
         f"{found.samples:,} held-out sequences, {found.pieces:,} masked pieces; ± is a 95% interval; "
-        "level: the loss of piece frequencies alone, and of a coin",
+        "level: the loss of one who knows frequencies alone, or tosses a coin",
         highlight=False,
     )

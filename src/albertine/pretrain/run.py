@@ -6,6 +6,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.samples import Sampler
 from albertine.model.encoder import Computation
 from albertine.model.network import Model
 from albertine.pretrain.plateau import Plateau
@@ -64,9 +65,9 @@ def _made(
     network.to(ranks.device)
     if train.shard and ranks.all > 1:
         spread_out(network, ranks)
-    entropy = corpus.manifest.unigram_entropy
-    plateau = Plateau(settings, entropy, frequencies.share(corpus.tokenizer.special.unknown))
+    level = frequencies.loss(Sampler(corpus, settings.objective_at(0)))
+    plateau = Plateau(settings, level, frequencies.share(corpus.tokenizer.special.unknown))
     at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)
     work = Pretraining(corpus, settings, ranks, plateau, max(at_once, settings.longest()))
-    keeper = Keeper(run, train, {"mlm": ("unigram", entropy)})
+    keeper = Keeper(run, train, {"mlm": ("unigram", level)})
     return Trainer(network, work, train, keeper, ranks, dtype), keeper

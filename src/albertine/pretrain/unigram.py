@@ -13,8 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.samples import Sampler
 
 _ENOUGH = 50_000_000  # pieces
+_SAMPLES = 512
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,28 @@ class Frequencies:
         """Return the share of a piece."""
         return float(self.counts[piece] / max(1, self.counts.sum()))
 
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The logarithm of each share; a piece that was never seen counts as seen half a time."""
+        known = np.maximum(self.counts, 0.5)
+        logs: NDArray[np.float64] = np.log(known / known.sum())
+        return logs
+
+    def loss(self, sampler: Sampler) -> float:
+        """Return the MLM loss of who knows nothing else, on the masked pieces of some samples.
+
+        It is not quite the unigram entropy: what is masked is words, and not all pieces alike.
+        """
+        samples = sampler.draw(np.arange(min(len(sampler), _SAMPLES)))
+        labels = np.concatenate([sample.labels for sample in samples])
+        return float(-self.logs[labels].mean())
+
 
 def start_from(network: Any, frequencies: Frequencies) -> None:
-    """Set the bias of the MLM head; a piece that was never seen counts as seen half a time."""
-    known = np.maximum(frequencies.counts, 0.5)
+    """Set the bias of the MLM head."""
     bias: torch.Tensor = network.head.masked.bias
-    logs = np.full(len(bias), np.log(0.5 / known.sum()))  # rows beyond the vocabulary, too
-    logs[: len(known)] = np.log(known / known.sum())
+    logs = frequencies.logs
+    padded = np.full(len(bias), logs.min())  # rows beyond the vocabulary, too
+    padded[: len(logs)] = logs
     with torch.no_grad():
-        bias.copy_(torch.from_numpy(logs))
+        bias.copy_(torch.from_numpy(padded))

@@ -27,6 +27,7 @@ class Keeper:
     def __init__(self, run: Path, train: TrainSettings, levels: Mapping[str, tuple[str, float]]):
         self._run, self._train = run, train
         self.snapshots = Snapshots(run, train.keep, partial(publish, run))
+        self._levels = levels
         self._display = Display(train.steps, levels)
         self._journal: Journal | None = None
         self._tracker: Tracker | None = None
@@ -36,6 +37,9 @@ class Keeper:
         """Take up the journal after a step (-1: from nothing), and show what comes."""
         self._journal = Journal(self._run, step)
         self._tracker = make_tracker(self._train.track, self._run, step, settings)
+        if step < 0:
+            told = {f"{part}_{name}_loss": level for part, (name, level) in self._levels.items()}
+            self._journal.write({"step": 0, **told})
         try:
             with self._display.shown():
                 yield

@@ -276,6 +276,10 @@ class Trainer:
         self.best = {"step": self.step, "loss": self.scores["loss"]}
         return True
 
+    def _sound(self) -> int:
+        """Return the last step at which nothing was wrong."""
+        return self._doctor.healthy if self._doctor.bad or self._doctor.high else self.step
+
     def _save_is_late(self) -> bool:
         return time.monotonic() - self._saved_at >= 60 * self._train.save_minutes
 
@@ -302,7 +306,7 @@ class Trainer:
             "best": self.best,
         }
         best = None if self.best is None else int(self.best["step"])
-        self._keeper.save(ToWrite(files, remembered, state, self._doctor.returns, best))
+        self._keeper.save(ToWrite(files, remembered, state, self._doctor.returns, best, self._sound()))
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, if there is one."""

@@ -64,6 +64,7 @@ class ToWrite:
         state: where everything is; with `step`.
         returns: how often the run has gone back; the same step may come again.
         best: the step of the best checkpoint so far, which stays.
+        sound: the last step at which nothing was wrong; those to go back to stay.
     """
 
     model: Callable[[Path], None]
@@ -71,6 +72,7 @@ class ToWrite:
     state: dict[str, Any]
     returns: int
     best: int | None
+    sound: int
 
 
 class Snapshots:
@@ -122,12 +124,13 @@ class Snapshots:
             text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)
             (partial / STATE).write_text(text, encoding="utf-8")
         self._published(folder)
-        self._rotate(what.best)
+        self._rotate(what)
 
-    def _rotate(self, best: int | None) -> None:
-        """Remove what is older than the last few and not the best."""
-        for step, folder in self._kept()[: -self._keep]:
-            if step != best:
+    def _rotate(self, what: ToWrite) -> None:
+        """Remove what is older than the last few sound ones and not the best."""
+        sound = [(step, folder) for step, folder in self._kept() if step <= what.sound]
+        for step, folder in sound[: -self._keep]:
+            if step != what.best:
                 shutil.rmtree(folder)
         to_disk(self.folder)
 

@@ -1,0 +1,344 @@
+"""A run, as a person sees it: what it leaves, what it learns, and what it refuses."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+import transformers
+
+import albertine
+from albertine.corpus.batches import Batches
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.samples import Sampler
+from albertine.corpus.settings import Objective
+from albertine.errors import InputError, WorkError
+from albertine.pretrain import work
+from albertine.pretrain.curriculum import Curriculum
+from albertine.pretrain.prepare import settled
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import read
+from albertine.train.folder import settings_of
+from albertine.train.journal import read_journal
+from albertine.train.loop import Part
+from albertine.train.schedule import Schedule
+
+from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
+from .test_resume import broken_run
+
+
+def losses(run: Path) -> list[float]:
+    return [line["loss"] for line in steps_of(run) if "loss" in line]
+
+
+def test_the_folder_is_a_model_and_says_how_it_came_about(settings: PretrainSettings, tmp_path: Path) -> None:
+    scores = pretrain(tmp_path / "run", settings, GIVEN)
+    read_by_them: Any = transformers.AlbertForPreTraining.from_pretrained
+    theirs, loading = read_by_them(tmp_path / "run", output_loading_info=True)
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
+    ours = albertine.load(tmp_path / "run")
+    ids = torch.tensor([[2, 10, 11, 12, 3, 20, 21, 3]])
+    expected = theirs(input_ids=ids).prediction_logits[0]
+    torch.testing.assert_close(
+        ours(albertine.Strip.from_padded(ids)).masked.logits, expected, rtol=1e-4, atol=1e-4
+    )
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run").vocab_size == 130
+    again = read(PretrainSettings, settings_of(tmp_path / "run"))
+    assert again.train.lr == settings.train.lr
+    assert again.train.warmup is not None
+    lines = read_journal(tmp_path / "run")
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
+    last = next(line for line in lines if line["step"] == 12 and "held_out_loss" in line)
+    assert {name: last[f"held_out_{name}"] for name in scores} == scores
+    assert lines[-2]["tokens"] == sum(batch.strip.tokens.numel() for batch in batches(settings, 12))
+    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "run" / "curve.svg").read_text().startswith("<?xml")
+
+
+def batches(settings: PretrainSettings, count: int) -> list[Any]:
+    assert settings.corpus
+    sampler = Sampler(Corpus(settings.corpus), settings.objective)
+    drawn = iter(Batches(sampler, settings.train.batch_tokens))
+    return [next(drawn) for _ in range(count)]
+
+
+def test_it_is_the_plain_loop_of_transformers(settings: PretrainSettings, tmp_path: Path) -> None:
+    """Fifty steps with the same weights, batches and AdamW."""
+    settings = with_train(settings, steps=50, optimizer="adamw", lr=5e-3, weight_decay=0.01, save_every=None)
+    start = albertine.Model(replace(MODEL, max_length=64), seed=5)
+    albertine.save(start, tmp_path / "start")
+    pretrain(tmp_path / "run", replace(settings, init=str(tmp_path / "start")), GIVEN)
+    network: Any = transformers.AlbertForPreTraining.from_pretrained(
+        tmp_path / "start", attn_implementation="eager"
+    )
+    network.train()
+    plain = [one for one in network.parameters() if one.dim() == 1]
+    decayed = [one for one in network.parameters() if one.dim() > 1]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.0)
+    schedule = Schedule.of(settings.train)
+    found = losses(tmp_path / "run")
+    for step, batch in enumerate(batches(settings, 50)):
+        ids, mask, types = batch.strip.to_padded()
+        labels = torch.full_like(batch.strip.tokens, -100)
+        labels[batch.targets.masked.at] = batch.targets.masked.pieces
+        out = network(
+            input_ids=ids,
+            attention_mask=mask,
+            token_type_ids=types,
+            labels=batch.strip.pad(labels, -100),
+            sentence_order_label=batch.targets.pair,
+        )
+        assert abs(out.loss.item() - found[step]) < 1e-3, step
+        optimizer.zero_grad()
+        out.loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate(step)
+        optimizer.step()
+    assert found[-1] < found[0] - 0.3
+
+
+def test_pieces_make_no_difference_to_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    pretrain(whole, settings, GIVEN)
+    pretrain(cut, with_train(settings, at_once=40), GIVEN)
+    assert losses(whole) == pytest.approx(losses(cut), abs=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1024, 4096])
+def test_it_learns_more_than_frequencies(
+    batch_tokens: int,
+    settings: PretrainSettings,
+    tales: Corpus,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With the settings that nobody gave."""
+    steps = 320 if batch_tokens == 1024 else 100
+    settings = with_train(
+        settings, steps=steps, batch_tokens=batch_tokens, save_every=None, lr=None, evaluate_every=steps
+    )
+    scores = pretrain(tmp_path / "run", replace(settings, corpus=tales.folder), frozenset())
+    level = next(line["mlm_unigram_loss"] for line in steps_of(tmp_path / "run"))
+    assert scores["mlm_loss"] < level - 0.5
+    assert "still at the level" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pair", ["nsp", "none"])
+def test_other_objectives(pair: Literal["nsp", "none"], settings: PretrainSettings, tmp_path: Path) -> None:
+    objective = replace(settings.objective, pair=pair)
+    scores = pretrain(tmp_path / "run", replace(settings, objective=objective), GIVEN)
+    assert ("pair_accuracy" in scores) == (pair == "nsp")
+    moved = bool(dict(albertine.load(tmp_path / "run").named_parameters())["head.pair.bias"].any())
+    assert moved == (pair == "nsp")
+
+
+def test_a_shallow_checkpoint_starts_a_deeper_run(settings: PretrainSettings, tmp_path: Path) -> None:
+    pretrain(tmp_path / "shallow", settings, GIVEN)
+    deeper = replace(settings, init=str(tmp_path / "shallow"), model=replace(MODEL, layers=5))
+    pretrain(tmp_path / "deep", with_train(deeper, lr=0.0), GIVEN | {"model.layers"})
+    model = albertine.load(tmp_path / "deep")
+    assert model.model.layers == 5
+    shallow = albertine.load(tmp_path / "shallow")
+    for name, one in shallow.named_parameters():
+        assert torch.equal(one, dict(model.named_parameters())[name]), name
+
+
+def test_a_checkpoint_of_transformers_is_taken_up(settings: PretrainSettings, tmp_path: Path) -> None:
+    config = transformers.AlbertConfig(
+        vocab_size=130,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
+    pretrain(tmp_path / "run", replace(settings, init=str(tmp_path / "theirs")), frozenset())
+    assert albertine.load(tmp_path / "run").model.ffn == 64
+
+
+def test_depth_in_the_folder_is_depth_in_training(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = replace(settings, curriculum=Curriculum(depth="1, 2 from 0.5"))
+    pretrain(tmp_path / "run", with_train(growing, keep=9), GIVEN)
+    depths = {
+        folder.name: json.loads((folder / "config.json").read_text())["num_hidden_layers"]
+        for folder in (tmp_path / "run" / "trainer").glob("step-*")
+    }
+    assert depths["step-00000006"] == 1
+    assert depths["step-00000009"] == 2
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["num_hidden_layers"] == 2
+
+
+# What was left open.
+
+
+def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> None:
+    asked = replace(settings, model=albertine.settings.MODELS["demo"], objective=Objective())
+    found = settled(asked, corpus, None, frozenset())
+    assert found.model.vocab_size == len(corpus.tokenizer)
+    assert found.objective.max_length == 128
+    padded = settled(replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None, GIVEN)
+    assert padded.model.vocab_size == 192
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"model": replace(MODEL, vocab_size=100)}, "has 130 pieces, the model only 100"),
+        ({"objective": Objective(max_length=100)}, "samples of 100 pieces: the model takes 64"),
+        ({"curriculum": Curriculum(length="32, 128 from 0.5")}, "samples of 128 pieces: the model takes 64"),
+        ({"corpus": None}, "--corpus is missing"),
+        ({"corpus": Path("/nowhere")}, "/nowhere: no corpus here"),
+        ({"init": "/nowhere/at/all"}, "neither a folder, a hub name nor a preset"),
+        ({"device": "cuda"}, "torch sees no GPU here"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    change: dict[str, Any], line: str, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=line):
+        pretrain(tmp_path / "run", replace(settings, **change), GIVEN | {"objective.max_length"})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "16, 32", "16, 32 from 1", "16, 32 from 0", "16, 32 from 0.5, 8 from 0.2", "4", "16.5"]
+)
+def test_a_curriculum_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="length"):
+        Curriculum(length=text)
+
+
+def test_stages_hold_from_their_share_on() -> None:
+    stages = Curriculum(masked="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("masked")
+    assert stages is not None
+    assert [stages.at(step, 8) for step in range(8)] == [0.3, 0.3, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15]
+
+
+# The doctor.
+
+
+def ailing(monkeypatch: pytest.MonkeyPatch, steps: range, factor: float) -> None:
+    """Multiply the loss of some steps, when they first come."""
+    whole, left = work.Pretraining.measure, set(steps)
+
+    def measure(self: work.Pretraining, network: Any, piece: Any, step: int) -> Any:
+        parts = whole(self, network, piece, step)
+        if step not in left:
+            return parts
+        left.discard(step)
+        return [Part(part.loss * factor, part.right) for part in parts]
+
+    monkeypatch.setattr(work.Pretraining, "measure", measure)
+
+
+def test_a_step_that_is_no_number_is_left_out(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ailing(monkeypatch, range(5, 7), math.nan)
+    pretrain(tmp_path / "run", settings, GIVEN)
+    assert "not finite; the step is left out" in capsys.readouterr().err
+    assert [line["step"] for line in steps_of(tmp_path / "run") if line.get("left_out")] == [6, 7]
+    assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
+
+
+def test_several_in_a_row_and_it_goes_back(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ailing(monkeypatch, range(5, 10), math.nan)
+    pretrain(tmp_path / "run", settings, GIVEN)
+    said = capsys.readouterr().err
+    assert "the loss ran away at step 10 (it was nan); went back to this step, on at 0.5 of the rate" in said
+    told = [line["step"] for line in steps_of(tmp_path / "run") if "loss" in line]
+    assert told == list(range(1, 13))
+    rates = {line["step"]: line["lr"] for line in steps_of(tmp_path / "run") if "lr" in line}
+    assert rates[12] == pytest.approx(Schedule.of(settings.train).rate(11) / 2)
+
+
+def test_a_loss_that_stays_away_is_gone_back_from(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ailing(monkeypatch, range(70, 95), 3.0)
+    pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100), GIVEN)
+    assert "step 60: the loss ran away at step 90" in capsys.readouterr().err
+    assert [line["step"] for line in steps_of(tmp_path / "run") if "loss" in line] == list(range(1, 111))
+
+
+def test_what_runs_away_for_ever_ends(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = work.Pretraining.measure
+
+    def measure(self: work.Pretraining, network: Any, piece: Any, step: int) -> Any:
+        parts = whole(self, network, piece, step)
+        return [Part(part.loss * (math.nan if step > 16 else 1), part.right) for part in parts]
+
+    monkeypatch.setattr(work.Pretraining, "measure", measure)
+    settings = with_train(settings, steps=60)
+    with pytest.raises(WorkError, match="after 3 returns, each at half the rate; lower"):
+        pretrain(tmp_path / "run", settings, GIVEN)
+    assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
+
+
+def test_a_run_that_is_stuck_says_so(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = with_train(
+        settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0, save_every=None, evaluate_every=400
+    )
+    pretrain(tmp_path / "run", replace(stuck, objective=replace(settings.objective, masked=0.6)), GIVEN)
+    said = [line for line in capsys.readouterr().err.splitlines() if "still at the level" in line]
+    assert [line.partition(":")[0] for line in said] == ["step 300", "step 400"]
+    for cause in (
+        "the rate is low: --train.lr 1e-09",
+        "the batch is small",
+        "the warm-up is short",
+        "60% of the",
+    ):
+        assert cause in said[0]
+
+
+# The command line.
+
+
+def albertine_says(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "albertine", *words]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # the bits of a sum depend on how many there are
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
+
+
+def test_resume_takes_the_settings_of_the_run(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretrain(tmp_path / "whole", settings, GIVEN)
+    broken_run(settings, tmp_path / "run", monkeypatch)
+    done = albertine_says("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
+    done = albertine_says("pretrain", "--out", str(tmp_path / "none"), "--resume")
+    assert done.returncode == 2
+    assert "no run to go on with" in done.stderr
+    done = albertine_says("pretrain", "--plot", str(tmp_path / "run"))
+    assert (done.returncode, done.stdout) == (0, "")
