@@ -1,12 +1,12 @@
 """A run that takes moments, and processes that start in moments."""
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 import pytest
@@ -79,15 +79,18 @@ class Nursery:
         )
 
     def run(
-        self, *words: str, ranks: int = 1, kill_after: float | None = None, ask_after: float | None = None
+        self,
+        *words: str,
+        ranks: int = 1,
+        signal: Signals = Signals.SIGKILL,
+        after: float | None = None,
+        when: Path | None = None,
     ) -> tuple[list[int], str]:
         """Run a command in so many processes; return how each ended (-9: killed), and what they said.
 
-        After so many seconds they are killed, or asked to end.
+        They get the signal after so many seconds, or when a file is there.
         """
-        number = signal.SIGKILL if ask_after is None else signal.SIGTERM
-        after = kill_after if ask_after is None else ask_after
-        asked = {"words": words, "ranks": ranks, "signal": number, "after": after}
+        asked = {"words": words, "ranks": ranks, "signal": signal, "after": after, "when": str(when or "")}
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(asked) + "\n")

@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import torch.distributed.fsdp
@@ -52,11 +53,13 @@ def perform(asked: dict[str, Any]) -> dict[str, Any]:
             if not number:
                 child(asked["words"], rank, asked["ranks"], port, said.fileno())
             children.append(number)
-        if asked["after"] is not None:
+        if asked["after"] is not None or asked["when"]:
             handles = [os.pidfd_open(number) for number in children]
-            deadline = time.monotonic() + asked["after"]
-            while time.monotonic() < deadline and not select.select(handles, [], [], 0.002)[0]:
-                pass
+            deadline = time.monotonic() + (60 if asked["after"] is None else asked["after"])
+            there = Path(asked["when"] or "/nowhere")
+            while time.monotonic() < deadline and not there.exists():
+                if select.select(handles, [], [], 0.001)[0]:
+                    break
             for number in children:
                 os.kill(number, asked["signal"])
             for handle in handles:

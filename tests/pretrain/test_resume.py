@@ -106,7 +106,7 @@ def test_killed_at_random_moments(settings: PretrainSettings, tmp_path: Path, nu
     while kills < 20:
         # Short lives, so that there are many; now and then one that gets far.
         life = draw.uniform(0.0, 0.35 * took)
-        ended, said = nursery.run(*command, kill_after=life)
+        ended, said = nursery.run(*command, after=life)
         assert ended in ([-9], [0]), said
         if ended == [0]:
             assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "killed")
@@ -152,7 +152,7 @@ def test_signals_at_any_moment(settings: PretrainSettings, tmp_path: Path, nurse
     draw = random.Random()
     statuses = []
     for _ in range(12):
-        ended, said = nursery.run(*command, ask_after=draw.uniform(0.3, 1.2))
+        ended, said = nursery.run(*command, signal=signal.SIGTERM, after=draw.uniform(0.3, 1.2))
         assert ended[0] in (0, 143, 130), said
         assert "defect" not in said
         statuses.append(ended[0])

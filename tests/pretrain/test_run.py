@@ -305,9 +305,8 @@ def test_what_runs_away_for_ever_ends(
 def test_a_run_that_is_stuck_says_so(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stuck = with_train(
-        settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0, save_every=None, evaluate_every=400
-    )
+    stuck = with_train(settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0)
+    stuck = with_train(stuck, save_every=None, evaluate_every=400)
     pretrain(tmp_path / "run", replace(stuck, objective=replace(settings.objective, masked=0.6)), GIVEN)
     said = [line for line in capsys.readouterr().err.splitlines() if "still at the level" in line]
     assert [line.partition(":")[0] for line in said] == ["step 300", "step 400"]
