@@ -13,7 +13,7 @@ from albertine.interop.hub import locate
 from albertine.interop.load import load
 from albertine.model.network import Model
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import MODELS, HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.schedule import Schedule
 
@@ -72,12 +72,23 @@ def starting_point(source: str | None, corpus: Corpus) -> Model | None:
     """Load the checkpoint to start from, if there is one, and see that it speaks the corpus's language."""
     if source is None:
         return None
+    return checkpoint_of(source, corpus)
+
+
+def checkpoint_of(source: str, corpus: Corpus) -> Model:
+    """Load a checkpoint with its pre-training head, if it reads the pieces of a corpus."""
+    if source in MODELS:
+        raise InputError(f"{source}: a preset, with nothing learned yet; name a checkpoint")
     folder = locate(source)
-    refuse_stranger(source, folder, corpus)
-    return load(folder, PRETRAIN)
+    _refuse_stranger(source, folder, corpus)
+    model = load(folder, PRETRAIN)
+    known, pieces = model.model.vocab_size, len(corpus.tokenizer)
+    if known < pieces:
+        raise InputError(f"{source}: knows {known:,} pieces, {corpus.folder} has {pieces:,}")
+    return model
 
 
-def refuse_stranger(source: str, folder: Path, corpus: Corpus) -> None:
+def _refuse_stranger(source: str, folder: Path, corpus: Corpus) -> None:
     """Refuse a checkpoint with another tokenizer; one that brings none is taken to fit."""
     try:
         fingerprint = load_tokenizer(folder).fingerprint

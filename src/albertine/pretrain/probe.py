@@ -17,11 +17,9 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.samples import Sampler
 from albertine.corpus.settings import Objective
 from albertine.errors import InputError
-from albertine.interop.hub import locate
-from albertine.interop.load import load
 from albertine.model.encoder import Computation
 from albertine.model.network import Model
-from albertine.pretrain.prepare import PRETRAIN, corpus_of, refuse_stranger
+from albertine.pretrain.prepare import checkpoint_of, corpus_of
 from albertine.pretrain.scores import Estimate, Table, ratio, table_of, wilson
 from albertine.pretrain.settings import ProbeSettings
 from albertine.pretrain.unigram import Frequencies
@@ -55,15 +53,8 @@ class Probed:
 def probe(source: str, settings: ProbeSettings) -> Probed:
     """Measure a checkpoint on held-out documents."""
     corpus = corpus_of(settings.corpus)
-    folder = locate(source)
-    refuse_stranger(source, folder, corpus)
+    network = checkpoint_of(source, corpus)
     device = choose_device(settings.device)
-    network = load(folder, PRETRAIN)
-    if network.model.vocab_size < len(corpus.tokenizer):
-        raise InputError(
-            f"{source}: knows {network.model.vocab_size:,} pieces, "
-            f"{corpus.folder} has {len(corpus.tokenizer):,}"
-        )
     network.encoder.computation = Computation(choose_precision("auto", device))
     network.to(device).eval()
     longest = settings.max_length or min(512, network.model.max_length)
@@ -102,7 +93,7 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
         print(json.dumps({"source": source, **asdict(found)}, indent=2))
         return
     sheet = Sheet(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "right", "", "chance", "loss", "", "level"):
+    for title in ("", "right", "95%", "chance", "loss", "95%", "level"):
         sheet.add_column(title, justify="left" if not title and not sheet.columns else "right", no_wrap=True)
     rows = [
         ("masked pieces", found.mlm_accuracy, "", found.mlm_loss, f"{found.unigram:.3f}"),
@@ -113,16 +104,16 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
         sheet.add_row(
             name,
             f"{accuracy.value:.1%}",
-            f"± {100 * accuracy.margin:.1f}",
+            f"{100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}",
             chance,
             f"{loss.value:.3f}",
-            f"± {loss.margin:.3f}",
+            f"{loss.low:.3f} to {loss.high:.3f}",
             level,
         )
     out = progress.results()
     out.print(sheet)
     out.print(
-        f"{found.samples:,} held-out sequences, {found.pieces:,} masked pieces; ± is a 95% interval; "
+        f"{found.samples:,} held-out sequences, {found.pieces:,} masked pieces; "
         "level: the loss of one who knows frequencies alone, or tosses a coin",
         highlight=False,
     )

@@ -24,10 +24,11 @@ Table = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, and half the width of its 95% interval."""
+    """A mean, and the ends of its 95% interval."""
 
     value: float
-    margin: float
+    low: float
+    high: float
 
 
 def table_of(network: Any, batches: Iterable[Batch], device: torch.device, depth: int | None) -> Table:
@@ -53,22 +54,24 @@ def _measured(network: Any, batch: Batch, depth: int | None) -> Tensor:
 
 
 def ratio(table: Table, numerator: str, denominator: str | None) -> Estimate:
-    """Return the mean of a column over another (over samples if None), with its margin."""
+    """Return the mean of a column over another (over samples if None)."""
     top = table[:, COLUMNS.index(numerator)]
     bottom = np.ones(len(table)) if denominator is None else table[:, COLUMNS.index(denominator)]
     if not len(table) or not bottom.sum():
-        return Estimate(math.nan, math.nan)
+        return Estimate(math.nan, math.nan, math.nan)
     value = top.sum() / bottom.sum()
     away = top - value * bottom
     spread = math.sqrt(len(table) / max(1, len(table) - 1) * float((away**2).sum())) / bottom.sum()
-    return Estimate(float(value), 1.96 * float(spread))
+    margin = 1.96 * float(spread)
+    return Estimate(float(value), float(value) - margin, float(value) + margin)
 
 
 def wilson(table: Table, column: str) -> Estimate:
-    """Return the share of samples that are right; the margin is right for shares near 0 and 1 too."""
+    """Return the share of samples that are right; the interval is right for shares near 0 and 1 too."""
     count, z = len(table), 1.96
     if not count:
-        return Estimate(math.nan, math.nan)
+        return Estimate(math.nan, math.nan, math.nan)
     share = float(table[:, COLUMNS.index(column)].mean())
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     margin = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return Estimate(share, margin)
+    return Estimate(share, middle - margin, middle + margin)

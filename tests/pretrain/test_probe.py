@@ -1,0 +1,128 @@
+"""A probe's figures are those of the definitions, and their margins hold."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import albertine
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.samples import Sampler
+from albertine.corpus.settings import Objective
+from albertine.errors import InputError
+from albertine.pretrain.probe import Probed, probe, show
+from albertine.pretrain.scores import COLUMNS, ratio, wilson
+from albertine.pretrain.settings import ProbeSettings
+
+from .conftest import MODEL
+
+
+@pytest.fixture
+def asked(corpus: Corpus) -> ProbeSettings:
+    return ProbeSettings(corpus=corpus.folder, device="cpu", tokens=2000, max_length=32)
+
+
+@pytest.fixture
+def checkpoint(corpus: Corpus, tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    config = transformers.AlbertConfig(
+        vocab_size=130, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.5,
+    )  # fmt: skip
+    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
+    return tmp_path / "theirs"
+
+
+@pytest.mark.parametrize("pair", ["sop", "nsp"])
+def test_the_figures_are_those_of_transformers(
+    pair: Literal["sop", "nsp"],
+    asked: ProbeSettings,
+    corpus: Corpus,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sample by sample, with the other library's network, each loss summed apart."""
+    monkeypatch.setattr("albertine.pretrain.probe.choose_precision", lambda *_: torch.float32)
+    found = probe(str(checkpoint), asked)
+    network: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
+    network.eval()
+    objective = Objective(max_length=32)
+    sampler = Sampler(corpus, replace(objective, pair=pair), "dev")
+    losses, right, pair_losses, pair_right = [], [], [], []
+    for sample in sampler.draw(np.arange(found.samples)):
+        with torch.no_grad():
+            out = network(
+                input_ids=torch.from_numpy(sample.tokens)[None].long(),
+                token_type_ids=torch.from_numpy(sample.types)[None].long(),
+            )
+        scores = out.prediction_logits[0, sample.masked].double().log_softmax(1)
+        losses += [-float(row[label]) for row, label in zip(scores, sample.labels, strict=True)]
+        right += [int(row.argmax()) == label for row, label in zip(scores, sample.labels, strict=True)]
+        pairs = out.sop_logits[0].double().log_softmax(0)
+        pair_losses.append(-float(pairs[sample.label]))
+        pair_right.append(int(pairs.argmax()) == sample.label)
+    loss, accuracy = (
+        (found.sop_loss, found.sop_accuracy) if pair == "sop" else (found.nsp_loss, found.nsp_accuracy)
+    )
+    assert loss.value == pytest.approx(np.mean(pair_losses), rel=1e-4)
+    assert accuracy.value == pytest.approx(np.mean(pair_right))
+    if pair == "sop":
+        assert found.pieces == len(losses)
+        assert found.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
+        assert found.mlm_accuracy.value == pytest.approx(np.mean(right))
+
+
+def test_margins_cover_the_truth_as_often_as_they_say() -> None:
+    """Clusters of unequal sizes whose members resemble each other."""
+    draw = np.random.default_rng(0)
+    covered = shares = 0
+    for _ in range(400):
+        sizes = draw.integers(1, 20, 150)
+        levels = draw.normal(3.0, 0.5, 150)
+        sums = [draw.normal(level, 1.0, size).sum() for level, size in zip(levels, sizes, strict=True)]
+        table = np.zeros((150, len(COLUMNS)))
+        table[:, 0], table[:, 1] = sizes, sums
+        table[:, 4] = draw.random(150) < 0.9
+        estimate = ratio(table, "mlm_loss", "masked")
+        covered += estimate.low < 3.0 < estimate.high
+        share = wilson(table, "pair_right")
+        shares += share.low < 0.9 < share.high
+    assert 0.92 < covered / 400 < 0.98
+    assert 0.92 < shares / 400 < 0.99
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    empty = np.zeros((0, len(COLUMNS)))
+    assert math.isnan(ratio(empty, "mlm_loss", "masked").value)
+    assert math.isnan(wilson(empty, "pair_right").value)
+
+
+def test_what_cannot_be_probed_is_refused(asked: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
+    albertine.save(albertine.Model(replace(MODEL, vocab_size=100)), tmp_path / "small")
+    with pytest.raises(InputError, match="knows 100 pieces"):
+        probe(str(tmp_path / "small"), asked)
+    with pytest.raises(InputError, match="a preset, with nothing learned yet"):
+        probe("albert-base", asked)
+    albertine.save(albertine.Model(MODEL), tmp_path / "fits", tokenizer=corpus.tokenizer)
+    with pytest.raises(InputError, match="the model takes 64"):
+        probe(str(tmp_path / "fits"), replace(asked, max_length=65))
+    with pytest.raises(InputError, match="--corpus is missing"):
+        probe(str(tmp_path / "fits"), replace(asked, corpus=None))
+
+
+def test_it_prints_a_table_or_json(
+    asked: ProbeSettings, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = probe(str(checkpoint), asked)
+    show("here", found, as_json=False)
+    assert "order (SOP)" in capsys.readouterr().out
+    show("here", found, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["mlm_loss"]["value"] == found.mlm_loss.value
+    assert set(told) == {"source", *Probed.__dataclass_fields__}
