@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.settings import CorpusBench, ModelBench, StartupBench
+from albertine.bench.settings import CorpusBench, ModelBench, PretrainBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.errors import InputError
@@ -395,6 +395,28 @@ def bench_model(
     from albertine.bench import model
 
     model.show(model.measure(shared.read(ModelBench)), as_json=json)
+
+
+@bench.command(name="pretrain")
+def bench_pretrain(
+    *,
+    plot: Path | None = None,
+    json: Json = False,
+    settings: Annotated[PretrainBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Race pre-training against `transformers`: equal minutes, the better rate of a sweep for each.
+
+    Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
+
+    Parameters
+    ----------
+    plot
+        Draw both curves into this file, .svg or .png.
+    """
+    from albertine.bench import pretrain as race
+
+    race.show(race.measure(shared.read(PretrainBench)), plot, as_json=json)
 
 
 @bench.command(name="corpus")

@@ -1,6 +1,5 @@
 """The optimizers move the weights as their definitions say, worked out apart in float64."""
 
-import math
 from typing import get_args
 
 import pytest
@@ -113,12 +112,12 @@ def test_muon_is_that_of_torch_on_each_matrix() -> None:
         name = named[id(parameter)]
         parts = [torch.nn.Parameter(one.clone()) for one in in_thirds(name, parameter.detach())]
         peer = torch.optim.Muon(
-            parts, lr=0.0, weight_decay=0.05, momentum=0.95, nesterov=True, adjust_lr_fn="match_rms_adamw"
+            parts, lr=0.0, weight_decay=0.05 / 3.2, momentum=0.95, nesterov=True, adjust_lr_fn="original"
         )
         for step, rate in enumerate(rates):
             for part, gradient in zip(parts, in_thirds(name, gradients(other, step)[name]), strict=True):
                 part.grad = gradient.clone()
-            peer.param_groups[0]["lr"] = rate
+            peer.param_groups[0]["lr"] = 3.2 * rate
             peer.step()
         # torch turns in bf16, we in the precision of the run.
         joined = torch.cat([part.detach() for part in parts]).double()
@@ -180,7 +179,16 @@ def test_rates_of_zero_move_nothing() -> None:
         assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_muons_size_is_that_of_adamw() -> None:
-    matrix = torch.randn(1, 64, 256, generator=torch.Generator().manual_seed(1))
-    update = 0.2 * math.sqrt(256) * orthogonal(matrix)
-    assert 0.1 < float(update.square().mean().sqrt()) < 0.3
+@pytest.mark.parametrize("width", [32, 256])
+def test_one_rate_turns_hidden_states_of_any_width_alike(width: int) -> None:
+    """What a step changes of a hidden state, beside what was there, depends on the rate alone."""
+    model = ModelSettings(
+        vocab_size=40, embedding_size=8, hidden_size=width, layers=1, heads=1, max_length=16
+    )
+    network = Model(model, seed=0)
+    before = network.get_parameter("encoder.attention.0.out.weight").detach().clone()
+    moved(network, TrainSettings(optimizer="muon", weight_decay=0.0), [0.01])
+    change = network.get_parameter("encoder.attention.0.out.weight").detach() - before
+    state = torch.randn(width, generator=torch.Generator().manual_seed(0))
+    turned = float((change @ state).norm() / state.norm())
+    assert turned == pytest.approx(0.01 * 3.2, rel=0.25)

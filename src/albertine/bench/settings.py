@@ -1,6 +1,7 @@
 """What can be set of each benchmark; apart from the benchmarks, since the help page needs it at once."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Literal
 
 from albertine.settings import MODELS, ModelSettings, Settings, setting
@@ -25,6 +26,22 @@ class ModelBench(Settings):
     device: Literal["cpu", "cuda"] = setting("cpu", "Where.")
     compile: bool = setting(False, "Compile both sides.")
     model: ModelSettings = setting(MODELS["albert-base"], "The network.")
+
+
+@dataclass(frozen=True)
+class PretrainBench(Settings):
+    """What to race over."""
+
+    corpus: Path | None = setting(None, "A corpus with held-out documents.")
+    minutes: float = setting(10.0, "Minutes of training for each side.", least=0.05, most=100_000)
+    sweep: float = setting(
+        0.125, "Length of each leg of the sweeps of rates, beside those minutes.", least=0.01, most=1
+    )
+    batch_tokens: int = setting(8192, "Tokens of one step.", least=64)
+    length: int = setting(128, "Longest sample, in pieces.", least=16, most=100_000)
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "Where.")
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "Of the matrix products, on both sides.")
+    model: ModelSettings = setting(MODELS["albert-tiny"], "The network.")
 
 
 @dataclass(frozen=True)

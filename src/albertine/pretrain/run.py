@@ -40,7 +40,7 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
         settings = settled(settings, corpus, start, given)
         if ranks.first:
             stack.enter_context(occupied(run, settings, _FREE))
-        trainer, keeper = _made(run, settings, corpus, start, ranks)
+        trainer, keeper = assembled(run, settings, corpus, start, ranks)
         if trainer.finished:
             progress.say(f"{run}: has taken all its {settings.train.steps:,} steps")
             return trainer.scores
@@ -52,9 +52,15 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
         return trainer.scores
 
 
-def _made(
-    run: Path, settings: PretrainSettings, corpus: Corpus, start: Model | None, ranks: Ranks
+def assembled(
+    run: Path,
+    settings: PretrainSettings,
+    corpus: Corpus,
+    start: Model | None,
+    ranks: Ranks,
+    kind: type[Pretraining] = Pretraining,
 ) -> tuple[Trainer, Keeper]:
+    """Put a run together from settled settings; it goes on from its newest checkpoint, if it has one."""
     frequencies = Frequencies.of(corpus)
     network = network_of(settings, start)
     if start is None and settings.unigram_start:
@@ -68,6 +74,6 @@ def _made(
     level = frequencies.loss(Sampler(corpus, settings.objective_at(0)))
     plateau = Plateau(settings, level, frequencies.share(corpus.tokenizer.special.unknown))
     at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)
-    work = Pretraining(corpus, settings, ranks, plateau, max(at_once, settings.longest()))
+    work = kind(corpus, settings, ranks, plateau, max(at_once, settings.longest()))
     keeper = Keeper(run, train, {"mlm": ("unigram", level)})
     return Trainer(network, work, train, keeper, ranks, dtype), keeper

@@ -49,7 +49,7 @@ class Pretraining:
     def __init__(
         self, corpus: Corpus, settings: PretrainSettings, ranks: Ranks, plateau: Plateau, at_once: int
     ):
-        self._corpus, self._settings, self._ranks = corpus, settings, ranks
+        self.corpus, self.settings, self.ranks = corpus, settings, ranks
         self._plateau, self._at_once = plateau, at_once
         self._paired = settings.objective.pair != "none"
         self.parts = ("mlm", "pair") if self._paired else ("mlm",)
@@ -76,7 +76,7 @@ class Pretraining:
     @property
     def data(self) -> dict[str, Any]:
         """What tells the corpus from any other."""
-        manifest = self._corpus.manifest
+        manifest = self.corpus.manifest
         shards = {entry.file: entry.sha256 for entry in manifest.shards}
         return {"tokenizer": manifest.tokenizer, "shards": shards}
 
@@ -95,7 +95,7 @@ class Pretraining:
                     break
         if what:
             raise InputError(
-                f"{self._corpus.folder}: not the corpus that the run began with: {what}; "
+                f"{self.corpus.folder}: not the corpus that the run began with: {what}; "
                 "bring that one back, or start another run with --init"
             )
 
@@ -103,13 +103,13 @@ class Pretraining:
 
     def turns(self, step: int) -> bool:
         """Tell whether length, masking or depth change with this step."""
-        settings = self._settings
+        settings = self.settings
         now, before = ((settings.objective_at(at), settings.depth_at(at)) for at in (step, max(0, step - 1)))
         return now != before
 
     def share(self, step: int) -> Share:
         """Draw this process's part of the next batch and cut it into pieces."""
-        objective = self._settings.objective_at(step)
+        objective = self.settings.objective_at(step)
         if objective != self._objective or self._coming is None:
             self._open(objective)
         assert self._coming is not None
@@ -117,32 +117,32 @@ class Pretraining:
         pieces = [Piece(one, self._paired) for one in batch.split(self._at_once)]
         tokens = len(batch.strip.tokens)
         flops = count_flops(
-            replace(self._settings.model, layers=self._settings.depth_at(step)), objective.max_length
+            replace(self.settings.model, layers=self.settings.depth_at(step)), objective.max_length
         )
         empty = Piece(to_batch([], batch.samples), self._paired)
         return Share(pieces, tokens, tokens * flops.training_per_token, empty)
 
     def _open(self, objective: Objective) -> None:
         """Go on with another objective, as far into the epoch as we are."""
-        before, sampler = self.position, Sampler(self._corpus, objective)
+        before, sampler = self.position, Sampler(self.corpus, objective)
         place, batch = before["place"], before["batch"]
         if before["samples"] not in (0, len(sampler)):
             place, batch = place * len(sampler) // before["samples"], 0
         self._objective, self._coming = objective, None
         self._batches = Batches(
             sampler,
-            self._settings.train.batch_tokens,
+            self.settings.train.batch_tokens,
             position=Position(place, batch),
-            rank=self._ranks.rank,
-            ranks=self._ranks.all,
-            workers=self._settings.workers,
+            rank=self.ranks.rank,
+            ranks=self.ranks.all,
+            workers=self.settings.workers,
         )
         self._coming = iter(self._batches)
 
     def measure(self, network: Any, piece: Piece, step: int) -> Sequence[Part]:
         """Compute both objectives on a piece."""
         targets = piece.batch.targets
-        out = network(piece.batch.strip, targets, depth=self._settings.depth_at(step))
+        out = network(piece.batch.strip, targets, depth=self.settings.depth_at(step))
         with torch.no_grad():
             masked_right = (out.masked.logits.argmax(1) == targets.masked.pieces).sum()
             pair_right = (out.pair_logits.argmax(1) == targets.pair).sum()
@@ -153,12 +153,12 @@ class Pretraining:
 
     def evaluate(self, network: Any, step: int) -> dict[str, float]:
         """Measure on the first samples of dev, always the same ones, as the run asks now."""
-        if not self._corpus.manifest.documents["dev"]:
+        if not self.corpus.manifest.documents["dev"]:
             return {}
         last = max(0, step - 1)
-        depth = self._settings.depth_at(last)
-        table = table_of(network, self._dev(self._settings.objective_at(last)), self._ranks.device, depth)
-        masked, loss, right, pair_loss, pair_right, samples = self._ranks.total(
+        depth = self.settings.depth_at(last)
+        table = table_of(network, self._dev(self.settings.objective_at(last)), self.ranks.device, depth)
+        masked, loss, right, pair_loss, pair_right, samples = self.ranks.total(
             [*table.sum(0).tolist(), len(table)]
         )
         scores = {"mlm_loss": loss / max(1, masked), "mlm_accuracy": right / max(1, masked)}
@@ -169,21 +169,21 @@ class Pretraining:
     def _dev(self, objective: Objective) -> list[Batch]:
         """Return this process's share of the held-out batches, drawn once."""
         if self._held_out is None or self._held_out[0] != objective:
-            sampler = Sampler(self._corpus, objective, "dev")
+            sampler = Sampler(self.corpus, objective, "dev")
             size = max(1, self._at_once // objective.max_length)
             wanted = max(1, self.evaluation_tokens // objective.max_length)
             places = np.arange(min(len(sampler), wanted))
             chunks = [places[at : at + size] for at in range(0, len(places), size)]
             # As many for each process, the last ones empty: spread weights are gathered by all.
-            chunks += [places[:0]] * (-len(chunks) % self._ranks.all)
-            mine = chunks[self._ranks.rank :: self._ranks.all]
+            chunks += [places[:0]] * (-len(chunks) % self.ranks.all)
+            mine = chunks[self.ranks.rank :: self.ranks.all]
             self._held_out = (objective, [to_batch(sampler.draw(one), len(one)) for one in mine])
         return self._held_out[1]
 
     @property
     def evaluation_tokens(self) -> int:
         """How many tokens an evaluation takes: a twentieth of what is trained on until the next."""
-        train = self._settings.train
+        train = self.settings.train
         every = train.evaluate_every or max(1, train.steps // 40)
         return train.evaluate_tokens or min(262_144, max(8_192, every * train.batch_tokens // 20))
 
@@ -193,6 +193,6 @@ class Pretraining:
 
     def files(self, network: Model, step: int) -> Callable[[Path], None]:
         """Return what writes the network, as deep as it is now, with its tokenizer."""
-        depth = self._settings.depth_at(max(0, step - 1))
+        depth = self.settings.depth_at(max(0, step - 1))
         parameters = {name: whole(one.detach()) for name, one in network.named_parameters()}
-        return frozen(network, tokenizer=self._corpus.tokenizer, depth=depth, parameters=parameters)
+        return frozen(network, tokenizer=self.corpus.tokenizer, depth=depth, parameters=parameters)

@@ -23,8 +23,8 @@ class Anchor:
 
 ANCHORS: dict[OptimizerName, Anchor] = {
     "lamb": Anchor(0.00176, 4096 * 512, 0.005),
-    "adamw": Anchor(0.0005, 8192, 0.001),
-    "muon": Anchor(0.002, 8192, 0.004),
+    "adamw": Anchor(0.001, 8192, 0.002),
+    "muon": Anchor(0.006, 8192, 0.01),
 }
 _WARMUP_SHARE, _WARMUP_TOKENS = 1 / 40, 4096 * 512
 # With small batches the rule leaves hardly a warm-up; moments need some steps to mean anything.
