@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.settings import CorpusBench, ModelBench, PretrainBench, StartupBench
+from albertine.bench.settings import CorpusBench, GradientBench, ModelBench, PretrainBench, StartupBench
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.errors import InputError
@@ -395,6 +395,22 @@ def bench_model(
     from albertine.bench import model
 
     model.show(model.measure(shared.read(ModelBench)), as_json=json)
+
+
+@bench.command(name="gradients")
+def bench_gradients(
+    *,
+    json: Json = False,
+    settings: Annotated[GradientBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Time adding up gradients over processes, beside the BERT of the same shape.
+
+    Example: albertine bench gradients --model albert-large --processes 2
+    """
+    from albertine.bench import gradients
+
+    gradients.show(gradients.measure(shared.read(GradientBench)), as_json=json)
 
 
 @bench.command(name="pretrain")

@@ -44,8 +44,8 @@ class Peer:
             hidden_dropout_prob=model.dropout,
             attention_probs_dropout_prob=model.attention_dropout,
         )
-        network: Any = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
-        self.network = network.to(device)
+        made: Any = transformers.AutoModelForPreTraining
+        self.network = made.from_config(config, attn_implementation="sdpa").to(device)
         self._device, self._dtype = device, dtype
         self._optimizer = torch.optim.AdamW(
             [

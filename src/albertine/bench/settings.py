@@ -45,6 +45,16 @@ class PretrainBench(Settings):
 
 
 @dataclass(frozen=True)
+class GradientBench(Settings):
+    """What to measure."""
+
+    processes: int = setting(2, "How many processes, on this machine.", least=2, most=1024)
+    runs: int = setting(7, "Measured turns; the median counts.", least=1, most=1000)
+    device: Literal["cpu", "cuda"] = setting("cpu", "Where; a GPU for each process.")
+    model: ModelSettings = setting(MODELS["albert-base"], "The network.")
+
+
+@dataclass(frozen=True)
 class CorpusBench(ReadingSettings):
     """What to measure, and how the text is read."""
 

@@ -1,0 +1,97 @@
+"""What sharing depth saves when processes train together: bytes and seconds of adding up gradients.
+
+The model beside the BERT of its shape, in turn, by the very call that training makes,
+between processes on this machine.
+"""
+
+import json
+import os
+import socket
+import statistics
+import time
+from dataclasses import asdict, dataclass
+
+import torch
+from rich.table import Table
+from torch import multiprocessing
+from torch.multiprocessing import Queue
+from torch.multiprocessing.spawn import spawn
+
+from albertine import progress
+from albertine.bench.settings import GradientBench
+from albertine.model.cost import gradient_bytes, traffic_per_step
+from albertine.model.parameters import bert_of_same_shape
+from albertine.train.ranks import joined
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model: bytes of its gradients, bytes that a process sends a step, seconds that it takes."""
+
+    name: str
+    gradients: int
+    sent: int
+    seconds: float
+
+
+def measure(settings: GradientBench) -> list[Measured]:
+    """Measure both models."""
+    models = {"the model": settings.model, "BERT of its shape": bert_of_same_shape(settings.model)}
+    sizes = [gradient_bytes(model) // 4 for model in models.values()]
+    context = multiprocessing.get_context("spawn")
+    found: Queue[list[list[float]]] = context.Queue()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    given = (settings, sizes, port, found)
+    processes = spawn(_serve, given, nprocs=settings.processes, join=False)  # type: ignore[no-untyped-call]
+    seconds = found.get()
+    while not processes.join():
+        pass
+    return [
+        Measured(
+            name, gradient_bytes(model), traffic_per_step(model, settings.processes), statistics.median(row)
+        )
+        for (name, model), row in zip(models.items(), seconds, strict=True)
+    ]
+
+
+def _serve(
+    rank: int, settings: GradientBench, sizes: list[int], port: int, found: "Queue[list[list[float]]]"
+) -> None:
+    """Be one of the processes."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(settings.processes)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    with joined(settings.device) as ranks:
+        buffers = [torch.ones(size, device=ranks.device) for size in sizes]
+        seconds: list[list[float]] = [[] for _ in sizes]
+        for turn in range(settings.runs + 1):
+            for buffer, row in zip(buffers, seconds, strict=True):
+                ranks.total([0.0])  # all are here
+                started = time.perf_counter()
+                ranks.add_up(buffer)
+                float(buffer[0])  # a GPU has done it when the number is there
+                if turn:
+                    row.append(time.perf_counter() - started)
+        if ranks.first:
+            found.put(seconds)
+
+
+def show(lines: list[Measured], *, as_json: bool) -> None:
+    """Print the table."""
+    if as_json:
+        print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("", "gradients", "each sends", "ms a step", "of BERT"):
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(
+            line.name,
+            progress.size(line.gradients),
+            progress.size(line.sent),
+            f"{1000 * line.seconds:,.1f}",
+            f"{line.seconds / lines[-1].seconds:.2f}",
+        )
+    progress.results().print(table)
