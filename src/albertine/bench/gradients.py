@@ -44,7 +44,7 @@ def measure(settings: GradientBench) -> list[Measured]:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     given = (settings, sizes, port, found)
-    processes = spawn(_serve, given, nprocs=settings.processes, join=False)  # type: ignore[no-untyped-call]
+    processes = spawn(_serve, given, nprocs=settings.processes, join=False)
     seconds = found.get()
     while not processes.join():
         pass
