@@ -27,8 +27,8 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import read
 from albertine.train.folder import settings_of
 from albertine.train.journal import read_journal
-from albertine.train.loop import Part
 from albertine.train.schedule import Schedule
+from albertine.train.work import Part
 
 from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
 from .test_resume import broken_run

@@ -19,10 +19,10 @@ from albertine.model.network import Model
 from albertine.pretrain.plateau import Plateau
 from albertine.pretrain.scores import table_of
 from albertine.pretrain.settings import PretrainSettings
-from albertine.train.loop import Part, Share
 from albertine.train.ranks import Ranks
 from albertine.train.sharding import whole
 from albertine.train.told import Told
+from albertine.train.work import Part, Share
 
 
 @dataclass(frozen=True)
