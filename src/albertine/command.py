@@ -134,7 +134,8 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
         if any(word in ("--debug", "--debug=true") for word in words):
             traceback.print_exc()
         status, line = _explain(app, error, words)
-        print(f"albertine: {line}", file=sys.stderr)
+        if not getattr(error, "told", False):
+            print(f"albertine: {line}", file=sys.stderr)
         _abandon_output()
         return status
     return Status.DONE
@@ -206,6 +207,8 @@ def _explain(app: App, error: Exception, words: Sequence[str]) -> tuple[Status, 
         name = f"{error.filename}: " if error.filename else ""
         advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
         return Status.FAILED, f"{name}{error.strerror or error}{advice}"
+    if isinstance(error, MemoryError):
+        return Status.FAILED, f"not enough memory ({_one_line(error)}); take a smaller model or batch"
     return Status.FAILED, (
         f"a defect in Albertine: {type(error).__name__}: {_one_line(error)}; "
         "run again with --debug and report what it prints"

@@ -23,9 +23,15 @@ class Status(IntEnum):
 
 
 class AlbertineError(Exception):
-    """What Albertine raises on purpose; its text is one line that says what, where and what to do."""
+    """What Albertine raises on purpose; its text is one line that says what, where and what to do.
+
+    Attributes:
+        status: of the process that ends with it.
+        told: whether the person knows already.
+    """
 
     status = Status.FAILED
+    told = False
 
 
 class WorkError(AlbertineError):

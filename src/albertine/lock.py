@@ -1,6 +1,7 @@
 """A file that one process at a time holds; the system lets go of it when that process ends, however."""
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,4 +17,5 @@ def held(file: Path, busy: str) -> Iterator[None]:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(busy) from None
+        os.register_at_fork(after_in_child=opened.close)  # a worker that outlives us shall not hold it
         yield

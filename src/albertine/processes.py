@@ -47,7 +47,7 @@ def in_processes(
     try:
         while True:
             for job in waiting:
-                with _holding_interruptions():
+                with holding(signal.SIGINT):
                     running[pool.submit(work, job)] = job
                 if len(running) >= 2 * workers:
                     break
@@ -68,13 +68,13 @@ def in_processes(
 
 
 @contextmanager
-def _holding_interruptions() -> Iterator[None]:
-    """Put off a Ctrl-C; a process started meanwhile never gets any: it is the parent's to handle."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def holding(*signals: signal.Signals) -> Iterator[None]:
+    """Put off signals; a process started meanwhile never gets any: they are the parent's to handle."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:

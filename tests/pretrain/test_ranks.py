@@ -93,6 +93,30 @@ def test_asked_to_end_all_end_together(settings: PretrainSettings, tmp_path: Pat
     assert (tmp_path / "run" / "trainer" / f"step-{step:08d}").exists()
 
 
+def test_spread_weights_without_an_objective(
+    settings: PretrainSettings, tmp_path: Path, nursery: Nursery
+) -> None:
+    """Without pairs, nothing asks for the pooler."""
+    alone = ["--objective.pair", "none"]
+    for name, ranks, more in (("alone", 1, []), ("run", 2, ["--train.shard"])):
+        ended, said = nursery.run(*words(settings, tmp_path / name, tmp_path), *alone, *more, ranks=ranks)
+        assert ended == [0] * ranks, said
+    assert close(tmp_path / "alone", tmp_path / "run")
+
+
+def test_a_mistake_is_told_once(settings: PretrainSettings, tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "summer.jpg").touch()
+    ended, said = nursery.run(*words(settings, tmp_path / "photos", tmp_path), ranks=2)
+    assert ended == [2, 2]
+    assert said.count("exists already and is no run") == 1
+    assert "defect" not in said
+    late = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]
+    ended, said = nursery.run(*words(settings, tmp_path / "late", tmp_path), *late, ranks=2)
+    assert ended == [2, 2]
+    assert "must hold a sample of 64 pieces for each of 2 processes" in said
+
+
 def test_weights_are_the_same_each_time(settings: PretrainSettings, tmp_path: Path, nursery: Nursery) -> None:
     for name in ("one", "other"):
         ended, said = nursery.run(*words(settings, tmp_path / name, tmp_path), ranks=2)

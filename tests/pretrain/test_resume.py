@@ -15,18 +15,23 @@ from typing import Any
 import pytest
 from safetensors.torch import save_file
 
+import albertine
 from albertine.corpus.build import build_corpus
+from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
-from albertine.errors import InputError, WorkError
+from albertine.errors import InputError, Stopped, WorkError
 from albertine.lock import held
 from albertine.pretrain.curriculum import Curriculum
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.work import Pretraining
 from albertine.settings import write
-from albertine.train import snapshots
+from albertine.train import keeper, snapshots
+from albertine.train.folder import publish
 from albertine.train.loop import Trainer
+from albertine.train.optimizers import Optimizers
 
-from .conftest import GIVEN, Nursery, steps_of, weights_of, with_train
+from .conftest import GIVEN, MODEL, Nursery, steps_of, weights_of, with_train
 
 
 class PowerCut(BaseException):
@@ -328,3 +333,142 @@ def test_the_last_few_and_the_best_stay(settings: PretrainSettings, tmp_path: Pa
     assert best < 28  # at this rate it gets worse
     kept = sorted(int(one.name[5:]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
     assert kept == [best, 28, 30]
+
+
+def killed_as_a_group(command: list[str], journal: Path, number: signal.Signals) -> tuple[int, str]:
+    """Signal a process and its children at once, as a terminal, torchrun and Slurm do."""
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    said = process.communicate(timeout=30)[1]
+    return process.returncode, said
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+)
+def test_workers_do_not_get_in_the_way_of_an_end(
+    number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
+    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
+    ended, said = killed_as_a_group(command, tmp_path / "run" / "metrics.jsonl", number)
+    assert ended == status, said
+    assert "defect" not in said
+    assert "Traceback" not in said
+    # Nobody holds the folder any more.
+    with held(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+        pass
+
+
+def test_workers_that_outlive_a_killed_run_do_not_hold_its_folder(
+    settings: PretrainSettings, tmp_path: Path
+) -> None:
+    settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
+    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    journal = tmp_path / "run" / "metrics.jsonl"
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait(30)  # and not until its workers are gone, which have the pipe too
+    assert process.stderr
+    process.stderr.close()
+    with held(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+        pass
+
+
+@pytest.mark.parametrize("when", [1, 2, 3])  # the first evaluation, one in the middle, the last
+def test_an_evaluation_that_was_broken_off_is_made_up_for(
+    when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = with_train(settings, evaluate_every=6)
+    pretrain(tmp_path / "whole", settings, GIVEN)
+    evaluate, count = Pretraining.evaluate, 0
+
+    def interrupted(self: Pretraining, network: Any, step: int) -> dict[str, float]:
+        nonlocal count
+        count += 1
+        if count == when:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+        return evaluate(self, network, step)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Pretraining, "evaluate", interrupted)
+        pretrain(tmp_path / "broken", settings, GIVEN)
+    assert pretrain(tmp_path / "broken", settings, GIVEN) == pretrain(tmp_path / "whole", settings, GIVEN)
+    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "broken")
+    assert (tmp_path / "broken" / "curve.png").exists()
+
+
+def test_a_break_before_the_folder_is_the_last_model_is_mended(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretrain(tmp_path / "whole", settings, GIVEN)
+
+    def full(run: Path, snapshot: Path) -> None:
+        if snapshot.name == "step-00000012":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        publish(run, snapshot)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(keeper, "publish", full)
+        pretrain(tmp_path / "run", settings, GIVEN)
+    assert weights_of(tmp_path / "run") != weights_of(tmp_path / "whole")
+    pretrain(tmp_path / "run", settings, GIVEN)
+    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
+    assert (tmp_path / "run" / "curve.png").exists()
+
+
+def test_weights_that_an_update_broke_are_not_gone_back_to(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    step, done = Optimizers.step, []
+
+    def broken(self: Optimizers, rate: float) -> None:
+        step(self, rate)
+        done.append(rate)
+        if len(done) == 9:
+            next(iter(self._names)).detach().fill_(float("inf"))
+
+    monkeypatch.setattr(Optimizers, "step", broken)
+    pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30), GIVEN)
+    assert capsys.readouterr().err.count("went back to this step") == 1
+    assert all(bool(one.isfinite().all()) for one in albertine.load(tmp_path / "run").parameters())
+
+
+def test_a_first_start_that_failed_is_no_run(settings: PretrainSettings, tmp_path: Path) -> None:
+    """Settings that could not work do not stand in the way of those that can."""
+    one = replace(settings, objective=replace(settings.objective, seed=1))
+    (tmp_path / "run" / "trainer").mkdir(parents=True)
+    (tmp_path / "run" / "settings.toml").write_text(write(one))
+    (tmp_path / "run" / "trainer" / "run.lock").touch()
+    pretrain(tmp_path / "run", settings, GIVEN)
+
+
+def test_going_on_takes_neither_the_place_of_the_corpus_nor_the_checkpoint_it_began_with(
+    settings: PretrainSettings, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    albertine.save(albertine.Model(MODEL), tmp_path / "start", tokenizer=corpus.tokenizer)
+    settings = replace(settings, init=str(tmp_path / "start"))
+    broken_run(settings, tmp_path / "run", monkeypatch)
+    shutil.rmtree(tmp_path / "start")
+    shutil.copytree(corpus.folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    pretrain(tmp_path / "run", replace(settings, corpus=Path("moved")), GIVEN)
+    assert albertine.load(tmp_path / "run").model.hidden_size == MODEL.hidden_size
+
+
+def test_best_compares_what_compares(settings: PretrainSettings, tmp_path: Path) -> None:
+    """Predicting more of the pieces is harder: that the loss rises there says nothing."""
+    harder = replace(settings, curriculum=Curriculum(masked="0.15, 0.8 from 0.5"))
+    pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3), GIVEN)
+    kept = sorted(int(one.name[5:13]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
+    assert min(kept) > 6

@@ -14,8 +14,9 @@ would bring workers, shuffling and state of its own; here an order and a place a
 all the state there is, and shuffling is a function.)
 """
 
+import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from albertine.corpus.samples import Sample, Sampler
 from albertine.errors import InputError
 from albertine.model.heads import MaskedTargets, PretrainTargets
 from albertine.model.strip import Strip
+from albertine.processes import holding
 
 _DEAL = 5  # what the hash is asked for
 
@@ -114,7 +116,7 @@ class Batches:
         """How many samples an epoch has."""
         return len(self._sampler)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Generator[Batch]:
         passed: deque[Position] = deque()
 
         def places() -> Iterator[tuple[NDArray[np.int64], int]]:
@@ -130,7 +132,9 @@ class Batches:
             prefetch_factor=4 if self._workers else None,
             collate_fn=_as_it_is,
         )
-        for batch in loader:
+        with holding(signal.SIGINT, signal.SIGTERM):  # workers end with the process that started them
+            batches = iter(loader)
+        for batch in batches:
             self.position = passed.popleft()
             yield batch
 

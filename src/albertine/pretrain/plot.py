@@ -19,6 +19,7 @@ from albertine.whole import new_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+CURVE = "curve.png"
 Lines = Sequence[dict[str, Any]]
 _TRAIN, _HELD_OUT, _PAIR, _QUIET = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
 _POINTS = 400  # a curve is drawn as so many means

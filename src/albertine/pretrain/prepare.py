@@ -3,7 +3,7 @@
 What comes out has nothing left open, so that it can be written down and run again.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from albertine import progress
@@ -21,12 +21,24 @@ PRETRAIN = HeadSettings(kind="pretrain")
 
 
 def settled(
-    settings: PretrainSettings, corpus: Corpus, start: Model | None, given: frozenset[str]
+    settings: PretrainSettings,
+    corpus: Corpus,
+    start: ModelSettings | None,
+    given: frozenset[str],
+    processes: int = 1,
 ) -> PretrainSettings:
-    """Settle what was left open; `given` are the keys that a person gave, as in "model.layers"."""
+    """Settle what was left open.
+
+    Args:
+        settings: what was asked.
+        corpus: the corpus.
+        start: the network of the checkpoint to start from, if there is one.
+        given: the keys that a person gave, as in "model.layers".
+        processes: how many share a batch.
+    """
     model = settings.model
     if start is not None:
-        model = _continued(start.model, model, given)
+        model = _continued(start, model, given)
     pieces = len(corpus.tokenizer)
     if start is None and "model.vocab_size" not in given:
         model = replace(model, vocab_size=pieces)
@@ -37,33 +49,43 @@ def settled(
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     schedule = Schedule.of(settings.train)
     train = replace(settings.train, lr=schedule.lr, warmup=schedule.warmup)
-    found = replace(settings, model=model, objective=objective, train=train)
+    folder = corpus.folder.resolve()
+    found = replace(settings, corpus=folder, model=model, objective=objective, train=train)
     if found.longest() > model.max_length:
         raise InputError(
             f"samples of {found.longest()} pieces: the model takes {model.max_length}; "
-            "shorten --objective.max-length, or give --model.max-length"
+            "shorten --objective.max-length" + ("" if start else ", or give --model.max-length")
         )
-    if train.batch_tokens < found.longest():
+    if train.batch_tokens < found.longest() * processes:
+        of = f" for each of {processes} processes" if processes > 1 else ""
         raise InputError(
-            f"train.batch_tokens = {train.batch_tokens}: must hold a sample of {found.longest()} pieces"
+            f"train.batch_tokens = {train.batch_tokens}: must hold a sample of {found.longest()} pieces{of}"
         )
     return found
 
 
+_MAY_DIFFER = ("dropout", "attention_dropout", "layers")
+
+
 def _continued(start: ModelSettings, asked: ModelSettings, given: frozenset[str]) -> ModelSettings:
     """Return the model of a checkpoint with what may differ from it: depth, if it is shared, and dropout."""
-    wanted = {key: getattr(asked, key) for key in ("dropout", "attention_dropout") if f"model.{key}" in given}
-    if "model.layers" in given and asked.layers != start.layers:
-        if not (start.share == "all" and start.groups == 1):
+    named = "model.preset" in given
+    wanted = {key: getattr(asked, key) for key in _MAY_DIFFER if named or f"model.{key}" in given}
+    if wanted.get("layers", start.layers) != start.layers and not (
+        start.share == "all" and start.groups == 1
+    ):
+        raise InputError(
+            f"model.layers = {asked.layers}: the checkpoint has {start.layers} layers of its own; "
+            "only a fully shared one can go deeper"
+        )
+    for field in fields(start):
+        key, name = field.name, f"model.{field.name}"
+        # Presets have the published vocabulary; every corpus has its own.
+        counts = name in given or (named and key != "vocab_size")
+        if key not in _MAY_DIFFER and counts and getattr(asked, key) != getattr(start, key):
             raise InputError(
-                f"model.layers = {asked.layers}: the checkpoint has {start.layers} layers of its own; "
-                "only a fully shared one can go deeper"
-            )
-        wanted["layers"] = asked.layers
-    for key in ("embedding_size", "hidden_size", "heads", "ffn_size", "share", "groups", "inner_groups"):
-        if f"model.{key}" in given and getattr(asked, key) != getattr(start, key):
-            raise InputError(
-                f"model.{key} = {getattr(asked, key)}: the checkpoint of --init has {getattr(start, key)}"
+                f"{name} = {getattr(asked, key)}: the checkpoint of --init has {getattr(start, key)}; "
+                "leave it out"
             )
     return replace(start, **wanted)
 

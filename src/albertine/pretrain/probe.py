@@ -6,6 +6,7 @@ one document and of two for NSP, whichever of them the checkpoint was trained on
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -66,7 +67,7 @@ def probe(source: str, settings: ProbeSettings) -> Probed:
     return Probed(
         samples=len(sop),
         pieces=int(sop[:, 0].sum()),
-        unigram=Frequencies.of(corpus).loss(Sampler(corpus, objective, "dev")),
+        unigram=Frequencies.of(corpus).loss(Sampler(corpus, objective, "dev"), len(sop)),
         mlm_loss=ratio(sop, "mlm_loss", "masked"),
         mlm_accuracy=ratio(sop, "mlm_right", "masked"),
         sop_loss=ratio(sop, "pair_loss", None),
@@ -87,6 +88,10 @@ def _table(network: Model, corpus: Corpus, objective: Objective, tokens: int) ->
     return table_of(network, counted, device, None)
 
 
+def _between(low: float, high: float, form: str) -> str:
+    return "unknown" if math.isnan(low) else f"{low:{form}} to {high:{form}}"
+
+
 def show(source: str, found: Probed, *, as_json: bool) -> None:
     """Print what was measured."""
     if as_json:
@@ -104,10 +109,10 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
         sheet.add_row(
             name,
             f"{accuracy.value:.1%}",
-            f"{100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}",
+            _between(100 * accuracy.low, 100 * accuracy.high, ".1f"),
             chance,
             f"{loss.value:.3f}",
-            f"{loss.low:.3f} to {loss.high:.3f}",
+            _between(loss.low, loss.high, ".3f"),
             level,
         )
     out = progress.results()

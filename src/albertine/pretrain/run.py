@@ -10,12 +10,13 @@ from albertine.corpus.samples import Sampler
 from albertine.model.encoder import Computation
 from albertine.model.network import Model
 from albertine.pretrain.plateau import Plateau
-from albertine.pretrain.plot import draw
+from albertine.pretrain.plot import CURVE, draw
 from albertine.pretrain.prepare import corpus_of, network_of, settled, starting_point
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.unigram import Frequencies, start_from
 from albertine.pretrain.work import Pretraining
-from albertine.train.folder import occupied
+from albertine.settings import ModelSettings, read
+from albertine.train.folder import has_checkpoints, occupied, settings_of
 from albertine.train.keeper import Keeper
 from albertine.train.loop import Trainer
 from albertine.train.machine import choose_precision
@@ -25,7 +26,7 @@ from albertine.train.trackers import refuse_missing
 
 # What may change when a run goes on: where and how fast it computes, and what it keeps and tells.
 _FREE = frozenset(
-    {"device", "workers"}
+    {"corpus", "device", "workers"}  # a corpus is known by its checksums, wherever it lies
     | {f"train.{key}" for key in ("at_once", "recompute", "compile", "shard", "track", "keep")}
     | {f"train.{key}" for key in ("save_every", "save_minutes")}
 )
@@ -36,13 +37,16 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
     refuse_missing(settings.train.track)
     corpus = corpus_of(settings.corpus)
     with joined(settings.device) as ranks, ExitStack() as stack:
-        start = starting_point(settings.init, corpus)
-        settings = settled(settings, corpus, start, given)
-        if ranks.first:
-            stack.enter_context(occupied(run, settings, _FREE))
+        known = _begun(run, settings)
+        start = None if known else starting_point(settings.init, corpus)
+        base = known or (start.model if start else None)
+        settings = settled(settings, corpus, base, given, ranks.all)
+        ranks.by_first(lambda: stack.enter_context(occupied(run, settings, _FREE)))
         trainer, keeper = assembled(run, settings, corpus, start, ranks)
         if trainer.finished:
             progress.say(f"{run}: has taken all its {settings.train.steps:,} steps")
+            if ranks.first and not (run / CURVE).exists():
+                draw(run)
             return trainer.scores
         if ranks.first:
             stack.enter_context(keeper.open(trainer.saved, asdict(settings)))
@@ -50,6 +54,13 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
         if ranks.first:
             draw(run)
         return trainer.scores
+
+
+def _begun(run: Path, settings: PretrainSettings) -> ModelSettings | None:
+    """Return the network of a run that began with a checkpoint, which it needs no longer."""
+    if settings.init is None or not has_checkpoints(run):
+        return None
+    return read(PretrainSettings, settings_of(run)).model
 
 
 def assembled(

@@ -61,7 +61,9 @@ def ratio(table: Table, numerator: str, denominator: str | None) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan)
     value = top.sum() / bottom.sum()
     away = top - value * bottom
-    spread = math.sqrt(len(table) / max(1, len(table) - 1) * float((away**2).sum())) / bottom.sum()
+    if len(table) < 2:
+        return Estimate(float(value), math.nan, math.nan)
+    spread = math.sqrt(len(table) / (len(table) - 1) * float((away**2).sum())) / bottom.sum()
     margin = 1.96 * float(spread)
     return Estimate(float(value), float(value) - margin, float(value) + margin)
 

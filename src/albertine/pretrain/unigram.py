@@ -46,13 +46,13 @@ class Frequencies:
         logs: NDArray[np.float64] = np.log(known / known.sum())
         return logs
 
-    def loss(self, sampler: Sampler) -> float:
-        """Return the MLM loss of who knows nothing else, on the masked pieces of some samples.
+    def loss(self, sampler: Sampler, samples: int = _SAMPLES) -> float:
+        """Return the MLM loss of who knows nothing else, on the masked pieces of the first samples.
 
         It is not quite the unigram entropy: what is masked is words, and not all pieces alike.
         """
-        samples = sampler.draw(np.arange(min(len(sampler), _SAMPLES)))
-        labels = np.concatenate([sample.labels for sample in samples])
+        drawn = sampler.draw(np.arange(min(len(sampler), samples)))
+        labels = np.concatenate([sample.labels for sample in drawn])
         return float(-self.logs[labels].mean())
 
 

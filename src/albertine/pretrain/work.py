@@ -1,6 +1,6 @@
 """Pre-training as work for the loop: masked pieces and pairs out of a corpus, under a curriculum."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Pretraining:
         self.parts = ("mlm", "pair") if self._paired else ("mlm",)
         self._objective: Objective | None = None
         self._batches: Batches | None = None
-        self._coming: Iterator[Batch] | None = None
+        self._coming: Generator[Batch] | None = None
         self._start = {"place": 0, "batch": 0, "samples": 0}
         self._held_out: tuple[Objective, list[Batch]] | None = None
 
@@ -71,7 +71,14 @@ class Pretraining:
 
     def go_to(self, step: int, position: dict[str, Any]) -> None:  # noqa: ARG002  # the place says it all
         """Go to a place."""
-        self._start, self._objective, self._batches, self._coming = position, None, None, None
+        self.close()
+        self._start, self._objective, self._batches = position, None, None
+
+    def close(self) -> None:
+        """End the processes that draw samples, if there are any."""
+        if self._coming is not None:
+            self._coming.close()
+            self._coming = None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -128,7 +135,8 @@ class Pretraining:
         place, batch = before["place"], before["batch"]
         if before["samples"] not in (0, len(sampler)):
             place, batch = place * len(sampler) // before["samples"], 0
-        self._objective, self._coming = objective, None
+        self.close()
+        self._objective = objective
         self._batches = Batches(
             sampler,
             self.settings.train.batch_tokens,

@@ -32,7 +32,7 @@ class Doctor:
         seen: how many steps made the level.
         bad: steps in a row that were left out.
         high: steps in a row far above the level.
-        healthy: the last step at which nothing was wrong.
+        healthy: the last step after which the weights were seen to be well.
         returns: how often the run went back.
         skipped: how many steps were left out in all.
     """
@@ -52,7 +52,7 @@ class Doctor:
         return 0.5**self.returns
 
     def look(self, step: int, loss: float, norm: float) -> Verdict:
-        """Judge a step, before its gradient is used."""
+        """Judge a step, counted from 1, before its gradient is used."""
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self.bad += 1
             self.skipped += 1
@@ -61,7 +61,7 @@ class Doctor:
         if self.seen >= _SETTLED and loss > self.level + max(_FAR, _SPREADS * self.spread):
             self.high += 1
             return "go back" if self.high >= _PATIENCE_HIGH else "fine"
-        self.high, self.healthy = 0, step
+        self.high, self.healthy = 0, step - 1  # a loss vouches for the weights that it was computed with
         self._learn(loss)
         return "fine"
 

@@ -9,7 +9,7 @@ RUN/trainer/                                           checkpoints to go on from
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,27 @@ _LOCK = "run.lock"
 def occupied(run: Path, settings: Settings, free: frozenset[str]) -> Iterator[None]:
     """Hold the folder of a run: a new one, or one of the same settings, but for those that are `free`."""
     lock = run / FOLDER / _LOCK
-    if run.exists() and not lock.exists() and (not run.is_dir() or any(run.iterdir())):
+    if run.exists() and not lock.exists() and not _is_new(run):
         raise InputError(f"{run}: exists already and is no run; name another folder or remove it")
     lock.parent.mkdir(parents=True, exist_ok=True)
     with held(lock, f"{run}: another process is training there; wait for it, or name another folder"):
         _remove_halves(run)
-        if (run / SETTINGS).exists():
+        if has_checkpoints(run):
             _refuse_others(run, settings, free)
         with new_file(run / SETTINGS) as file:
             file.write_text(write(settings), encoding="utf-8")
         yield
+
+
+def has_checkpoints(run: Path) -> bool:
+    """Tell whether there is something to go on from."""
+    return (run / SETTINGS).exists() and any((run / FOLDER).glob("step-*"))
+
+
+def _is_new(run: Path) -> bool:
+    """Tell whether nothing is there, or no more than the beginning of an attempt."""
+    inside = [one for one in run.iterdir() if one.name != FOLDER] if run.is_dir() else [run]
+    return not inside and not any((run / FOLDER).glob("*"))
 
 
 def settings_of(run: Path) -> Layer:
@@ -54,9 +65,10 @@ def publish(run: Path, snapshot: Path) -> None:
         if file.name in ("state.json", "optimizer.safetensors"):
             continue
         with new_file(run / file.name) as partial:
-            try:
-                os.link(file, partial)
-            except OSError:  # a file system that has no links
+            if file.name == MODEL:
+                with suppress(OSError):  # a file system that has no links
+                    os.link(file, partial)
+            if not partial.exists():  # what a person might edit is a copy
                 shutil.copyfile(file, partial)
 
 

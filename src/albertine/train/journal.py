@@ -5,9 +5,11 @@ the file never holds half of one. Going on from a checkpoint, the lines after it
 taken out: the file tells of the steps that made the weights, each once.
 """
 
+import errno
 import json
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,18 @@ class Journal:
         self._file = folder / JOURNAL
         self._waiting: list[bytes] = []
         self._complained = False
+        self._open(upto)
+
+    def _open(self, upto: int) -> None:
         _cut(self._file, upto)
         self._number = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         self._size = os.fstat(self._number).st_size
+
+    def cut(self, upto: int) -> None:
+        """Take out the lines of later steps, also of those that wait."""
+        self._waiting = [line for line in self._waiting if json.loads(line)["step"] <= upto]
+        self.close()
+        self._open(upto)
 
     def write(self, line: dict[str, Any]) -> None:
         """Write a line, soon."""
@@ -43,6 +54,7 @@ class Journal:
                 block = block[os.write(self._number, block) :]
             self._size = os.fstat(self._number).st_size
             self._waiting.clear()
+            self._complained = False
         except OSError as error:
             os.ftruncate(self._number, self._size)  # half a line is worse than none
             if not self._complained:
@@ -50,12 +62,19 @@ class Journal:
             self._complained = True
 
     def sync(self) -> None:
-        """Bring everything to the disk."""
+        """Bring everything to the disk, or leave it waiting."""
         self.flush()
-        os.fsync(self._number)
+        with suppress(OSError):
+            os.fsync(self._number)
+
+    def finish(self) -> None:
+        """Write what waits; this time it must go."""
+        self.flush()
+        if self._waiting:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))
 
     def close(self) -> None:
-        """Write what waits, and end."""
+        """Write what waits, if it goes, and end."""
         self.flush()
         os.close(self._number)
 

@@ -4,12 +4,13 @@ The first process writes and shows; the keeper of any other does nothing.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from albertine import progress
+from albertine.errors import WorkError
 from albertine.train.display import Display
 from albertine.train.folder import publish
 from albertine.train.journal import Journal
@@ -17,8 +18,6 @@ from albertine.train.settings import TrainSettings
 from albertine.train.snapshots import Snapshot, Snapshots, ToWrite
 from albertine.train.told import Told
 from albertine.train.trackers import Tracker, make_tracker
-
-_WELL_BEFORE = 10  # steps; what makes a loss run away may have happened a little before it shows
 
 
 class Keeper:
@@ -43,6 +42,7 @@ class Keeper:
         try:
             with self._display.shown():
                 yield
+            self._journal.finish()
         finally:
             self.snapshots.wait()  # while the folder is still ours
             self._journal.close()
@@ -73,19 +73,23 @@ class Keeper:
         self._tracker.log(line["step"], numbers)
 
     def before(self, step: int) -> Snapshot | None:
-        """Return a checkpoint from well before a step, if not that then from before it, or any."""
-        for upto in (step - _WELL_BEFORE, step, None):
-            found = self.snapshots.newest(upto)
-            if found:
-                return found
+        """Return the newest checkpoint of a step or from before it; if there is none, any."""
+        for upto in (step, None):
+            with suppress(WorkError):  # all that old are damaged
+                found = self.snapshots.newest(upto)
+                if found:
+                    return found
         return None
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Make the run's folder the model of a checkpoint, if a break left it another."""
+        publish(self._run, snapshot.folder)
 
     def went_back(self, step: int) -> None:
         """Forget what came after a step."""
         self.snapshots.remove_after(step)
         assert self._journal is not None
-        self._journal.close()
-        self._journal = Journal(self._run, step)
+        self._journal.cut(step)
 
     def save(self, what: ToWrite) -> None:
         """Write a checkpoint while training goes on."""

@@ -65,6 +65,7 @@ class Trainer:
         self._every = train.evaluate_every or max(1, train.steps // 40)
         self._position = work.position
         self.saved, self._saved_at, self._late = -1, time.monotonic(), False
+        self._evaluated, self._unsaved = -1, True
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.scores: dict[str, float] = {}
         self.best: dict[str, float] | None = None
@@ -72,23 +73,30 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether the last step has been taken."""
-        return self.step >= self._train.steps
+        """Whether the last step has been taken, and looked at."""
+        return self.step >= self._train.steps and not self._to_evaluate()
 
     def run(self) -> None:
         """Train to the last step."""
         self._network.train()
         with self._ending.listening():
             try:
-                if self.saved < 0:
+                if self._to_evaluate():  # at the start, or where it was broken off
                     self._evaluate()
                     self._save()
-                while not self.finished:
+                while self.step < self._train.steps:
                     self._advance()
             except Asked:
                 self._leave()
+            finally:
+                self._work.close()
             self._save()
             self._keeper.snapshots.finish()
+
+    def _to_evaluate(self) -> bool:
+        """Tell whether the weights of this step are to be measured and have not been."""
+        due = self.step % self._every == 0 or self.step >= self._train.steps
+        return due and self._evaluated != self.step
 
     def _advance(self) -> None:
         """Take a step, and do what is due after it."""
@@ -100,7 +108,7 @@ class Trainer:
         remark = self._work.remark(told)
         if remark:
             self._event(remark)
-        better = (self.step % self._every == 0 or self.finished) and self._evaluate()
+        better = self._to_evaluate() and self._evaluate()
         every = self._train.save_every
         if self.finished or better or self._late or (every and self.step % every == 0):
             self._save()
@@ -109,8 +117,9 @@ class Trainer:
         """Compute a step and move the weights; None if the run went back instead."""
         started = now(self._ranks.device)
         with self._ending.may_drop(self._ranks.all == 1):
-            if self._work.turns(self.step):
+            if self._work.turns(self.step):  # losses from here on compare with none before
                 self._doctor.forget()
+                self.best = None
             share = self._work.share(self.step)
             if self._spread:  # gathering weights takes all processes, as often as any of them
                 share = share.padded(self._ranks.most(len(share.pieces)))
@@ -141,8 +150,11 @@ class Trainer:
             self._gradients.clip(norm, self._train.clip)
             self._optimizers.step(rate)
         elif self._doctor.bad == 1:
-            self._event(f"loss {sum(losses):.3g}, gradient {norm:.3g}: not finite; the step is left out")
-        self.step, self._position = self.step + 1, self._work.position
+            self._event(
+                f"loss {sum(losses):.3g}, gradient {norm:.3g}: not finite; the step is left out",
+                self.step + 1,
+            )
+        self.step, self._position, self._unsaved = self.step + 1, self._work.position, True
         seconds = now(self._ranks.device) - started
         self.seconds, self.tokens = self.seconds + seconds, self.tokens + int(tokens)
         return Told(
@@ -174,7 +186,8 @@ class Trainer:
                 for part, count, total in zip(measured, piece.counts, totals, strict=True)
                 if total
             ]
-            sum(losses[1:], start=losses[0]).backward()
+            if losses:
+                sum(losses[1:], start=losses[0]).backward()
             counts = sums.new_tensor(piece.counts)
             sums[0] += torch.stack([part.loss.detach().double() for part in measured]) * counts
             sums[1] += torch.stack([part.right for part in measured])
@@ -186,6 +199,7 @@ class Trainer:
         with self._ending.may_drop(self._ranks.all == 1):
             self.scores = self._work.evaluate(self._network, self.step)
         self._network.train()
+        self._evaluated, self._unsaved = self.step, True
         if not self.scores:
             return False
         if self._ranks.first:
@@ -195,18 +209,14 @@ class Trainer:
         self.best = {"step": self.step, "loss": self.scores["loss"]}
         return True
 
-    def _sound(self) -> int:
-        """Return the last step at which nothing was wrong."""
-        return self._doctor.healthy if self._doctor.bad or self._doctor.high else self.step
-
     def _save_is_late(self) -> bool:
         return time.monotonic() - self._saved_at >= 60 * self._train.save_minutes
 
     def _save(self) -> None:
         """Write a checkpoint of where the run is, if there is none of it yet."""
-        if self.saved == self.step:
+        if not self._unsaved:
             return
-        self.saved, self._saved_at = self.step, time.monotonic()
+        self.saved, self._saved_at, self._unsaved = self.step, time.monotonic(), False
         if not (self._ranks.first or self._spread):  # spread tensors are gathered by all
             return
         remembered = self._optimizers.tensors()
@@ -222,17 +232,20 @@ class Trainer:
             "data": self._work.data,
             "doctor": self._doctor.state(),
             "scores": self.scores,
+            "evaluated": self._evaluated,
             "best": self.best,
         }
         best = None if self.best is None else int(self.best["step"])
-        self._keeper.save(ToWrite(files, remembered, state, self._doctor.returns, best, self._sound()))
+        self._keeper.save(ToWrite(files, remembered, state, best, self._doctor.healthy))
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, if there is one."""
-        snapshot = self._keeper.snapshots.newest() if self._ranks.first else None
+        snapshot = self._ranks.by_first(self._keeper.snapshots.newest)
         if self._ranks.from_first(snapshot is not None):
             self._take_up(snapshot)
-            self.saved = self.step
+            self.saved, self._unsaved = self.step, False
+            if snapshot:
+                self._keeper.publish(snapshot)
 
     def _take_up(self, snapshot: Snapshot | None) -> None:
         """Be where a checkpoint was; only the first process has it, and tells the others."""
@@ -248,6 +261,7 @@ class Trainer:
         self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
         self._doctor = Doctor(**state["doctor"])
         self.scores, self.best, self._position = state["scores"], state["best"], state["position"]
+        self._evaluated = state["evaluated"]
         self._work.go_to(self.step, self._position)
 
     def _go_back(self, loss: float) -> None:
@@ -260,8 +274,8 @@ class Trainer:
                 f"the loss ran away at step {at:,} (it is {loss:.3g}), after {MOST_RETURNS} returns, "
                 f"each at half the rate; {advice}"
             )
-        snapshot = self._keeper.before(doctor.healthy) if self._ranks.first else None
-        if self._ranks.first and snapshot is None:
+        snapshot = self._ranks.by_first(lambda: self._keeper.before(doctor.healthy))
+        if not self._ranks.from_first(snapshot is not None):
             raise WorkError(
                 f"the loss ran away at step {at:,} (it is {loss:.3g}) with no checkpoint before; {advice}"
             )
@@ -275,12 +289,12 @@ class Trainer:
             f"the loss ran away at step {at:,} (it was {loss:.3g}); went back to this step, "
             f"on at {doctor.factor:g} of the rate"
         )
-        self.saved = -1
+        self._unsaved = True  # the same weights, but the doctor knows more
         self._save()
 
-    def _event(self, what: str) -> None:
+    def _event(self, what: str, step: int | None = None) -> None:
         if self._ranks.first:
-            self._keeper.event(self.step, what)
+            self._keeper.event(self.step if step is None else step, what)
 
     def _leave(self) -> None:
         """Keep what there is, and end."""

@@ -85,8 +85,8 @@ class Optimizers:
         for name, tensor in tensors.items():
             parameter, _, key = name.rpartition("/")
             weight = parameters[parameter]
-            # Counters of steps stay where they are kept; all else lies beside its weight.
-            kept = tensor.clone() if tensor.dim() == 0 else like(tensor.to(weight.device, copy=True), weight)
+            kept = tensor.to(weight.device, copy=True)
+            kept = kept if tensor.dim() == 0 else like(kept, weight)  # a counter of steps is whole everywhere
             owners[weight].state[weight][key] = kept
 
 

@@ -6,17 +6,25 @@ them alike, so only the first one writes and speaks.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
 from albertine import progress
-from albertine.errors import InputError
+from albertine.errors import AlbertineError, InputError, Stopped
+
+T = TypeVar("T")
+
+
+class Elsewhere(Stopped):
+    """The first process failed, and has said why."""
+
+    told = True
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,23 @@ class Ranks:
         holder = [value]
         dist.broadcast_object_list(holder, src=0, device=self.device)
         return holder[0]
+
+    def by_first(self, work: Callable[[], T]) -> T | None:
+        """Let the first process do something; where it fails, all fail, and only the first says why."""
+        if self.all == 1:
+            return work()
+        result, failure = None, None
+        if self.first:
+            try:
+                result = work()
+            except AlbertineError as error:
+                failure = error
+        told = self.from_first(None if failure is None else (str(failure), failure.status))
+        if failure:
+            raise failure
+        if told:
+            raise Elsewhere(*told)
+        return result
 
     def tensors_from_first(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors that only the first process has, by name, on the CPU."""

@@ -22,14 +22,14 @@ class TrainSettings(Settings):
 
     steps: int = setting(20_000, "Steps of the optimizer.", least=1, most=LARGEST)
     batch_tokens: int = setting(
-        32_768, "Tokens of one step, over all processes and micro-batches.", least=8, most=LARGEST
+        32_768, "Tokens of one step, over all processes and micro-batches.", least=8, most=1_000_000_000
     )
     at_once: int | None = setting(
         None,
         "Most tokens that one device computes at a time; the rest of its share is accumulated. "
         "If not set, 4,096 on a CPU and 32,768 on a GPU.",
         least=8,
-        most=LARGEST,
+        most=1_000_000_000,
     )
     optimizer: OptimizerName = setting(
         "muon", "Muon for the matrices and AdamW for the rest, AdamW, or LAMB as in the paper."

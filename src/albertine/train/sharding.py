@@ -48,8 +48,10 @@ class SpreadGradients:
 
     def add_up(self, ranks: Ranks) -> None:
         """Undo that torch took their mean over the processes, having added them up already."""
-        for gradient in self._gradients():
-            gradient.mul_(ranks.all)
+        for parameter in self._parameters:
+            if parameter.grad is None:  # nothing asked for it; as elsewhere, its gradient is 0
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.mul_(ranks.all)
 
     def norm(self) -> Tensor:
         """Return the length of the whole gradient."""

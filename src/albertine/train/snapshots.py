@@ -12,6 +12,7 @@ is passed over for the one before.
 
 import hashlib
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -62,15 +63,13 @@ class ToWrite:
         model: writes the model's files into a folder.
         optimizer: what the optimizers remember.
         state: where everything is; with `step`.
-        returns: how often the run has gone back; the same step may come again.
         best: the step of the best checkpoint so far, which stays.
-        sound: the last step at which nothing was wrong; those to go back to stay.
+        sound: the last step after which the weights were seen to be well; one to go back to stays.
     """
 
     model: Callable[[Path], None]
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
-    returns: int
     best: int | None
     sound: int
 
@@ -81,14 +80,15 @@ class Snapshots:
     def __init__(self, run: Path, keep: int, published: Callable[[Path], None]):
         self.folder = run / FOLDER
         self._keep, self._published = keep, published
-        self._writing: threading.Thread | None = None
+        self._idle = threading.Event()
+        self._idle.set()
         self._failure: Exception | None = None
 
     def write(self, what: ToWrite) -> None:
         """Write a checkpoint while the caller goes on; waits for the one before."""
         self.wait()
-        self._writing = threading.Thread(target=self._try_to_write, args=(what,))
-        self._writing.start()
+        self._idle.clear()
+        threading.Thread(target=self._try_to_write, args=(what,)).start()
 
     def finish(self) -> None:
         """Wait until all is written; raise if the last one could not be."""
@@ -98,9 +98,7 @@ class Snapshots:
 
     def wait(self) -> None:
         """Wait until nothing is being written."""
-        if self._writing:
-            self._writing.join()
-            self._writing = None
+        self._idle.wait()
 
     def _try_to_write(self, what: ToWrite) -> None:
         try:
@@ -110,12 +108,14 @@ class Snapshots:
             self._failure = error
             step = what.state["step"]
             reason = getattr(error, "strerror", None) or error
-            progress.say(f"{self.folder}: no checkpoint at step {step:,}: {reason}; the run goes on")
+            progress.say(f"{self.folder}: step {step:,} could not be kept: {reason}; the run goes on")
+        finally:
+            self._idle.set()
 
     def _write(self, what: ToWrite) -> None:
-        folder = self.folder / name_of(what.state["step"], what.returns)
-        if folder.exists():  # a damaged one, which the run did not go on from
-            shutil.rmtree(folder)
+        step = int(what.state["step"])
+        before = [folder for at, folder in self._kept() if at == step]
+        folder = self.folder / name_of(step, before)
         with new_folder(folder) as partial:
             what.model(partial)
             save_file(what.optimizer, partial / OPTIMIZER)
@@ -123,21 +123,25 @@ class Snapshots:
             state = {**what.state, "format": FORMAT, "files": files}
             text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)
             (partial / STATE).write_text(text, encoding="utf-8")
+        for older in before:
+            shutil.rmtree(older)
         self._published(folder)
         self._rotate(what)
 
     def _rotate(self, what: ToWrite) -> None:
-        """Remove what is older than the last few sound ones and not the best."""
-        sound = [(step, folder) for step, folder in self._kept() if step <= what.sound]
-        for step, folder in sound[: -self._keep]:
-            if step != what.best:
+        """Remove all but the last few, the last sound one and the best."""
+        steps = sorted({step for step, _ in self._kept()})
+        stay = {*steps[-self._keep :], *[step for step in steps if step <= what.sound][-1:], what.best}
+        for step, folder in self._kept():
+            if step not in stay:
                 shutil.rmtree(folder)
         to_disk(self.folder)
 
     def _kept(self) -> list[tuple[int, Path]]:
         """Return the steps and folders of all checkpoints, the oldest first."""
-        folders = sorted(one for one in self.folder.glob("step-*") if one.is_dir())
-        return [(int(one.name[5:13]), one) for one in folders if one.name[5:13].isdigit()]
+        matches = [(_NAME.fullmatch(one.name), one) for one in self.folder.iterdir()]
+        found = [(int(match[1]), int(match[2] or 0), one) for match, one in matches if match]
+        return [(step, folder) for step, _, folder in sorted(found)]
 
     def newest(self, upto: int | None = None) -> Snapshot | None:
         """Return the newest checkpoint that is whole; pass over one that is not, and say so."""
@@ -165,9 +169,13 @@ class Snapshots:
                 shutil.rmtree(folder)
 
 
-def name_of(step: int, returns: int) -> str:
-    """Return the name of a checkpoint's folder; names sort by age."""
-    return f"step-{step:08d}" + (f".{returns}" if returns else "")
+_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
+
+
+def name_of(step: int, before: list[Path]) -> str:
+    """Return the name of a checkpoint's folder, another than those that are there of this step."""
+    taken = [int((_NAME.fullmatch(folder.name) or [0, 0, 0])[2] or 0) for folder in before]
+    return f"step-{step:08d}" + (f".{max(taken) + 1}" if taken else "")
 
 
 def _examined(folder: Path) -> tuple[str, dict[str, Any]]:

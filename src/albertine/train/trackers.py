@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from albertine.errors import InputError
 from albertine.train.settings import TrackName
@@ -46,10 +47,13 @@ class _Wandb:
         import wandb
 
         (run / "wandb").mkdir(exist_ok=True)
+        known = run / "wandb" / "id"  # a name may be that of many runs
+        if not known.exists():
+            known.write_text(uuid4().hex, encoding="utf-8")
         self._run = wandb.init(
             project="albertine",
-            name=run.name,
-            id=run.resolve().name,
+            name=run.resolve().name,
+            id=known.read_text(encoding="utf-8"),
             dir=run,
             resume="allow",
             config=settings,

@@ -79,6 +79,9 @@ class Work(Protocol):
     def go_to(self, step: int, position: dict[str, Any]) -> None:
         """Go to a place in the data."""
 
+    def close(self) -> None:
+        """Let go of what draws the batches."""
+
     def refuse_changed(self, before: dict[str, Any]) -> None:
         """Refuse to go on with other data than `data` told of."""
 
