@@ -1,6 +1,6 @@
 """A pre-training run, from its settings to a folder that is a model."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,9 +48,8 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
             if ranks.first and not (run / CURVE).exists():
                 draw(run)
             return trainer.scores
-        if ranks.first:
-            stack.enter_context(keeper.open(trainer.saved, asdict(settings)))
-        trainer.run()
+        with keeper.open(trainer.saved, asdict(settings)) if ranks.first else nullcontext():
+            trainer.run()
         if ranks.first:
             draw(run)
         return trainer.scores
