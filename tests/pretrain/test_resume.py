@@ -125,18 +125,24 @@ def test_killed_at_random_moments(settings: PretrainSettings, tmp_path: Path, nu
     assert not list(tmp_path.rglob("*.partial"))
 
 
+def under_way(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[str]":
+    """Start a run in a process group of its own, and return when it has taken some steps."""
+    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    journal = tmp_path / "run" / "metrics.jsonl"
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_asked_to_end_it_keeps_what_it_has(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     """In the middle of a step that would take long: it ends within seconds all the same."""
     settings = with_train(settings, steps=400, batch_tokens=4096, save_every=None)
-    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    journal = tmp_path / "run" / "metrics.jsonl"
-    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
-        assert process.poll() is None
-        time.sleep(0.01)
+    process = under_way(settings, tmp_path)
     asked = time.monotonic()
     process.send_signal(number)
     said = process.communicate(timeout=30)[1]
@@ -335,17 +341,6 @@ def test_the_last_few_and_the_best_stay(settings: PretrainSettings, tmp_path: Pa
     assert kept == [best, 28, 30]
 
 
-def killed_as_a_group(command: list[str], journal: Path, number: signal.Signals) -> tuple[int, str]:
-    """Signal a process and its children at once, as a terminal, torchrun and Slurm do."""
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, number)
-    said = process.communicate(timeout=30)[1]
-    return process.returncode, said
-
-
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
 )
@@ -353,9 +348,10 @@ def test_workers_do_not_get_in_the_way_of_an_end(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
-    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
-    ended, said = killed_as_a_group(command, tmp_path / "run" / "metrics.jsonl", number)
-    assert ended == status, said
+    process = under_way(settings, tmp_path)
+    os.killpg(process.pid, number)  # it and its workers at once, as a terminal, torchrun and Slurm do
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == status, said
     assert "defect" not in said
     assert "Traceback" not in said
     # Nobody holds the folder any more.
@@ -367,12 +363,7 @@ def test_workers_that_outlive_a_killed_run_do_not_hold_its_folder(
     settings: PretrainSettings, tmp_path: Path
 ) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
-    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    journal = tmp_path / "run" / "metrics.jsonl"
-    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
-        assert process.poll() is None
-        time.sleep(0.01)
+    process = under_way(settings, tmp_path)
     process.kill()
     process.wait(30)  # and not until its workers are gone, which have the pipe too
     assert process.stderr
