@@ -14,7 +14,7 @@ import pytest
 from cyclopts import App
 
 from albertine.command import SETTINGS, SHARED, Shared, run
-from albertine.errors import InputError, WorkError
+from albertine.errors import InputError, Terminated, WorkError
 from albertine.study.anatomy import InfoSettings
 
 
@@ -34,6 +34,7 @@ def ending_with(error: BaseException) -> App:
         (InputError("a.txt: empty; give text"), 2, "albertine: a.txt: empty; give text\n"),
         (WorkError("run diverged"), 1, "albertine: run diverged\n"),
         (KeyboardInterrupt(), 130, "\nalbertine: interrupted\n"),
+        (Terminated(), 143, "\nalbertine: interrupted\n"),
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.bin"),
             1,

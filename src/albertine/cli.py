@@ -431,8 +431,9 @@ def bench_pretrain(
         Draw both curves into this file, .svg or .png.
     """
     from albertine.bench import pretrain as race
+    from albertine.bench import race_view
 
-    race.show(race.measure(shared.read(PretrainBench)), plot, as_json=json)
+    race_view.show(race.measure(shared.read(PretrainBench)), plot, as_json=json)
 
 
 @bench.command(name="corpus")

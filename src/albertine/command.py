@@ -3,7 +3,7 @@
 A command is a plain function in `cli.py`. This file gives it the options that
 all commands have, reads its settings (a TOML file first, then dotted options),
 and turns every ending into an exit status: 0 done, 1 the work failed, 2 the
-input was wrong, 130 interrupted. A failure is one line on standard error;
+input was wrong, 130 interrupted, 143 terminated. A failure is one line on standard error;
 `--debug` shows the traceback.
 """
 
@@ -31,7 +31,7 @@ from cyclopts import (
 )
 
 from albertine import progress
-from albertine.errors import AlbertineError, InputError, Status, nearest
+from albertine.errors import AlbertineError, InputError, Status, Terminated, nearest
 from albertine.settings import Layer, Settings, layer_from_file, read, write
 from albertine.settings.schema import is_table, shortened
 
@@ -121,10 +121,10 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
     except SystemExit as ended:
         # Only the parser's own commands end the process themselves, and only over what was typed.
         return Status.BAD_INPUT if ended.code else Status.DONE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         progress.end_line()
         print("\nalbertine: interrupted", file=sys.stderr)
-        return Status.INTERRUPTED
+        return Status.TERMINATED if isinstance(end, Terminated) else Status.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has enough of it: that is no failure.
         _abandon_output()

@@ -52,6 +52,10 @@ class Stopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
         self.status = status
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM): an interruption, with a status of its own."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the known name closest to a wrong one, or nothing if none is close."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)

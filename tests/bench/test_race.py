@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from albertine.bench import pretrain as race
-from albertine.bench.pretrain import Leg, Race, Result
+from albertine.bench.legs import Leg, Result, common, perform
+from albertine.bench.pretrain import Race
+from albertine.bench.race_view import draw
 from albertine.bench.settings import PretrainBench
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
@@ -27,7 +29,7 @@ def asked(corpus: Corpus) -> PretrainBench:
 
 
 def test_both_sides_train_and_are_measured_alike(asked: PretrainBench) -> None:
-    ours, theirs = (race._perform(Leg(side, 2e-3, 24, asked)) for side in ("ours", "peer"))
+    ours, theirs = (perform(Leg(side, 2e-3, 24, asked, 24)) for side in ("ours", "peer"))
     assert len(ours.curve) == len(theirs.curve) == 25
     for result in (ours, theirs):
         assert result.curve[0][0] == 0.0
@@ -39,7 +41,7 @@ def test_both_sides_train_and_are_measured_alike(asked: PretrainBench) -> None:
 
 
 def test_the_common_samples_are_masked_as_the_peers_are(corpus: Corpus) -> None:
-    batches = race.common(corpus, 32)
+    batches = common(corpus, 32)
     sampler = Sampler(corpus, Objective(max_length=32), "dev")
     originals = [one.original() for one in sampler.draw(np.arange(min(400, len(sampler))))]
     tokens = np.concatenate([batch.strip.tokens.numpy() for batch in batches])
@@ -54,7 +56,7 @@ def test_the_common_samples_are_masked_as_the_peers_are(corpus: Corpus) -> None:
     ordinary = (whole > 4).sum()
     assert changed / ordinary == pytest.approx(0.15, abs=0.02)
     assert (tokens == corpus.tokenizer.special.mask).sum() / changed == pytest.approx(0.8, abs=0.05)
-    again = race.common(corpus, 32)
+    again = common(corpus, 32)
     assert all((a.strip.tokens == b.strip.tokens).all() for a, b in zip(batches, again, strict=True))
 
 
@@ -83,7 +85,7 @@ def test_overtaking_is_where_the_curves_say(tmp_path: Path) -> None:
     theirs = [(0.0, 7.0), (50.0, 6.0), (100.0, 5.0)]
     assert held([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], theirs).overtaken == pytest.approx(0.4)
     assert held([(0.0, 6.0), (100.0, 5.5)], theirs).overtaken is None
-    race.draw(held([(0.0, 6.0), (100.0, 5.5)], theirs), tmp_path / "race.png")
+    draw(held([(0.0, 6.0), (100.0, 5.5)], theirs), tmp_path / "race.png")
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 
 

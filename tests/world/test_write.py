@@ -259,8 +259,8 @@ def test_a_story_is_shown_with_what_happened() -> None:
     assert set(told) == {"title", "genre", "sentences", "log"}
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_broken_off_it_leaves_nothing(tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_broken_off_it_leaves_nothing(tmp_path: Path, how: signal.Signals, status: int) -> None:
     words = [sys.executable, "-m", "albertine", "world", "write", str(tmp_path / "w"), "--stories", "2000000"]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
         for _ in range(200):
@@ -268,5 +268,5 @@ def test_broken_off_it_leaves_nothing(tmp_path: Path, how: signal.Signals) -> No
                 break
             time.sleep(0.1)
         process.send_signal(how)
-        assert process.wait(30) == 130
+        assert process.wait(30) == status
     assert list(tmp_path.iterdir()) == []

@@ -85,6 +85,18 @@ class Batch:
             yield Batch(strip, PretrainTargets(of_piece, self.targets.pair[first:last]), self.samples)
             first = last
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes as arrays; tensors go by a server that outlives an end."""
+        masked, strip = self.targets.masked, self.strip
+        tensors = (strip.tokens, strip.types, strip.offsets, masked.at, masked.pieces, self.targets.pair)
+        return _unpacked, (*(one.numpy() for one in tensors), self.samples)
+
+
+def _unpacked(*parts: Any) -> Batch:
+    *arrays, samples = parts
+    tokens, types, offsets, at, pieces, pair = map(torch.from_numpy, arrays)
+    return Batch(Strip(tokens, types, offsets), PretrainTargets(MaskedTargets(at, pieces), pair), samples)
+
 
 class Batches:
     """Iterates over batches, from a position on, without end; or once through an epoch."""

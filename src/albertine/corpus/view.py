@@ -42,7 +42,7 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
     total = sum((folder / entry.file).stat().st_size for entry in manifest.shards)
     out.print(f"{told}; {len(manifest.shards)} shards, {size(total)}", highlight=False, markup=False)
     out.print(
-        f"unigram entropy {manifest.unigram_entropy:.3f}: the MLM loss that a model must get below",
+        f"unigram entropy {manifest.unigram_entropy:.3f}: about the MLM loss of knowing frequencies alone",
         highlight=False,
     )
 
