@@ -423,6 +423,8 @@ def bench_pretrain(
 ) -> None:
     """Race pre-training against `transformers`: equal minutes, the better rate of a sweep for each.
 
+    The network is albert-tiny unless --model or the file says another.
+
     Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
 
     Parameters

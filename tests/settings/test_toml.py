@@ -23,6 +23,17 @@ class Tree(Settings):
     model: ModelSettings = setting(ModelSettings(), "The network.")
 
 
+@dataclass(frozen=True)
+class Small(Settings):
+    model: ModelSettings = setting(MODELS["demo"], "A network of its own.")
+
+
+def test_a_tables_default_is_the_one_that_was_declared() -> None:
+    assert Small().model == MODELS["demo"] == read(Small).model
+    assert read(Small, Layer({"model": {"layers": "2"}})).model == replace(MODELS["demo"], layers=2)
+    assert read(Small, Layer({"model": {"preset": "albert-tiny"}})).model == MODELS["albert-tiny"]
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> ModelSettings:
     share = draw(st.sampled_from(get_args(Share)))

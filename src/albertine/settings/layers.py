@@ -127,15 +127,23 @@ class _Laid:
             values[field.name] = getattr(base, field.name)
             self.note(prefix + field.name, layer, values[field.name])
 
-    def build(self, tree: type[S], values: Mapping[str, Any], prefix: str) -> S:
+    def build(
+        self, tree: type[S], values: Mapping[str, Any], prefix: str, default: Settings | None = None
+    ) -> S:
         """Make the tree from the inside out, and tell where a refused value came from."""
+        kept = {} if default is None else {field.name: getattr(default, field.name) for field, _ in fields(tree)}
         tables = {
-            field.name: self.build(hint, values.get(field.name, {}), f"{prefix}{field.name}.")
+            field.name: self.build(
+                hint,
+                values.get(field.name, {}),
+                f"{prefix}{field.name}.",
+                kept.get(field.name) or field.default_factory(),  # type: ignore[misc]  # all tables have one
+            )
             for field, hint in fields(tree)
             if is_table(hint)
         }
         try:
-            return tree(**{**values, **tables})
+            return tree(**{**kept, **values, **tables})
         except SettingError as error:
             raise self._blame(error, prefix) from None
 

@@ -72,8 +72,7 @@ def setting(default: T, doc: str, *, least: float | None = None, most: float | N
     """
     metadata = {"doc": doc, "least": least, "most": most}
     if isinstance(default, Settings):
-        table = type(default)
-        made: Any = dataclasses.field(default_factory=table, metadata=metadata)
+        made: Any = dataclasses.field(default_factory=lambda: default, metadata=metadata)
     else:
         made = dataclasses.field(default=default, metadata=metadata)
     return made  # type: ignore[no-any-return]  # the declaration stands where its value will be
