@@ -12,19 +12,21 @@ that the command line, which asks only for errors and settings, starts at once.
 from typing import TYPE_CHECKING, Any
 
 from albertine.errors import AlbertineError, InputError, WorkError
+from albertine.version import __version__
 
 if TYPE_CHECKING:
     from albertine.interop.huggingface import save_folder as save
     from albertine.interop.load import load, load_tokenizer
     from albertine.model.network import Model
     from albertine.model.strip import Strip
+    from albertine.tasks.pipeline import pipeline
 
-__version__ = "0.1.0"
 
 _LATE = {
     "Model": ("albertine.model.network", "Model"),
     "Strip": ("albertine.model.strip", "Strip"),
     "load": ("albertine.interop.load", "load"),
+    "pipeline": ("albertine.tasks.pipeline", "pipeline"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
     "save": ("albertine.interop.huggingface", "save_folder"),
 }
@@ -38,6 +40,7 @@ __all__ = [
     "__version__",
     "load",
     "load_tokenizer",
+    "pipeline",
     "save",
 ]
 

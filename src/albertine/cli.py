@@ -17,12 +17,14 @@ from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.errors import InputError
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.study.anatomy import InfoSettings
+from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, PredictSettings, SweepSettings
 from albertine.text.settings import ReadingSettings, VocabularySettings
 from albertine.world.settings import TaleSettings, WorldSettings
 
 _LOOK = Group("Look at models", sort_key=1)
 _TEXT = Group("From text to samples", sort_key=2)
 _TRAIN = Group("Train", sort_key=3)
+_TASKS = Group("Tasks", sort_key=4)
 _CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
 _MEASURE = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
@@ -306,6 +308,112 @@ def probe(
     from albertine.pretrain import probe as probing
 
     probing.show(checkpoint, probing.probe(checkpoint, shared.read(ProbeSettings)), as_json=json)
+
+
+@app.command(group=_TASKS)
+def finetune(
+    model: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    sweep: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+    settings: Annotated[SweepSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Tune a model on a task: one of the paper's, or your own labelled file. Broken off, it goes on.
+
+    Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
+
+    Parameters
+    ----------
+    model
+        What to start from: a run, a checkpoint's folder or a hub name.
+    out
+        The folder of the run, the best model on dev; new, or one to go on with.
+    sweep
+        Try a grid of rates, batches and dropouts (--grid.*), and keep the best.
+    """
+    from albertine.tasks import view
+    from albertine.tasks.finetune import finetune as tune
+
+    asked = shared.read(SweepSettings)
+    if out is None:
+        raise InputError("--out is missing: the folder of the run")
+    view.show_outcomes(out, *tune(model, out, asked, sweep=sweep), as_json=json)
+
+
+@app.command(group=_TASKS)
+def evaluate(
+    *model: str,
+    json: Json = False,
+    settings: Annotated[EvaluateSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Score tuned models by their tasks' official rules; several, also as the paper averages them.
+
+    Example: albertine evaluate my-cola my-mnli --data glue/
+
+    Parameters
+    ----------
+    model
+        Tuned runs, checkpoints' folders (also of transformers) or hub names.
+    """
+    from albertine.tasks import view
+    from albertine.tasks.evaluate import evaluate as measure
+
+    view.show_evaluated(measure(model, shared.read(EvaluateSettings), shared.given), as_json=json)
+
+
+@app.command(group=_TASKS)
+def predict(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    settings: Annotated[PredictSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Answer a file with a tuned model, row by row, whatever its size.
+
+    Example: albertine predict judge --data new.csv --out answers.csv
+
+    Parameters
+    ----------
+    model
+        A tuned run, a checkpoint's folder (also of transformers) or a hub name.
+    out
+        .jsonl, .csv or .tsv; a folder for GLUE's submission, .json for SQuAD's. Without it, JSON lines on
+        standard output.
+    """
+    from albertine.tasks.predict import predict as answer
+
+    answer(model, out, shared.read(PredictSettings), shared.given)
+
+
+@app.command(group=_TASKS)
+def ensemble(
+    *model: str,
+    out: Path | None = None,
+    json: Json = False,
+    settings: Annotated[EnsembleSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Average the scores of several tuned models, chosen on dev, and say what it gains.
+
+    Example: albertine ensemble run/seed-0 run/seed-1 run/seed-2 --data glue/RTE --out submission
+
+    Parameters
+    ----------
+    model
+        Candidates, tuned on the same task.
+    out
+        Where the answers to test go, as albertine predict writes them.
+    """
+    from albertine.tasks import view
+    from albertine.tasks.ensemble import ensemble as join
+
+    view.show_joined(join(model, out, shared.read(EnsembleSettings), shared.given), as_json=json)
 
 
 world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)

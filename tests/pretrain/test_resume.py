@@ -209,7 +209,7 @@ def test_a_disk_that_stays_full_ends_the_run_and_loses_nothing(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         full_disk(patch, set(range(4, 100)))
         pretrain(tmp_path / "full", settings, GIVEN)
-    found = snapshots.Snapshots(tmp_path / "full", 2, lambda _: None).newest()
+    found = snapshots.Snapshots(tmp_path / "full", 2).newest()
     assert found is not None
     assert 0 < found.step < 12
     pretrain(tmp_path / "full", settings, GIVEN)

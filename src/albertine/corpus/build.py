@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import albertine
 from albertine.corpus.finish import Counted, write_shards
 from albertine.corpus.jobs import jobs_of, run_jobs, troubles_of
 from albertine.corpus.manifest import Manifest, ShardEntry, write_manifest
@@ -21,6 +20,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.workplace import note, workplace
 from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer import load_tokenizer
+from albertine.version import __version__
 from albertine.whole import new_folder
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
@@ -72,5 +72,5 @@ def _manifest(
         skipped_places=[],
         sources=[source.name for source in sources],
         settings={key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"},
-        versions={"albertine": albertine.__version__, **{name: version(name) for name in _LIBRARIES}},
+        versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
     )

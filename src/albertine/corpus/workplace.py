@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import albertine
 from albertine import progress
 from albertine.corpus.jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST
@@ -24,6 +23,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.lock import held
 from albertine.text.sources import PORTION_BYTES, Source
+from albertine.version import __version__
 from albertine.whole import new_file, new_folder, to_disk
 
 _LOCK = "corpus.lock"
@@ -78,7 +78,7 @@ def note(work: Path, sources: Sequence[Source], fingerprint: str, settings: Corp
     """
     asked = {key: value for key, value in asdict(settings).items() if key not in _NEVER}
     later = {key: asked.pop(key) for key in _LATER}
-    asked["cut"] = [albertine.__version__, PORTION_BYTES, JOB_BYTES]  # by what the parts are cut
+    asked["cut"] = [__version__, PORTION_BYTES, JOB_BYTES]  # by what the parts are cut
     text = json.dumps(
         {"sources": [_described(one) for one in sources], "tokenizer": fingerprint, "settings": asked}
     )

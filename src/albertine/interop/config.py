@@ -6,7 +6,7 @@ along unread: the plan of depth, whether there is a projection, the head.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +167,23 @@ def _kept_head(config: Mapping[str, Any], source: str) -> HeadSettings | None:
     return None
 
 
-def config_of(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
-    """Write settings as a config that `transformers` reads."""
+def labels_in(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
+    """Return what the numbers of labels stand for, where a config says it."""
+    told = config.get("id2label")
+    if head.kind not in ("classify", "token") or not isinstance(told, Mapping):
+        return ()
+    found = tuple(told.get(str(number), told.get(number)) for number in range(head.labels))
+    if not all(isinstance(one, str) for one in found) or found == _numbered(head.labels):
+        return ()
+    return found
+
+
+def _numbered(labels: int) -> tuple[str, ...]:
+    return tuple(f"LABEL_{number}" for number in range(labels))
+
+
+def config_of(model: ModelSettings, head: HeadSettings, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Write settings as a config that `transformers` reads, with the names of labels if they have any."""
     family = family_of(model)
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
     values = {**dataclasses.asdict(model), "ffn_size": model.ffn, "groups": whole_groups(model)}
@@ -182,8 +197,9 @@ def config_of(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
         "classifier_dropout_prob" if family == "albert" else "classifier_dropout": head.dropout,
     }
     if head.kind in ("classify", "token", "regress"):
-        config["id2label"] = {str(index): f"LABEL_{index}" for index in range(head.labels)}
-        config["label2id"] = {f"LABEL_{index}": index for index in range(head.labels)}
+        names = labels or _numbered(head.labels)
+        config["id2label"] = {str(index): name for index, name in enumerate(names)}
+        config["label2id"] = {name: index for index, name in enumerate(names)}
     if head.kind == "regress":
         config["problem_type"] = "regression"
     kept = {key: value for key, value in dataclasses.asdict(model).items() if value is not None}

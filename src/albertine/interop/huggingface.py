@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from albertine import progress
-from albertine.interop.config import config_of, family_in, head_in, model_in, plan_in, read_config
+from albertine.interop.config import config_of, family_in, head_in, labels_in, model_in, plan_in, read_config
 from albertine.interop.filling import (
     ANSWERABLE,
     filled_model,
@@ -71,6 +71,8 @@ def assemble(
     if fresh:
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in fresh))
         progress.say(f"{file.parent}: head {wanted.kind} is freshly drawn ({layers})")
+    if found is not None:
+        model.labels = labels_in(config, wanted)
     return model.eval()
 
 
@@ -144,7 +146,7 @@ def frozen(
         parameters: its parameters by name, where those in it are spread over processes.
     """
     network = replace(model.model, layers=depth or model.model.layers)
-    config = config_of(network, model.head_settings)
+    config = config_of(network, model.head_settings, model.labels)
     tensors = tensors_of(model, parameters)
     beside = {
         name: one.cpu().clone() for name, one in model.head.state_dict().items() if "answerable" in name

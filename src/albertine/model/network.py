@@ -17,12 +17,17 @@ DEVIATION = 0.02
 
 
 class Model(nn.Module):
-    """An encoder with a head; called with a strip and maybe targets, it returns the head's output."""
+    """An encoder with a head; called with a strip and maybe targets, it returns the head's output.
+
+    Attributes:
+        labels: what the numbers of labels stand for; empty where nobody said.
+    """
 
     def __init__(self, model: ModelSettings, head: HeadSettings | None = None, *, seed: int | None = 0):
         super().__init__()
         self.model = model
         self.head_settings = HeadSettings() if head is None else head
+        self.labels: tuple[str, ...] = ()
         self.encoder = Encoder(model)
         self.head = make_head(model, self.head_settings, self.encoder.embedding.tokens)
         if seed is not None:

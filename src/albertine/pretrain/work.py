@@ -174,6 +174,10 @@ class Pretraining:
             scores |= {"pair_loss": pair_loss / samples, "pair_accuracy": pair_right / samples}
         return {"loss": sum(value for name, value in scores.items() if name.endswith("loss")), **scores}
 
+    def badness(self, scores: dict[str, float]) -> float:
+        """Return the held-out loss."""
+        return scores["loss"]
+
     def _dev(self, objective: Objective) -> list[Batch]:
         """Return this process's share of the held-out batches, drawn once."""
         if self._held_out is None or self._held_out[0] != objective:

@@ -21,6 +21,7 @@ from albertine.settings.schema import (
     Settings,
     alternatives,
     check_value,
+    default_of,
     fields,
     is_table,
     shortened,
@@ -131,13 +132,15 @@ class _Laid:
         self, tree: type[S], values: Mapping[str, Any], prefix: str, default: Settings | None = None
     ) -> S:
         """Make the tree from the inside out, and tell where a refused value came from."""
-        kept = {} if default is None else {field.name: getattr(default, field.name) for field, _ in fields(tree)}
+        kept = (
+            {} if default is None else {field.name: getattr(default, field.name) for field, _ in fields(tree)}
+        )
         tables = {
             field.name: self.build(
                 hint,
                 values.get(field.name, {}),
                 f"{prefix}{field.name}.",
-                kept.get(field.name) or field.default_factory(),  # type: ignore[misc]  # all tables have one
+                kept.get(field.name) or default_of(field),
             )
             for field, hint in fields(tree)
             if is_table(hint)

@@ -96,6 +96,13 @@ def fields(tree: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
     return [(field, hints[field.name]) for field in dataclasses.fields(tree)]  # type: ignore[arg-type]
 
 
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return a field's default; every setting has one."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
 def is_table(hint: Any) -> bool:
     """Tell whether a field's type is a settings tree of its own."""
     return isinstance(hint, type) and issubclass(hint, Settings)

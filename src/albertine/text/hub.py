@@ -30,6 +30,12 @@ def records(name: str, index: int) -> Iterator[tuple[str, Any]]:
         raise WorkError(f"{name}: reading broke off ({_first_line(error)}); run the same again") from None
 
 
+def class_names(name: str, column: str) -> list[str]:
+    """Return what the numbers of a column stand for; nothing if they are just numbers."""
+    feature = (_dataset(name).features or {}).get(column)
+    return list(getattr(feature, "names", None) or [])
+
+
 @lru_cache(maxsize=4)
 def _dataset(name: str) -> Any:
     try:

@@ -14,6 +14,7 @@ such pieces unlikely. Vocabularies that we train have none.
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,6 +106,34 @@ class Tokenizer:
             return [one.ids for one in encoded]
         return [self._taken_apart(one.ids) for one in encoded]
 
+    def literal(self) -> "Tokenizer":
+        """Return a copy to which "[MASK]" in a text is six characters, and no special piece."""
+        backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+        backend.encode_special_tokens = True
+        return Tokenizer(backend, self.special, {}, self.splits)
+
+    def placed(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """Return the ids of several texts, and which characters of the text each stands for.
+
+        A piece's characters are the text's own, whatever was normalised away, without the space before it.
+        """
+        found = []
+        encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        for text, one in zip(texts, encodings, strict=True):
+            ids: list[int] = []
+            spans: list[tuple[int, int]] = []
+            nexts = [*(start for start, _ in one.offsets), len(text)][1:]
+            for index, (start, end), upto in zip(one.ids, one.offsets, nexts, strict=True):
+                while start < end and text[start].isspace():
+                    start += 1
+                while end < upto and unicodedata.combining(text[end]):  # an accent by itself, normalised away
+                    end += 1
+                parts = self.splits.get(index, (index,))
+                ids += parts
+                spans += _shared_out([self.pieces[part] for part in parts], start, end)
+            found.append((ids, spans))
+        return found
+
     def framed(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
         """Return ids and types of `[CLS] text [SEP]`, or of `[CLS] text [SEP] other [SEP]`."""
         opening, closing = self.special.opening, self.special.closing
@@ -129,6 +158,16 @@ class Tokenizer:
         if self.splits.keys().isdisjoint(ids):
             return ids
         return [part for index in ids for part in self.splits.get(index, (index,))]
+
+
+def _shared_out(pieces: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
+    """Give each part of a piece its characters; only digits and commas are taken apart, one for one."""
+    spans = []
+    for piece in pieces[:-1]:
+        cut = min(end, start + len(piece.removeprefix(WORD_START)))
+        spans.append((start, cut))
+        start = cut
+    return [*spans, (start, end)]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -34,14 +34,11 @@ class WordEncoder:
     """Encodes texts word by word."""
 
     def __init__(self, tokenizer: Tokenizer):
-        # A copy, since what it is told about special pieces must not reach others.
-        backend = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
-        backend.encode_special_tokens = True
-        self._tokenizer = Tokenizer(backend, tokenizer.special, {}, tokenizer.splits)
+        self._tokenizer = tokenizer.literal()
         self.dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
         self._special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
         self._known: dict[str, bytes] = {}
-        self._local = looks_at_words_alone(json.loads(backend.to_str()))
+        self._local = looks_at_words_alone(json.loads(tokenizer.backend.to_str()))
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the ids of all texts in one row, and how many each has."""

@@ -92,27 +92,32 @@ class Display:
         parts = []
         for name in told.losses:
             level = f" ({self._levels[name][0]} {self._levels[name][1]:.2f})" if name in self._levels else ""
-            loss, right = self._smooth[f"{name} loss"], self._smooth[f"{name} right"]
-            parts.append(f"{name} {loss:.3f}{level} {right:.1%} right")
+            parts.append(f"{name} {self._smooth[f'{name} loss']:.3f}{level}{self._right(name)}")
         return (
             f"step {told.step:,} of {self._steps:,}: {', '.join(parts)}, lr {told.lr:.2e}, "
             f"gradient {told.norm:.2f}, {self._machine(told)}, {self._left(told)}"
         )
+
+    def _right(self, name: str, width: int = 0) -> str:
+        share = self._smooth[f"{name} right"]
+        return f" {share:{max(1, width - 1)}.1%} right" if share == share else ""
 
     def _panel(self, told: Told) -> list[str]:
         """Lay a step out in a few lines."""
         done = f"step {told.step:,} of {self._steps:,}  {told.step / self._steps:.0%}"
         lines = [f"\x1b[1m{done}\x1b[0m  {told.tokens:,} tokens  {self._left(told)}"]
         for name in told.losses:
-            line = (
-                f"  {name:<6}{self._smooth[f'{name} loss']:8.3f} {self._smooth[f'{name} right']:7.1%} right"
-            )
+            line = f"  {name:<6}{self._smooth[f'{name} loss']:8.3f}{self._right(name, 8)}"
             if self._held_out and f"{name}_loss" in self._held_out[1]:
                 scores = self._held_out[1]
                 line += f"   held out {scores[f'{name}_loss']:7.3f} {scores[f'{name}_accuracy']:7.1%}"
             if name in self._levels:
                 line += f"   {self._levels[name][0]} {self._levels[name][1]:.3f}"
             lines.append(line)
+        if self._held_out and not any(f"{name}_loss" in self._held_out[1] for name in told.losses):
+            at, found = self._held_out
+            told_of = "  ".join(f"{name} {value:.3f}" for name, value in found.items())
+            lines.append(f"  held out at step {at:,}:  {told_of}")
         lines.append(f"  rate {told.lr:.2e}  gradient {told.norm:.2f}  {self._machine(told)}")
         lines.append("  " + curve(list(self._curve)))
         return lines

@@ -17,7 +17,8 @@ from albertine.errors import InputError
 from albertine.lock import held
 from albertine.settings import Layer, Settings, layer_from_file, read, write
 from albertine.settings.schema import fields, is_table, shown
-from albertine.train.snapshots import FOLDER, MODEL
+from albertine.train.journal import JOURNAL
+from albertine.train.snapshots import FOLDER, MODEL, OPTIMIZER, STATE
 from albertine.whole import new_file
 
 SETTINGS = "settings.toml"
@@ -59,10 +60,13 @@ def settings_of(run: Path) -> Layer:
 
 
 def publish(run: Path, snapshot: Path) -> None:
-    """Make a checkpoint the model that the folder is; each file changes in one moment, the weights last."""
+    """Make a checkpoint the model that the folder is, or another run's.
+
+    Each file changes in one moment, the weights last.
+    """
     files = sorted(snapshot.iterdir(), key=lambda file: file.name == MODEL)
     for file in files:
-        if file.name in ("state.json", "optimizer.safetensors"):
+        if not file.is_file() or file.name in (STATE, OPTIMIZER, SETTINGS, JOURNAL):
             continue
         with new_file(run / file.name) as partial:
             if file.name == MODEL:

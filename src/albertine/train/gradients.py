@@ -15,7 +15,7 @@ class Gradients:
     """The gradients of a network's parameters, which are views into the buffer."""
 
     def __init__(self, network: nn.Module):
-        parameters = list(network.parameters())
+        parameters = [one for one in network.parameters() if one.requires_grad]
         self._buffer = torch.zeros(sum(one.numel() for one in parameters), device=parameters[0].device)
         start = 0
         for parameter in parameters:

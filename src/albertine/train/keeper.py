@@ -5,16 +5,15 @@ The first process writes and shows; the keeper of any other does nothing.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albertine import progress
 from albertine.errors import WorkError
 from albertine.train.display import Display
 from albertine.train.folder import publish
 from albertine.train.journal import Journal
-from albertine.train.settings import TrainSettings
+from albertine.train.settings import LoopSettings
 from albertine.train.snapshots import Snapshot, Snapshots, ToWrite
 from albertine.train.told import Told
 from albertine.train.trackers import Tracker, make_tracker
@@ -23,9 +22,15 @@ from albertine.train.trackers import Tracker, make_tracker
 class Keeper:
     """Keeps a run in its folder."""
 
-    def __init__(self, run: Path, train: TrainSettings, levels: Mapping[str, tuple[str, float]]):
-        self._run, self._train = run, train
-        self.snapshots = Snapshots(run, train.keep, partial(publish, run))
+    def __init__(
+        self,
+        run: Path,
+        train: LoopSettings,
+        levels: Mapping[str, tuple[str, float]],
+        shows: Literal["newest", "best"] = "newest",
+    ):
+        self._run, self._train, self._shows = run, train, shows
+        self.snapshots = Snapshots(run, train.keep, self._publish)
         self._levels = levels
         self._display = Display(train.steps, levels)
         self._journal: Journal | None = None
@@ -81,9 +86,16 @@ class Keeper:
                     return found
         return None
 
-    def publish(self, snapshot: Snapshot) -> None:
-        """Make the run's folder the model of a checkpoint, if a break left it another."""
-        publish(self._run, snapshot.folder)
+    def publish(self, newest: Snapshot, best: dict[str, float] | None) -> None:
+        """Make the run's folder the model that it shows, if a break left it another."""
+        folder = newest.folder
+        if self._shows == "best" and best:
+            folder = self.snapshots.folder_of(int(best["step"])) or folder
+        publish(self._run, folder)
+
+    def _publish(self, folder: Path, best: bool) -> None:
+        if best or self._shows == "newest":
+            publish(self._run, folder)
 
     def went_back(self, step: int) -> None:
         """Forget what came after a step."""

@@ -17,7 +17,8 @@ is the run that was never broken off, bit for bit.
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ from albertine.train.machine import matrix_rate, now, peak_memory
 from albertine.train.optimizers import Optimizers
 from albertine.train.ranks import Ranks
 from albertine.train.schedule import Schedule
-from albertine.train.settings import TrainSettings
+from albertine.train.settings import LoopSettings
 from albertine.train.sharding import SpreadGradients, like
 from albertine.train.snapshots import Snapshot, ToWrite
 from albertine.train.told import Told
@@ -47,17 +48,24 @@ class Trainer:
     Attributes:
         step: how many steps have been taken.
         scores: the last ones on held-out data.
-        best: step and loss of the best checkpoint.
+        best: step of the best checkpoint, and its loss or what its work has in place of one.
         saved: the step of the last checkpoint; -1 where there is none.
     """
 
     def __init__(
-        self, network: Any, work: Work, train: TrainSettings, keeper: Keeper, ranks: Ranks, dtype: torch.dtype
+        self,
+        network: Any,
+        work: Work,
+        train: LoopSettings,
+        keeper: Keeper,
+        ranks: Ranks,
+        dtype: torch.dtype,
+        scales: Mapping[str, float] = MappingProxyType({}),
     ):
         self._network, self._work, self._train = network, work, train
         self._keeper, self._ranks = keeper, ranks
-        self._schedule = Schedule.of(train)
-        self._optimizers = Optimizers(network, train, dtype)
+        self._schedule = Schedule.settled(train)
+        self._optimizers = Optimizers(network, train, dtype, scales)
         self._spread = train.shard and ranks.all > 1
         self._gradients = SpreadGradients(network) if self._spread else Gradients(network)
         self._doctor, self._ending = Doctor(), Ending()
@@ -74,7 +82,12 @@ class Trainer:
     @property
     def finished(self) -> bool:
         """Whether the last step has been taken, and looked at."""
-        return self.step >= self._train.steps and not self._to_evaluate()
+        return (self.step >= self._train.steps or self._in_vain()) and not self._to_evaluate()
+
+    def _in_vain(self) -> bool:
+        """Tell whether it has been long enough without getting better."""
+        patience = self._train.patience
+        return bool(patience and self.best and self.step - self.best["step"] >= patience * self._every)
 
     def run(self) -> None:
         """Train to the last step."""
@@ -84,7 +97,7 @@ class Trainer:
                 if self._to_evaluate():  # at the start, or where it was broken off
                     self._evaluate()
                     self._save()
-                while self.step < self._train.steps:
+                while not self.finished:
                     self._advance()
             except Asked:
                 self._leave()
@@ -109,6 +122,9 @@ class Trainer:
         if remark:
             self._event(remark)
         better = self._to_evaluate() and self._evaluate()
+        if self._in_vain() and self.step < self._train.steps:
+            assert self.best
+            self._event(f"no better than at step {self.best['step']:,} for long enough; the run ends here")
         every = self._train.save_every
         if self.finished or better or self._late or (every and self.step % every == 0):
             self._save()
@@ -204,9 +220,10 @@ class Trainer:
             return False
         if self._ranks.first:
             self._keeper.evaluation(self.step, self.scores)
-        if self.best and self.scores["loss"] >= self.best["loss"]:
+        loss = self._work.badness(self.scores)
+        if self.best and loss >= self.best["loss"]:
             return False
-        self.best = {"step": self.step, "loss": self.scores["loss"]}
+        self.best = {"step": self.step, "loss": loss}
         return True
 
     def _save_is_late(self) -> bool:
@@ -245,7 +262,7 @@ class Trainer:
             self._take_up(snapshot)
             self.saved, self._unsaved = self.step, False
             if snapshot:
-                self._keeper.publish(snapshot)
+                self._keeper.publish(snapshot, self.best)
 
     def _take_up(self, snapshot: Snapshot | None) -> None:
         """Be where a checkpoint was; only the first process has it, and tells the others."""

@@ -5,8 +5,9 @@ Parameters fall into kinds by what they are: matrices between hidden states; tab
 biases, which no optimizer decays. Muon takes the first kind and leaves the others to AdamW.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon
-from albertine.train.settings import TrainSettings
+from albertine.train.settings import LoopSettings
 from albertine.train.sharding import like, whole
 
 _HIDDEN = (
@@ -42,6 +43,8 @@ def kinds_of(network: nn.Module) -> Kinds:
     """Sort the parameters of a network."""
     kinds = Kinds([], [], [], [])
     for name, parameter in network.named_parameters():
+        if not parameter.requires_grad:
+            continue
         if parameter.dim() < 2:
             kinds.vectors.append(parameter)
         elif name.endswith("qkv.weight"):
@@ -54,17 +57,31 @@ def kinds_of(network: nn.Module) -> Kinds:
 
 
 class Optimizers:
-    """The optimizers of a network, moved as one."""
+    """The optimizers of a network, moved as one; `scales` multiply the rate of a parameter."""
 
-    def __init__(self, network: nn.Module, train: TrainSettings, dtype: torch.dtype):
+    def __init__(
+        self,
+        network: nn.Module,
+        train: LoopSettings,
+        dtype: torch.dtype,
+        scales: Mapping[str, float] = MappingProxyType({}),
+    ):
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
-        self._parts = list(_made(kinds_of(network), train, dtype))
+
+        def groups(parameters: list[Tensor], **how: Any) -> list[dict[str, Any]]:
+            """Put those of one scale into a group each."""
+            by_scale: dict[float, list[Tensor]] = {}
+            for one in parameters:
+                by_scale.setdefault(scales.get(self._names[one], 1.0), []).append(one)
+            return [{"params": each, "scale": scale, **how} for scale, each in by_scale.items()]
+
+        self._parts = list(_made(kinds_of(network), train, dtype, groups))
 
     def step(self, rate: float) -> None:
         """Move all weights at a rate."""
         for part in self._parts:
             for group in part.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["scale"]
             part.step()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -90,17 +107,20 @@ class Optimizers:
             owners[weight].state[weight][key] = kept
 
 
-def _made(kinds: Kinds, train: TrainSettings, dtype: torch.dtype) -> Iterator[Optimizer]:
+def _made(
+    kinds: Kinds, train: LoopSettings, dtype: torch.dtype, groups: Callable[..., list[dict[str, Any]]]
+) -> Iterator[Optimizer]:
     decay = train.weight_decay
-    stacked = {"params": kinds.stacked, "weight_decay": decay, "parts": 3}
-    hidden = {"params": kinds.hidden, "weight_decay": decay}
-    tables = {"params": kinds.tables, "weight_decay": decay}
-    vectors: dict[str, Any] = {"params": kinds.vectors, "weight_decay": 0.0}
+    hidden = groups(kinds.hidden, weight_decay=decay)
+    tables = groups(kinds.tables, weight_decay=decay)
+    vectors = groups(kinds.vectors, weight_decay=0.0)
     match train.optimizer:
         case "muon":
-            yield Muon([stacked, hidden], 0.0, dtype)
-            yield AdamW([tables, vectors], 0.0, _BETAS, fused=True)
+            yield Muon([*groups(kinds.stacked, weight_decay=decay, parts=3), *hidden], 0.0, dtype)
+            yield AdamW([*tables, *vectors], 0.0, _BETAS, fused=True)
         case "adamw":
-            yield AdamW([{**stacked}, hidden, tables, vectors], 0.0, _BETAS, fused=True)
+            stacked = groups(kinds.stacked, weight_decay=decay)
+            yield AdamW([*stacked, *hidden, *tables, *vectors], 0.0, _BETAS, fused=True)
         case "lamb":
-            yield Lamb([stacked, hidden, tables, {**vectors, "matrix": False}], 0.0)
+            matrices = [*groups(kinds.stacked, weight_decay=decay, parts=3), *hidden, *tables]
+            yield Lamb([*matrices, *({**one, "matrix": False} for one in vectors)], 0.0)

@@ -77,6 +77,14 @@ class Ranks:
         dist.broadcast_object_list(holder, src=0, device=self.device)
         return holder[0]
 
+    def gathered(self, value: T) -> list[T]:
+        """Return what all processes have, in their order; any small values."""
+        if self.all == 1:
+            return [value]
+        holders: list[Any] = [None] * self.all
+        dist.all_gather_object(holders, value)
+        return holders
+
     def by_first(self, work: Callable[[], T]) -> T | None:
         """Let the first process do something; where it fails, all fail, and only the first says why."""
         if self.all == 1:

@@ -9,7 +9,7 @@ the ALBERT paper's rate of 0.00176 and warm-up of a 40th at 4096 sequences of 51
 import math
 from dataclasses import dataclass
 
-from albertine.train.settings import OptimizerName, ScheduleName, TrainSettings
+from albertine.train.settings import LoopSettings, OptimizerName, ScheduleName, TrainSettings
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ class Schedule:
         lr = rate_for(train.optimizer, train.batch_tokens) if train.lr is None else train.lr
         warmup = warmup_for(train.steps, train.batch_tokens) if train.warmup is None else train.warmup
         return cls(lr, warmup, train.steps, train.schedule)
+
+    @classmethod
+    def settled(cls, train: LoopSettings) -> "Schedule":
+        """Take what is set; nothing is open any more."""
+        assert train.lr is not None
+        assert train.warmup is not None
+        return cls(train.lr, train.warmup, train.steps, train.schedule)
 
     def rate(self, step: int) -> float:
         """Return the rate of a step."""

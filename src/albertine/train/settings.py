@@ -1,4 +1,4 @@
-"""What can be set of training, whatever is trained; apart, for the help page.
+"""What can be set of training: of any, and of pre-training; apart, for the help page.
 
 What is not set follows from the rest: the rate and the warm-up from the optimizer and
 the batch (`schedule`), precision and micro-batch from the machine (`machine`).
@@ -17,13 +17,10 @@ ScheduleName = Literal["linear", "cosine", "constant"]
 
 
 @dataclass(frozen=True)
-class TrainSettings(Settings):
-    """One training run."""
+class LoopSettings(Settings):
+    """One training run, of whatever kind."""
 
     steps: int = setting(20_000, "Steps of the optimizer.", least=1, most=LARGEST)
-    batch_tokens: int = setting(
-        32_768, "Tokens of one step, over all processes and micro-batches.", least=8, most=1_000_000_000
-    )
     at_once: int | None = setting(
         None,
         "Most tokens that one device computes at a time; the rest of its share is accumulated. "
@@ -58,12 +55,24 @@ class TrainSettings(Settings):
     evaluate_every: int | None = setting(
         None, "Steps between evaluations; if not set, a fortieth of the run.", least=1
     )
-    evaluate_tokens: int | None = setting(
-        None, "Held-out tokens of an evaluation; if not set, so many that they take little time.", least=8
+    patience: int | None = setting(
+        None, "Evaluations in a row without a better one after which the run ends early.", least=1
     )
     track: TrackName = setting("none", "Where else the numbers go.")
 
     def check(self) -> None:
-        """Refuse a warm-up longer than the run."""
-        if self.warmup is not None and self.warmup > self.steps:
+        """Refuse a warm-up longer than the run, where its length is known."""
+        if self.warmup is not None and 0 < self.steps < self.warmup:
             raise SettingError("warmup", self.warmup, f"must be at most steps = {self.steps}", ("steps",))
+
+
+@dataclass(frozen=True)
+class TrainSettings(LoopSettings):
+    """One run of pre-training."""
+
+    batch_tokens: int = setting(
+        32_768, "Tokens of one step, over all processes and micro-batches.", least=8, most=1_000_000_000
+    )
+    evaluate_tokens: int | None = setting(
+        None, "Held-out tokens of an evaluation; if not set, so many that they take little time.", least=8
+    )

@@ -39,7 +39,7 @@ class SpreadGradients:
     """Gradients of spread weights, with the face of `Gradients`."""
 
     def __init__(self, network: nn.Module):
-        self._parameters = list(network.parameters())
+        self._parameters = [one for one in network.parameters() if one.requires_grad]
 
     def clear(self) -> None:
         """Make them 0."""

@@ -75,9 +75,9 @@ class ToWrite:
 
 
 class Snapshots:
-    """The checkpoints of a run; `published` is called with each that has been written."""
+    """The checkpoints of a run; `published` is called with each one written, and whether it is the best."""
 
-    def __init__(self, run: Path, keep: int, published: Callable[[Path], None]):
+    def __init__(self, run: Path, keep: int, published: Callable[[Path, bool], None] | None = None):
         self.folder = run / FOLDER
         self._keep, self._published = keep, published
         self._idle = threading.Event()
@@ -125,7 +125,8 @@ class Snapshots:
             (partial / STATE).write_text(text, encoding="utf-8")
         for older in before:
             shutil.rmtree(older)
-        self._published(folder)
+        if self._published:
+            self._published(folder, step == what.best)
         self._rotate(what)
 
     def _rotate(self, what: ToWrite) -> None:
@@ -142,6 +143,10 @@ class Snapshots:
         matches = [(_NAME.fullmatch(one.name), one) for one in self.folder.iterdir()]
         found = [(int(match[1]), int(match[2] or 0), one) for match, one in matches if match]
         return [(step, folder) for step, _, folder in sorted(found)]
+
+    def folder_of(self, step: int) -> Path | None:
+        """Return the folder of a step's checkpoint, if there is one."""
+        return next((folder for at, folder in self._kept() if at == step), None)
 
     def newest(self, upto: int | None = None) -> Snapshot | None:
         """Return the newest checkpoint that is whole; pass over one that is not, and say so."""

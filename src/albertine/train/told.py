@@ -14,7 +14,7 @@ class Told:
         seconds: of training so far.
         loss: the sum of the objectives.
         losses: of each objective.
-        right: share that each objective got right.
+        right: share that each objective got right; not a number where nothing is ever just right.
         lr: the learning rate.
         norm: length of the gradient, before clipping.
         speed: tokens a second.
@@ -43,7 +43,7 @@ class Told:
             "tokens": self.tokens,
             "loss": self.loss,
             **{f"{name}_loss": value for name, value in self.losses.items()},
-            **{f"{name}_accuracy": value for name, value in self.right.items()},
+            **{f"{name}_accuracy": value for name, value in self.right.items() if value == value},
             "lr": self.lr,
             "gradient_norm": self.norm,
             "seconds": round(self.seconds, 3),

@@ -17,7 +17,7 @@ from albertine.train.told import Told
 
 @dataclass(frozen=True)
 class Part:
-    """One objective on one piece: its mean loss, and how many it got right."""
+    """One objective on one piece: its mean loss, and how many it got right (NaN: that means nothing)."""
 
     loss: Tensor
     right: Tensor
@@ -86,7 +86,10 @@ class Work(Protocol):
         """Refuse to go on with other data than `data` told of."""
 
     def evaluate(self, network: Any, step: int) -> dict[str, float]:
-        """Measure on held-out data; `loss` says which is best. Nothing if there is none."""
+        """Measure on held-out data; nothing if there is none."""
+
+    def badness(self, scores: dict[str, float]) -> float:
+        """Return a number by which scores compare; the least is best."""
 
     def turns(self, step: int) -> bool:
         """Tell whether a step asks for something else than the one before it."""

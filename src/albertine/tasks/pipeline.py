@@ -1,0 +1,111 @@
+"""`albertine.pipeline`: a tuned model as a function, text in, answers out. Threads may share one.
+
+judge = albertine.pipeline("runs/reviews")
+judge("A fine film.")                          one text
+judge(["A fine film.", "Dull."])               several
+judge("It rained.", "It was wet outside.")     a pair
+reader(question="Who has the key?", context="Ida has the key.")
+chooser(context="...", question="...", options=["a door", "a boat"])
+tagger("Ida lives in Hull .")                  words between spaces, or a list of words
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
+from albertine.tasks.tuned import Tuned, tuned
+
+Answer = dict[str, Any]
+
+
+class Pipeline:
+    """A tuned model as a function.
+
+    Attributes:
+        kind: classify, regress, tag, span or choice.
+        labels: those that it knows.
+    """
+
+    def __init__(self, model: Tuned):
+        self._scorer = model.scorer()
+        self.kind, self.labels = model.card.kind, model.card.labels
+
+    def __call__(
+        self,
+        text: str | Sequence[Any] | None = None,
+        other: str | Sequence[str] | None = None,
+        *,
+        question: str | Sequence[str] | None = None,
+        context: str | Sequence[str] | None = None,
+        options: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    ) -> Any:
+        """Answer one example, or a list of them; a list gives a list."""
+        examples, several = self._examples(text, other, question, context, options)
+        answers = [answer for _, answer in self._scorer.answered(examples)]
+        return answers if several else answers[0]
+
+    def _examples(
+        self, text: Any, other: Any, question: Any, context: Any, options: Any
+    ) -> tuple[list[Example], bool]:
+        match self.kind:
+            case "span":
+                columns, several = _columns(question=question, context=context)
+                return [Question(_at(n), str(n), row[0], row[1]) for n, row in enumerate(columns)], several
+            case "choice":
+                if options is None or not options:
+                    raise InputError("options: none; a question has two at least")
+                several = not isinstance(options[0], str)
+                lists = options if several else [options]
+                count = len(lists)
+                contexts, questions = (
+                    one if isinstance(one, Sequence) and not isinstance(one, str) else [one or ""] * count
+                    for one in (context, question)
+                )
+                rows = zip(contexts, questions, lists, strict=True)
+                return [
+                    Choice(_at(n), str(n), passage, asked, tuple(each))
+                    for n, (passage, asked, each) in enumerate(rows)
+                ], several
+            case "tag":
+                if text is None:
+                    raise InputError("text: none; a sentence or a list of words is asked for")
+                several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
+                lists = text if several else [text]
+                words = [tuple(one.split()) if isinstance(one, str) else tuple(one) for one in lists]
+                return [Tagged(_at(n), str(n), one) for n, one in enumerate(words)], several
+        columns, several = _columns(text=text) if other is None else _columns(text=text, other=other)
+        return [Labelled(_at(n), str(n), tuple(row)) for n, row in enumerate(columns)], several
+
+
+def _at(number: int) -> str:
+    return f"example {number}"
+
+
+def _columns(**given: Any) -> tuple[list[tuple[str, ...]], bool]:
+    """Lay out what may be one text or a list of them, as rows; say whether it was lists."""
+    several = any(isinstance(one, Sequence) and not isinstance(one, str) for one in given.values())
+    columns = []
+    for name, one in given.items():
+        listed = list(one) if several and isinstance(one, Sequence) and not isinstance(one, str) else [one]
+        if not all(isinstance(text, str) for text in listed):
+            raise InputError(f"{name}: must be text, or a list of texts")
+        columns.append(listed)
+    if len({len(column) for column in columns}) > 1:
+        raise InputError(f"{', '.join(given)}: lists of different lengths")
+    return list(zip(*columns, strict=True)), several
+
+
+def pipeline(
+    source: str | Path, *, device: str = "auto", precision: str = "auto", revision: str | None = None
+) -> Pipeline:
+    """Open a tuned model as a function.
+
+    Args:
+        source: a run, a checkpoint's folder (also of `transformers`), or a hub name.
+        device: auto, cpu or cuda.
+        precision: of the matrix products: auto, fp32 or bf16.
+        revision: which branch, tag or commit of a hub repository.
+    """
+    return Pipeline(tuned(source, device, precision, revision=revision))

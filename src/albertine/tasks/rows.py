@@ -1,0 +1,214 @@
+"""Rows of a table, whatever file it is in: CSV, TSV, JSON lines, Parquet, a data set of the hub.
+
+They are streamed, so a file may be of any size; each knows its place. A .tsv has no
+quoting, as GLUE's have none: what stands between two tabs is the cell.
+"""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from albertine.errors import InputError, nearest
+from albertine.settings.schema import shortened
+from albertine.text.documents import Troubles
+from albertine.text.hub import HUB, records, shards_of
+
+KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_LONGEST_CELL = 1 << 30
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: where it stands, its number from 0, and its cells by column."""
+
+    place: str
+    number: int
+    cells: Mapping[str, Any]
+
+    def text(self, column: str) -> str:
+        """Return a cell that must be text."""
+        value = self.cells.get(column)
+        if not isinstance(value, str):
+            raise RowError(f"column {shortened(column)} holds {_described(value)}, not text")
+        return value
+
+
+class RowError(ValueError):
+    """What is wrong with one row; the text goes after its place."""
+
+
+def rows(source: str, troubles: Troubles, wanted: tuple[str, ...] = ()) -> Iterator[Row]:
+    """Yield the rows of a file or data set; `wanted` columns must be there."""
+    found = _from_hub(source) if source.startswith(HUB) else _from_file(Path(source), troubles)
+    first = True
+    for row in found:
+        missing = next((one for one in wanted if one not in row.cells), None)
+        if missing is not None and first:
+            there = shortened(", ".join(row.cells)) or "none"
+            close = nearest(missing, row.cells)
+            raise InputError(f"{source}: no column {shortened(missing)}{close}; it has {there}")
+        if missing is not None:
+            troubles.meet(row.place, f"no column {shortened(missing)}")
+            continue
+        first = False
+        yield row
+
+
+def suffix_of(file: Path) -> str:
+    """Return the suffix that says what a file holds, whether or not it is packed."""
+    return Path(file.stem if file.suffix.lower() in _PACKED else file).suffix.lower()
+
+
+def opened(file: Path) -> BinaryIO:
+    """Open a file for reading, unpacked."""
+    if not file.exists():
+        raise InputError(f"{file}: no such file")
+    if not file.is_file():
+        raise InputError(f"{file}: not a file")
+    match file.suffix.lower():
+        case ".gz":
+            return cast(BinaryIO, gzip.open(file, "rb"))
+        case ".zst" | ".zstd":
+            import pyarrow as pa
+
+            return cast(BinaryIO, io.BufferedReader(pa.input_stream(str(file), compression="zstd")))
+    return file.open("rb")
+
+
+_PACKED = (".gz", ".zst", ".zstd")
+
+
+def _from_file(file: Path, troubles: Troubles) -> Iterator[Row]:
+    suffix = suffix_of(file)
+    if suffix == ".parquet":
+        yield from _from_parquet(file)
+        return
+    if suffix not in KINDS:
+        raise InputError(f"{file}: not a table that is read here; {', '.join(KINDS)} are, also .gz and .zst")
+    try:
+        with opened(file) as stream:
+            if suffix in (".jsonl", ".ndjson"):
+                yield from _from_json(file, stream, troubles)
+            else:
+                yield from _from_text(file, stream, troubles, tabs=suffix == ".tsv")
+    except (EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None):
+            raise
+        raise InputError(f"{file}: torn or not packed so ({error}); get the file again") from None
+
+
+def table(file: Path, troubles: Troubles, *, tabs: bool, header: list[str] | None = None) -> Iterator[Row]:
+    """Yield the rows of a table as text; `header` names the columns where the file does not."""
+    with opened(file) as stream:
+        yield from _from_text(file, stream, troubles, tabs=tabs, header=header)
+
+
+def _from_text(
+    file: Path, stream: BinaryIO, troubles: Troubles, *, tabs: bool, header: list[str] | None = None
+) -> Iterator[Row]:
+    csv.field_size_limit(_LONGEST_CELL)
+    number = count()
+    # What is not UTF-8 is found row by row, so that the rest of the file can be read.
+    with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="") as lines:
+        for line, values in _between_tabs(lines) if tabs else _quoted(file, lines):
+            place = f"{file}, line {line}"
+            if header is None:
+                header = _header(values, place)
+            elif len(values) != len(header):
+                troubles.meet(place, f"{len(values)} cells, where the header has {len(header)}")
+            elif any(not _is_whole(value) for value in values):
+                troubles.meet(place, "not UTF-8")
+            else:
+                yield Row(place, next(number), dict(zip(header, values, strict=True)))
+
+
+def _header(values: list[str], place: str) -> list[str]:
+    header = [value.removeprefix("\ufeff").strip() for value in values]
+    twice = next((one for one in header if header.count(one) > 1), None)
+    if twice is not None:
+        raise InputError(f"{place}: column {shortened(twice)} is there twice; name them apart")
+    return header
+
+
+def _between_tabs(lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines, start=1):
+        stripped = line.rstrip("\r\n")
+        if stripped:
+            yield number, stripped.split("\t")
+
+
+def _quoted(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"{file}, line {first}: no CSV ({error}); mend its quotes") from None
+        if values:
+            yield first, values
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _from_json(file: Path, stream: BinaryIO, troubles: Troubles) -> Iterator[Row]:
+    number = count()
+    for at, line in enumerate(stream, start=1):
+        if not line.strip():
+            continue
+        place = f"{file}, line {at}"
+        try:
+            record = json.loads(line.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            troubles.meet(place, "not UTF-8")
+            continue
+        except (ValueError, RecursionError) as error:
+            troubles.meet(place, f"not JSON ({error})")
+            continue
+        if isinstance(record, dict):
+            yield Row(place, next(number), record)
+        else:
+            troubles.meet(place, f"{_described(record)}, not a record of columns")
+
+
+def _from_parquet(file: Path) -> Iterator[Row]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not file.is_file():
+        raise InputError(f"{file}: no such file")
+    try:
+        number = count()
+        for batch in parquet.ParquetFile(file).iter_batches(1000):
+            for record in batch.to_pylist():
+                at = next(number)
+                yield Row(f"{file}, row {at}", at, record)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{file}: no whole Parquet file ({reason}); get it again") from None
+
+
+def _from_hub(name: str) -> Iterator[Row]:
+    number = count()
+    for shard in range(shards_of(name)):
+        for place, record in records(name, shard):
+            yield Row(place, next(number), record)
+
+
+def _described(value: object) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {shortened(str(value))}"

@@ -1,0 +1,102 @@
+"""What tuning, evaluating and joining came to, on the terminal or as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from albertine import progress
+from albertine.tasks.ensemble import Joined
+from albertine.tasks.evaluate import Evaluated, averages
+from albertine.tasks.finetune import Outcome, medians
+from albertine.tasks.metrics import headline
+
+_SCORES_SHOWN = 5
+
+
+def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    """Print what runs came to."""
+    if as_json:
+        found = {"task": task, "median": medians(outcomes), "runs": [asdict(one) for one in outcomes]}
+        print(json.dumps(found, indent=2))
+        return
+    names = _shown(outcomes[0].scores)
+    table = _sheet("run", "rate", "batch", "dropout", "seed", "best at", *names)
+    for one in outcomes:
+        at = f"{one.step:,} of {one.steps:,}" + (f", {one.restarts} restarts" if one.restarts else "")
+        table.add_row(
+            one.name or out.name,
+            f"{one.lr:.3g}",
+            f"{one.batch:,}",
+            f"{one.dropout:g}",
+            str(one.seed),
+            at,
+            *(_percent(name, one.scores[name]) for name in names),
+        )
+    if len(outcomes) > 1:
+        middle = medians(outcomes)
+        spreads = {name: [one.scores[name] for one in outcomes] for name in names}
+        table.add_row("median", "", "", "", "", "", *(_percent(name, middle[name]) for name in names))
+        spread = (
+            f"{_percent(name, min(each))}-{_percent(name, max(each))}" for name, each in spreads.items()
+        )
+        table.add_row("from-to", "", "", "", "", "", *spread)
+    printed = progress.results()
+    printed.print(table)
+    best = max(outcomes, key=lambda one: headline(task, one.scores))
+    what = f"{out} is {best.name}" if best.name else f"{out} is the model of step {best.step:,}"
+    printed.print(f"{task}, on dev; {what}", highlight=False, markup=False)
+
+
+def show_evaluated(found: Sequence[Evaluated], *, as_json: bool) -> None:
+    """Print how good models are."""
+    means = averages(found)
+    if as_json:
+        print(json.dumps({"models": [asdict(one) for one in found], "averages": means}, indent=2))
+        return
+    table = _sheet("model", "task", "part", "examples", "scores", left=("model", "task", "part", "scores"))
+    for one in found:
+        scores = ", ".join(f"{name} {_percent(name, value)}" for name, value in one.scores.items())
+        table.add_row(one.source, one.task, one.part, f"{one.examples:,}", scores)
+    printed = progress.results()
+    printed.print(table)
+    for name, value in means.items():
+        printed.print(f"average as in {name}: {100 * value:.1f}", highlight=False)
+
+
+def show_joined(found: Joined, *, as_json: bool) -> None:
+    """Print what an ensemble came to."""
+    if as_json:
+        print(json.dumps(asdict(found), indent=2))
+        return
+    table = _sheet("model", "alone", "taken")
+    for source, value in found.singles.items():
+        place = str(found.chosen.index(source) + 1) if source in found.chosen else ""
+        table.add_row(source, f"{100 * value:.2f}", place)
+    table.add_row("together", f"{100 * found.headline:.2f}", str(len(found.chosen)))
+    printed = progress.results()
+    printed.print(table)
+    scores = ", ".join(f"{name} {_percent(name, value)}" for name, value in found.scores.items())
+    printed.print(
+        f"{found.task}, on dev: {scores}; {100 * found.gain:+.2f} over the best alone", highlight=False
+    )
+
+
+def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, title in enumerate(titles):
+        is_left = title in (left or titles[:1])
+        table.add_column(title, justify="left" if is_left else "right", no_wrap=title != "scores" or at == 0)
+    return table
+
+
+def _shown(scores: dict[str, float]) -> list[str]:
+    """Return the names of the scores that go into a table."""
+    return [name for name in scores if not name.endswith("_threshold")][:_SCORES_SHOWN]
+
+
+def _percent(name: str, value: float) -> str:
+    """Write a score in percent, and what is none as it is."""
+    return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"

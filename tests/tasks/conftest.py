@@ -1,0 +1,74 @@
+"""A small checkpoint that has learned nothing yet, and tasks that it can learn in a hundred steps."""
+
+import csv
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.interop.huggingface import save_folder
+from albertine.model.network import Model
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.tasks.settings import FinetuneSettings, TuneSettings
+from albertine.text.tokenizer import load_tokenizer
+from tests.conftest import SYLLABLES
+
+MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "start"
+    save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
+    return folder
+
+
+def words(draw: random.Random, count: int) -> list[str]:
+    return ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) for _ in range(count)]
+
+
+def reviews(seed: int, count: int) -> list[dict[str, Any]]:
+    """Texts whose label is told by a syllable at their beginning."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = draw.randrange(3)
+        sign = ("ka", "lo", "mi")[label]
+        text = " ".join([sign] * 3 + words(draw, draw.randint(1, 6)))
+        rows.append({"review": text, "stars": COLOURS[label], "mark": 1.5 * label - 1})
+    return rows
+
+
+def write_csv(file: Path, rows: list[dict[str, Any]]) -> Path:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
+def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> FinetuneSettings:
+    """Settings of a small run on reviews."""
+    return FinetuneSettings(
+        task="classify",
+        data=str(write_csv(tmp_path / "train.csv", reviews(1, 200))),
+        dev=str(write_csv(tmp_path / "dev.csv", reviews(2, 60))),
+        text="review",
+        label="stars",
+        device="cpu",
+        train=TuneSettings(steps=60, batch=16, lr=3e-3, warmup=6, precision="fp32", evaluate_every=20),
+    )
+
+
+def with_train(settings: FinetuneSettings, **changes: Any) -> FinetuneSettings:
+    return replace(settings, train=replace(settings.train, **changes))

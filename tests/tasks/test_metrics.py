@@ -1,0 +1,174 @@
+"""Scores are those of scikit-learn, scipy and the official scripts' rules, whatever is thrown at them."""
+
+import math
+import re
+import string
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics as oracle
+
+from albertine.tasks.answers import assess, plain
+from albertine.tasks.metrics import headline, marked, score, tagging
+
+labels = st.integers(2, 4).flatmap(
+    lambda count: st.tuples(
+        st.just(count),
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), min_size=1, max_size=40),
+    )
+)
+
+
+@given(labels)
+def test_scores_of_labels_are_scikit_learns(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+    count, pairs = drawn
+    right, said = (np.array(column) for column in zip(*pairs, strict=True))
+    every = list(range(count))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = {
+            "accuracy": oracle.accuracy_score(right, said),
+            "f1": oracle.f1_score(right, said, labels=[1], average="macro", zero_division=0),
+            "macro_f1": oracle.f1_score(right, said, labels=every, average="macro", zero_division=0),
+            "matthews": oracle.matthews_corrcoef(right, said),
+        }
+    for name, value in expected.items():
+        assert score(name, right, said, count) == pytest.approx(value, abs=1e-12), name
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=3, max_size=40))
+def test_scores_of_numbers_are_scipys(pairs: list[tuple[float, int]]) -> None:
+    right, said = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = {"pearson": stats.pearsonr(right, said)[0], "spearman": stats.spearmanr(right, said)[0]}
+    for name, value in expected.items():
+        found = score(name, right, said, 0)
+        if not math.isnan(value) and right.std() > 1e-6:
+            assert found == pytest.approx(value, abs=1e-6), name
+    assert score("pearson", right, np.ones_like(right), 0) == 0.0
+    assert score("rmse", right, said, 0) == pytest.approx(math.sqrt(oracle.mean_squared_error(right, said)))
+
+
+# The rules of SQuAD's scoring, written down a second time.
+
+
+def bare(text: str) -> list[str]:
+    kept = "".join(one for one in text.lower() if one not in set(string.punctuation))
+    return [word for word in re.split(r"\s+", re.sub(r"\b(?:a|an|the)\b", " ", kept)) if word]
+
+
+def reference(gold: str, said: str) -> tuple[float, float]:
+    right, given_ = bare(gold), bare(said)
+    same = float(right == given_)
+    if not right or not given_:
+        return same, same
+    shared = sum(min(count, Counter(given_)[word]) for word, count in Counter(right).items())
+    return same, 2 * shared / (len(right) + len(given_))
+
+
+def by_the_rules(
+    golds: Sequence[Sequence[str]], said: Sequence[str], doubts: Sequence[float], threshold: float
+) -> dict[str, float]:
+    raw = []
+    for gold, one in zip(golds, said, strict=True):
+        each = [reference(text, one) for text in gold if bare(text)] or [reference("", one)]
+        raw.append((max(pair[0] for pair in each), max(pair[1] for pair in each)))
+    after = [
+        (float(not gold), float(not gold)) if doubt > threshold else pair
+        for gold, pair, doubt in zip(golds, raw, doubts, strict=True)
+    ]
+    found = {}
+    for at, key in enumerate(("exact", "f1")):
+        found[key] = float(np.mean([pair[at] for pair in after]))
+        for name, wanted in (("answerable", True), ("unanswerable", False)):
+            part = [pair[at] for pair, gold in zip(after, golds, strict=True) if bool(gold) is wanted]
+            if part:
+                found[f"{key}_{name}"] = float(np.mean(part))
+        running = best = sum(not gold for gold in golds)
+        for place in np.argsort(doubts, kind="stable"):
+            running += raw[place][at] if golds[place] else -bool(said[place])
+            best = max(best, running)
+        found[f"best_{key}"] = best / len(golds)
+    return found
+
+
+phrases = st.lists(
+    st.sampled_from(
+        ["the", "a", "An", "Key", "key!", "of", "Ida's", "Ida", "x-y", "café", "\t", "1,000", "."]
+    ),
+    max_size=4,
+).map(" ".join)
+questions = st.lists(
+    st.tuples(st.lists(phrases, max_size=3), phrases, st.sampled_from([-1.5, -0.2, 0.0, 0.3, 2.0])),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(questions, st.sampled_from([-1.0, 0.0, 1.0]))
+def test_answers_are_scored_by_the_rules(drawn: list[tuple[list[str], str, float]], threshold: float) -> None:
+    golds, said, doubts = (list(column) for column in zip(*drawn, strict=True))
+    expected = by_the_rules(golds, said, doubts, threshold)
+    found = assess(golds, said, doubts, threshold)
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value), key
+    assert set(found) == set(expected) | {"best_exact_threshold", "best_f1_threshold"}
+
+
+@given(questions)
+def test_the_threshold_that_was_found_gives_the_best_where_none_is_as_doubtful(
+    drawn: list[tuple[list[str], str, float]],
+) -> None:
+    golds, said, _ = (list(column) for column in zip(*drawn, strict=True))
+    doubts = [0.1 * at - 0.3 for at in range(len(golds))]
+    threshold = assess(golds, said, doubts)["best_f1_threshold"]
+    after = assess(golds, said, doubts, threshold)
+    # An article alone counts as something said, and is worth as much as nothing.
+    if all(bool(one) == bool(plain(one)) for one in said):
+        assert after["f1"] == pytest.approx(after["best_f1"])
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "exact", "f1"),
+    [
+        ("The Key", "key", 1, 1),
+        ("a key, of brass", "key of brass!", 1, 1),
+        ("the brass key", "brass", 0, 2 / 3),
+        ("Ida", "", 0, 0),
+        ("key key", "key", 0, 2 / 3),
+        ("Zürich", "zürich", 1, 1),
+    ],
+)
+def test_known_answers(gold: str, said: str, exact: float, f1: float) -> None:
+    assert assess([[gold]], [said]) == pytest.approx({"exact": exact, "f1": f1})
+
+
+def test_what_tags_mark() -> None:
+    assert marked(["B-A", "I-A", "O", "I-B", "B-B", "I-A"]) == [
+        (0, 2, "A"),
+        (3, 4, "B"),
+        (4, 5, "B"),
+        (5, 6, "A"),
+    ]
+    assert marked(["O", "O"]) == []
+    right = [["B-A", "I-A", "O"], ["B-B", "O"]]
+    assert tagging(right, right) == {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
+    found = tagging(right, [["B-A", "O", "O"], ["B-B", "B-A"]])
+    assert found == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
+    assert tagging([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no marks, words alone
+
+
+def test_the_number_of_a_task() -> None:
+    assert headline("squad-1.1", {"exact": 0.5, "f1": 0.7}) == pytest.approx(0.6)
+    assert headline("mrpc", {"f1": 0.9, "accuracy": 0.8}) == pytest.approx(0.85)
+    assert headline("sts-b", {"pearson": 0.5, "spearman": 0.4}) == pytest.approx(0.45)
+    assert headline("cola", {"matthews": 0.3, "accuracy": 0.7}) == 0.3
+    assert headline("tag", {"accuracy": 0.7}) == 0.7
+    assert headline("race", {"accuracy": 0.7, "accuracy_middle": 0.9}) == 0.7

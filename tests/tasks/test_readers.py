@@ -1,0 +1,275 @@
+"""Examples come out of every layout as they are, and whatever is wrong with a row is told by its place."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from albertine.errors import InputError
+from albertine.tasks.examples import Answer, Choice, Example, Labelled, Question, Tagged
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.task import NAMES, find
+from albertine.text.documents import Troubles
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+from tests.tasks.conftest import write_csv, write_jsonl
+
+COLUMNS = DataSettings()
+
+
+def read(task: str, data: Path, part: str = "train", **columns: Any) -> list[Any]:
+    settings = replace(COLUMNS, **columns)
+    return list(find(task).examples(str(data), part, settings, Troubles(skip=False), solved=True))
+
+
+def refused(task: str, data: Path, part: str = "train", **columns: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read(task, data, part, **columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+ROWS = [{"text": 'He said "no",\nand left', "label": "1"}, {"text": "Ça va?", "label": "0"}]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.zst"])
+def test_a_table_is_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"rows{suffix}"
+    if ".csv" in suffix:
+        write_csv(tmp_path / "plain", ROWS)
+    elif ".jsonl" in suffix:
+        write_jsonl(tmp_path / "plain", ROWS)
+    else:
+        parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "plain")
+    content = (tmp_path / "plain").read_bytes()
+    if suffix.endswith(".gz"):
+        content = gzip.compress(content)
+    if suffix.endswith(".zst"):
+        with pa.CompressedOutputStream(str(file), "zstd") as packed:
+            packed.write((tmp_path / "plain").read_bytes())
+    else:
+        file.write_bytes(content)
+    found = read("classify", file)
+    assert [one.texts for one in found] == [(row["text"],) for row in ROWS]
+    assert [one.label for one in found] == ["1", "0"]
+    assert [one.name for one in found] == ["0", "1"]
+
+
+def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('\ufefftext\tlabel\n"unclosed\tx\nplain " inside\ty\n', encoding="utf-8")
+    found = read("classify", tmp_path / "a.tsv")
+    assert [(one.texts[0], one.label) for one in found] == [('"unclosed', "x"), ('plain " inside', "y")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "message"),
+    [
+        (
+            "a.csv",
+            "text,label\nx,1\ny\n",
+            "classify",
+            "a.csv, line 3: 1 cells, where the header has 2; mend it",
+        ),
+        ("a.csv", "review,label\nx,1\n", "classify", "a.csv: no column text; it has review, label"),
+        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
+        (
+            "a.csv",
+            'text,label\n"x,1\n',
+            "classify",
+            "line 2: no CSV (unexpected end of data); mend its quotes",
+        ),
+        ("a.csv", "text,label\nx,\n", "classify", "line 2: has no label"),
+        ("a.csv", "text,label\nx,warm\n", "regress", "line 2: column label holds warm, not a number"),
+        ("a.csv", "text,label\nx,nan\n", "regress", "line 2: column label holds nan, not a finite number"),
+        ("a.jsonl", '{"text": 3, "label": 1}\n', "classify", "line 1: column text holds int 3, not text"),
+        ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
+        ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
+        ("a.xlsx", "x", "classify", "a.xlsx: not a table that is read here"),
+        ("a.parquet", "x", "classify", "a.parquet: no whole Parquet file"),
+        ("a.csv.gz", "x", "classify", "torn or not packed so"),
+        ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
+        ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
+        ("a.conll", "\n\n", "tag", "no sentences"),
+        ("a.jsonl", '{"options": ["x"], "label": 0}\n', "choice", "line 1: 1 options; there must be two"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": "C"}\n', "choice", "C names none of the 2 options"),
+        (
+            "a.jsonl",
+            '{"question": "q", "context": "Ida.", "answers": "Otto"}\n',
+            "span",
+            "line 1: its answer is not in the passage, at -1: Otto",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_place(
+    name: str, content: str, task: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert message in refused(task, tmp_path / name)
+
+
+def test_rows_that_cannot_be_read_may_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text,label\nx,1\ny\n\xff\xfe,2\nz,3\n")
+    troubles = Troubles(skip=True)
+    coming = find("classify").examples(str(tmp_path / "a.csv"), "train", COLUMNS, troubles, solved=True)
+    assert [one.texts[0] for one in coming if isinstance(one, Labelled)] == ["x", "z"]
+    assert troubles.count == 2
+    assert troubles.places[1].endswith("a.csv, line 4: not UTF-8")
+
+
+def test_pairs_names_and_numbers_of_ones_own(tmp_path: Path) -> None:
+    file = write_jsonl(
+        tmp_path / "a.jsonl", [{"id": "x7", "a": "one", "b": "two", "score": 2.5, "kind": 1.0}]
+    )
+    (one,) = read("regress", file, text="a", other="b", label="score")
+    assert one == Labelled(f"{file}, line 1", "x7", ("one", "two"), value=2.5)
+    (other,) = read("classify", file, text="a", label="kind")
+    assert other.label == "1"
+
+
+def test_words_in_columns(tmp_path: Path) -> None:
+    content = "-DOCSTART- -X- O O\n\n# text = EU\nEU NNP B-ORG\nleaves VBZ O\n\n# NN O\n"
+    (tmp_path / "a.conll").write_text(content)
+    first, second = read("tag", tmp_path / "a.conll")
+    assert (first.words, first.tags) == (("EU", "leaves"), ("B-ORG", "O"))
+    assert (second.words, second.tags) == (("#",), ("O",))
+    assert first.place.endswith("line 3")
+
+
+def test_choices_of_ones_own(tmp_path: Path) -> None:
+    rows = [
+        {"q": "Which?", "a": "x", "b": "y", "right": "B"},
+        {"q": "And?", "a": "x", "b": "y", "right": "x"},
+    ]
+    found = read("choice", write_csv(tmp_path / "a.csv", rows), question="q", options="a, b", label="right")
+    assert [(one.question, one.options, one.right) for one in found] == [
+        ("Which?", ("x", "y"), 1),
+        ("And?", ("x", "y"), 0),
+    ]
+
+
+def test_spans_of_ones_own(tmp_path: Path) -> None:
+    passage = "Ida has the key. Otto has no key."
+    rows: list[dict[str, Any]] = [
+        {"question": "Who?", "context": passage, "answers": ["Ida"]},
+        {"question": "What?", "context": passage, "answers": {"text": ["key"], "answer_start": [29]}},
+        {"question": "When?", "context": passage, "answers": []},
+        {"question": "Where?", "context": passage, "answers": ""},
+    ]
+    found = read("span", write_jsonl(tmp_path / "a.jsonl", rows))
+    assert [one.answers for one in found] == [(Answer("Ida", 0),), (Answer("key", 29),), (), ()]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("world") / "w"
+    sizes = WorldSettings(
+        stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, no_baselines=True
+    )
+    write_world(out, sizes)
+    return out
+
+
+@pytest.mark.parametrize("task", [name for name in NAMES if name not in ("dream",) and find(name).official])
+def test_official_layouts_are_read_whole(task: str, world: Path) -> None:
+    for split, solved in (("train", True), ("dev", True), ("test", False)):
+        if task.startswith("squad") and split == "test":
+            continue
+        for part in find(task).parts(split, str(world)):
+            found: list[Example] = list(
+                find(task).examples(str(world), part, COLUMNS, Troubles(skip=False), solved=solved)
+            )
+            assert len(found) >= 20
+            for one in found:
+                match one:
+                    case Labelled():
+                        known = one.label in find(task).labels if find(task).labels else one.value is not None
+                        assert known if solved else (one.label is None and one.value is None)
+                        assert all(one.texts)
+                    case Choice():
+                        assert len(one.options) == 4
+                        assert one.group in ("middle", "high")
+                        assert one.right is not None
+                    case Question():
+                        for answer in one.answers or ():
+                            assert one.passage[answer.start : answer.start + len(answer.text)] == answer.text
+                    case Tagged():
+                        raise AssertionError
+
+
+def test_questions_without_answers_are_there_in_version_2_alone(world: Path) -> None:
+    both = {name: read(name, world, "dev") for name in ("squad-1.1", "squad-2.0")}
+    assert all(one.answers for one in both["squad-1.1"])
+    assert any(one.answers == () for one in both["squad-2.0"])
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content", "message"),
+    [
+        ("cola", "train.tsv", "a\t2\t\tx\n", "its label is 2; of CoLA it is one of 0, 1"),
+        ("sst-2", "train.tsv", "text\tlabel\nx\t1\n", "no column sentence, as SST-2 has; it has text, label"),
+        ("rte", "other.tsv", "", "RTE, as GLUE has it"),
+        ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
+        ("squad-1.1", "train-v1.1.json", '{"data": [{}]}', "article 0: has no list paragraphs"),
+        (
+            "squad-2.0",
+            "train-v2.0.json",
+            json.dumps(
+                {
+                    "data": [
+                        {
+                            "paragraphs": [
+                                {
+                                    "context": "Ida.",
+                                    "qas": [
+                                        {
+                                            "id": "1",
+                                            "question": "q",
+                                            "answers": [{"text": "Ida", "answer_start": 1}],
+                                        }
+                                    ],
+                                }
+                            ]
+                        }
+                    ]
+                }
+            ),
+            "question 0: its answer is not in the passage, at 1: Ida",
+        ),
+        ("dream", "train.json", "[[1]]", "dialogue 0: not as DREAM has it"),
+        (
+            "race",
+            "train/middle/1.txt",
+            '{"article": "x", "questions": ["a"], "options": []}',
+            "as many options",
+        ),
+        ("race", "x", "", "no files of RACE"),
+    ],
+)
+def test_official_layouts_that_are_none(
+    task: str, file: str, content: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    assert message in refused(task, tmp_path)
+
+
+def test_dream(tmp_path: Path) -> None:
+    dialogue = [
+        ["M: Where is it?", "W: In the box."],
+        [{"question": "Where?", "choice": ["In a box.", "Gone."], "answer": "In a box."}],
+        "5-1",
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps([dialogue]))
+    (one,) = read("dream", tmp_path, "dev")
+    assert (one.passage, one.right, one.name) == ("M: Where is it? W: In the box.", 0, "5-1-0")
+
+
+def test_an_unknown_task_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"--task colla: unknown \(did you mean cola\?\)"):
+        find("colla")
+    assert find("SST2") is find("sst-2")
