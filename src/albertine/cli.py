@@ -11,7 +11,14 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
-from albertine.bench.settings import CorpusBench, GradientBench, ModelBench, PretrainBench, StartupBench
+from albertine.bench.settings import (
+    CorpusBench,
+    FinetuneBench,
+    GradientBench,
+    ModelBench,
+    PretrainBench,
+    StartupBench,
+)
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.errors import InputError
@@ -544,6 +551,29 @@ def bench_pretrain(
     from albertine.bench import race_view
 
     race_view.show(race.measure(shared.read(PretrainBench)), plot, as_json=json)
+
+
+@bench.command(name="finetune")
+def bench_finetune(
+    model: str,
+    /,
+    *,
+    json: Json = False,
+    settings: Annotated[FinetuneBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Tune one checkpoint here and in `transformers`: scores, and examples a second.
+
+    Example: albertine bench finetune my-run --task mrpc --data glue/
+
+    Parameters
+    ----------
+    model
+        What both sides start from.
+    """
+    from albertine.bench import finetune as tuning
+
+    tuning.show(*tuning.measure(model, shared.read(FinetuneBench)), as_json=json)
 
 
 @bench.command(name="corpus")

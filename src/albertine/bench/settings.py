@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.settings import MODELS, ModelSettings, Settings, setting
+from albertine.tasks.settings import FinetuneSettings
 from albertine.text.settings import ReadingSettings
 
 
@@ -42,6 +43,13 @@ class PretrainBench(Settings):
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Where.")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "Of the matrix products, on both sides.")
     model: ModelSettings = setting(MODELS["albert-tiny"], "The network.")
+
+
+@dataclass(frozen=True)
+class FinetuneBench(FinetuneSettings):
+    """What to tune, on both sides."""
+
+    seeds: int = setting(3, "Runs of each side, with different seeds; the median counts.", least=1, most=1000)
 
 
 @dataclass(frozen=True)

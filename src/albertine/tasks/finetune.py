@@ -146,7 +146,9 @@ def _one(run: Path, name: str, settings: FinetuneSettings, prepared: Prepared, r
         ranks.by_first(lambda: stack.enter_context(occupied(run, settings, _FREE)))
         restarts = ranks.from_first(_attempts(run) if ranks.first else None)
         while True:
-            trainer, keeper = _assembled(run, settings, prepared, ranks, restarts)
+            trainer, keeper = assembled(
+                run, settings, prepared, ranks, restarts, judged=restarts < _MOST_RESTARTS
+            )
             try:
                 if not trainer.finished:
                     told = asdict(settings)
@@ -171,10 +173,25 @@ def _one(run: Path, name: str, settings: FinetuneSettings, prepared: Prepared, r
         )
 
 
-def _assembled(
-    run: Path, settings: FinetuneSettings, prepared: Prepared, ranks: Ranks, restarts: int
+def assembled(
+    run: Path,
+    settings: FinetuneSettings,
+    prepared: Prepared,
+    ranks: Ranks,
+    restarts: int = 0,
+    *,
+    judged: bool = True,
 ) -> tuple[Trainer, Keeper]:
-    """Put a run together; it goes on from its newest checkpoint, if it has one."""
+    """Put a run together; it goes on from its newest checkpoint, if it has one.
+
+    Args:
+        run: its folder.
+        settings: settled.
+        prepared: what it is tuned on.
+        ranks: the processes.
+        restarts: how often it has collapsed.
+        judged: whether it may collapse; if not, it is what it is.
+    """
     train = settings.train
     assert train.lr is not None
     assert train.warmup is not None
@@ -199,7 +216,7 @@ def _assembled(
         seed=train.seed,
         ranks=ranks,
         at_once=at_once,
-        judged_from=max(_LEAST_STEPS, train.steps // 2) if restarts < _MOST_RESTARTS else train.steps + 1,
+        judged_from=max(_LEAST_STEPS, train.steps // 2) if judged else train.steps + 1,
     )
     keeper = Keeper(run, train, {}, shows="best")
     return Trainer(network, work, train, keeper, ranks, dtype, scales_for(network, train.layer_decay)), keeper

@@ -9,9 +9,12 @@ trains, want a higher one: it grows as the width falls.
 """
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from albertine.settings import ModelSettings
 from albertine.tasks.settings import FinetuneSettings
+
+S = TypeVar("S", bound=FinetuneSettings)
 
 _LEAST_EXAMPLES = 800 * 32
 _MOST_PASSES = 2000 * 16 / 635
@@ -71,9 +74,7 @@ def rate_for(row: Row, width: int) -> float:
     return float(f"{row.lr * max(1.0, _PAPERS_LEAST_WIDTH / width) ** 2:.3g}")
 
 
-def settled(
-    settings: FinetuneSettings, task: str, model: ModelSettings, samples: int, longest: int
-) -> FinetuneSettings:
+def settled(settings: S, task: str, model: ModelSettings, samples: int, longest: int) -> S:
     """Settle what was left open.
 
     Args:

@@ -46,6 +46,7 @@ class Trainer:
     """A training run.
 
     Attributes:
+        network: what is trained.
         step: how many steps have been taken.
         scores: the last ones on held-out data.
         best: step of the best checkpoint, and its loss or what its work has in place of one.
@@ -62,7 +63,7 @@ class Trainer:
         dtype: torch.dtype,
         scales: Mapping[str, float] = MappingProxyType({}),
     ):
-        self._network, self._work, self._train = network, work, train
+        self.network, self._work, self._train = network, work, train
         self._keeper, self._ranks = keeper, ranks
         self._schedule = Schedule.settled(train)
         self._optimizers = Optimizers(network, train, dtype, scales)
@@ -91,7 +92,7 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last step."""
-        self._network.train()
+        self.network.train()
         with self._ending.listening():
             try:
                 if self._to_evaluate():  # at the start, or where it was broken off
@@ -195,7 +196,7 @@ class Trainer:
         for number, piece in enumerate(share.pieces):
             key = ask(self._train.seed, self.step, self._ranks.rank, number)
             torch.manual_seed(int(key[0]))
-            measured = self._work.measure(self._network, piece.to(self._ranks.device), self.step)
+            measured = self._work.measure(self.network, piece.to(self._ranks.device), self.step)
             # A mean over everything, of means over pieces: each weighs as much as it has of the whole.
             losses = [
                 part.loss * (count / total)
@@ -211,10 +212,10 @@ class Trainer:
 
     def _evaluate(self) -> bool:
         """Measure on held-out data; tell whether this is the best so far."""
-        self._network.eval()
+        self.network.eval()
         with self._ending.may_drop(self._ranks.all == 1):
-            self.scores = self._work.evaluate(self._network, self.step)
-        self._network.train()
+            self.scores = self._work.evaluate(self.network, self.step)
+        self.network.train()
         self._evaluated, self._unsaved = self.step, True
         if not self.scores:
             return False
@@ -237,7 +238,7 @@ class Trainer:
         if not (self._ranks.first or self._spread):  # spread tensors are gathered by all
             return
         remembered = self._optimizers.tensors()
-        files = self._work.files(self._network, self.step)
+        files = self._work.files(self.network, self.step)
         if not self._ranks.first:
             return
         state = {
@@ -271,7 +272,7 @@ class Trainer:
         stored = dict(load_folder(snapshot.folder).named_parameters()) if snapshot else {}
         weights = self._ranks.tensors_from_first({name: one.detach() for name, one in stored.items()})
         with torch.no_grad():
-            for name, parameter in self._network.named_parameters():
+            for name, parameter in self.network.named_parameters():
                 parameter.copy_(like(weights[name].to(parameter.device), parameter))
         remembered = self._ranks.tensors_from_first(snapshot.optimizer() if snapshot else {})
         self._optimizers.restore(remembered)
