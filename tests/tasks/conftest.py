@@ -52,6 +52,7 @@ def write_csv(file: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return file
 

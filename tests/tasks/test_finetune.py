@@ -243,6 +243,16 @@ def test_a_run_starts_from_another_tasks(checkpoint: Path, asked: FinetuneSettin
         finetune(str(checkpoint), tmp_path / "third", second)
 
 
+def test_fresh_weights_are_those_of_nobody(checkpoint: Path, asked: FinetuneSettings, tmp_path: Path) -> None:
+    finetune(
+        str(checkpoint), tmp_path / "run", with_train(replace(asked, fresh=True), steps=1, warmup=0, lr=0.0)
+    )
+    before, after = (dict(load(one).named_parameters()) for one in (checkpoint, tmp_path / "run"))
+    name = "encoder.ffn.0.up.weight"
+    assert before[name].shape == after[name].shape
+    assert not torch.equal(before[name], after[name])
+
+
 def test_a_part_is_held_out_where_there_is_no_dev(
     checkpoint: Path, asked: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

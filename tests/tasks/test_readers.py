@@ -269,6 +269,36 @@ def test_dream(tmp_path: Path) -> None:
     assert (one.passage, one.right, one.name) == ("M: Where is it? W: In the box.", 0, "5-1-0")
 
 
+def test_the_hub(tmp_path: Path) -> None:
+    """A folder stands for a data set; columns and numbers of labels are those of GLUE on the hub."""
+    write_jsonl(
+        tmp_path / "set" / "validation.jsonl",
+        [
+            {"sentence1": "a", "sentence2": "b", "label": 1, "idx": 7},
+            {"sentence1": "c", "sentence2": "d", "label": 0, "idx": 8},
+        ],
+    )
+    found = read("mrpc", Path(f"hub:{tmp_path / 'set'}:default"), "dev")
+    assert [(one.name, one.texts, one.label) for one in found] == [
+        ("7", ("a", "b"), "1"),
+        ("8", ("c", "d"), "0"),
+    ]
+    own = read("classify", Path(f"hub:{tmp_path / 'set'}::validation"), text="sentence1")
+    assert [one.label for one in own] == ["1", "0"]
+
+
+def test_the_diagnostic_set_is_answered_with_mnli(tmp_path: Path) -> None:
+    for folder in ("MNLI", "AX"):
+        (tmp_path / folder).mkdir()
+    assert find("mnli").parts("test", str(tmp_path)) == ("test_matched", "test_mismatched")
+    (tmp_path / "AX/AX.tsv").write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
+    assert find("mnli").parts("test", str(tmp_path))[2:] == ("diagnostic",)
+    troubles = Troubles(skip=False)
+    (one,) = find("mnli").examples(str(tmp_path), "diagnostic", COLUMNS, troubles, solved=False)
+    assert isinstance(one, Labelled)
+    assert one.texts == ("a", "b")
+
+
 def test_an_unknown_task_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"--task colla: unknown \(did you mean cola\?\)"):
         find("colla")

@@ -1,5 +1,6 @@
 """Rewrites a checkpoint in the layout of `transformers`, and proves that it still says the same."""
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 from albertine import progress
 from albertine.errors import WorkError
 from albertine.interop.hub import locate
-from albertine.interop.huggingface import load_folder, save_folder
+from albertine.interop.huggingface import CARD, load_folder, save_folder
 from albertine.interop.load import load_checkpoint
 from albertine.model.network import Model
 from albertine.model.strip import Strip
@@ -26,6 +27,8 @@ def convert(source: str, destination: Path) -> None:
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
         written = Path(scratch) / "checkpoint"
         save_folder(model, written, tokenizer=tokenizer)
+        if (folder / CARD).is_file():  # what a tuned model knows of its task
+            shutil.copyfile(folder / CARD, written / CARD)
         verify(model, load_folder(written).eval(), written)
         written.replace(destination)
     progress.say(f"{destination}: written and verified; the outputs are those of {source}")

@@ -31,6 +31,7 @@ from albertine.text.tokenizer import Tokenizer
 from albertine.whole import new_folder
 
 _BESIDE = "answerable.safetensors"
+CARD = "task.json"  # beside a tuned model, and the business of whoever tuned it
 
 
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
+from albertine.interop.huggingface import CARD
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, Layer, read
 from albertine.tasks.kinds.choices import Choices
@@ -21,7 +22,6 @@ from albertine.tasks.settings import ReadingTask
 from albertine.tasks.task import OWN, Task, find
 from albertine.text.tokenizer import Tokenizer
 
-CARD = "task.json"
 FORMAT = 1
 COLUMNS = ("text", "other", "label", "question", "context", "answers", "options", "name")
 _KINDS = {"classify": "classify", "regress": "regress", "token": "tag", "span": "span", "choice": "choice"}

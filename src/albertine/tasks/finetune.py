@@ -196,7 +196,8 @@ def assembled(
     assert train.lr is not None
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
-    network = network_for(prepared, prepared.kind.head, settings.dropout or 0.0, train.seed)
+    head, dropout = prepared.kind.head, settings.dropout or 0.0
+    network = network_for(prepared, head, dropout, train.seed, fresh=settings.fresh)
     dtype = choose_precision(train.precision, ranks.device)
     network.encoder.computation = Computation(dtype, train.recompute, train.compile)
     if train.freeze_embeddings:

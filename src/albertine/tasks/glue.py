@@ -77,15 +77,23 @@ GLUE: Mapping[str, GlueTask] = {
     ),
 }  # fmt: skip
 
+DIAGNOSTIC = "diagnostic"
+_DIAGNOSTICS = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
 # The file of predictions that the server takes for each file of test.
 _SUBMITTED = {"MNLI/test_matched": "MNLI-m", "MNLI/test_mismatched": "MNLI-mm", "MNLI/diagnostic": "AX"}
 
 
-def parts_of(name: str, split: str) -> tuple[str, ...]:
-    """Return the names of a split's files, without their suffix."""
+def parts_of(name: str, split: str, data: str) -> tuple[str, ...]:
+    """Return the names of a split's parts; MNLI has several, GLUE's diagnostic set too if it is there."""
     if name == "mnli" and split != "train":
-        return (f"{split}_matched", f"{split}_mismatched")
+        own = (f"{split}_matched", f"{split}_mismatched")
+        return (*own, DIAGNOSTIC) if split == "test" and _diagnostic(Path(data)) else own
     return (split,)
+
+
+def _diagnostic(data: Path) -> Path | None:
+    places = [folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTICS]
+    return next((file for file in places if file.is_file()), None)
 
 
 def folder_of(name: str, data: Path) -> Path:
@@ -102,9 +110,11 @@ def examples(name: str, data: str, part: str, troubles: Troubles) -> Iterator[La
         yield from _from_hub(task, name, data, part, troubles)
         return
     file = folder_of(name, Path(data)) / f"{part}.tsv"
+    if part == DIAGNOSTIC:
+        file = _diagnostic(Path(data)) or file
     if not file.is_file():
         raise InputError(f"{file}: no such file; --data names the folder {task.folder}, as GLUE has it")
-    solved = not part.startswith(("test", "diagnostic"))
+    solved = not part.startswith(("test", DIAGNOSTIC))
     header = list(task.header) if task.header and solved else None
     for row in table(file, troubles, tabs=True, header=header):
         missing = [one for one in task.texts if one not in row.cells]

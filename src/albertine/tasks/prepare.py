@@ -167,11 +167,17 @@ def _encoded(kind: Kind, examples: Sequence[Example]) -> list[Sheet]:
     return [sheet for chunk in chunks for sheet in kind.sheets(chunk)]
 
 
-def network_for(prepared: Prepared, head: HeadSettings, dropout: float, seed: int) -> Model:
-    """Return the checkpoint's network under the task's head, with a dropout of its own."""
-    loaded = load_checkpoint(prepared.folder, head, seed=seed)
-    settings = replace(loaded.model, dropout=dropout, attention_dropout=dropout)
-    model = Model(settings, head, seed=None)
-    model.load_state_dict(loaded.state_dict())
+def network_for(
+    prepared: Prepared, head: HeadSettings, dropout: float, seed: int, *, fresh: bool = False
+) -> Model:
+    """Return the checkpoint's network under the task's head, with a dropout of its own, and maybe fresh weights."""
+    settings = replace(prepared.network, dropout=dropout, attention_dropout=dropout)
+    if fresh:
+        model = Model(settings, head, seed=seed)
+    else:
+        loaded = load_checkpoint(prepared.folder, head, seed=seed)
+        settings = replace(loaded.model, dropout=dropout, attention_dropout=dropout)
+        model = Model(settings, head, seed=None)
+        model.load_state_dict(loaded.state_dict())
     model.labels = prepared.card.labels
     return model

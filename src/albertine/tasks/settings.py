@@ -59,6 +59,9 @@ class TuneSettings(LoopSettings):
     warmup: int | None = setting(
         None, "Steps in which the rate rises; the paper's share of the steps if not set.", least=0
     )
+    evaluate_every: int | None = setting(
+        None, "Steps between evaluations; if not set, a tenth of the run.", least=1
+    )
     layer_decay: float = setting(
         1.0,
         "What the rate is multiplied with for each layer further down; a shared layer counts as the last.",
@@ -93,6 +96,9 @@ class FinetuneSettings(DataSettings):
     )
     init_from: str | None = setting(
         None, "A run on another task to start from, in place of a pre-trained model (MNLI for RTE)."
+    )
+    fresh: bool = setting(
+        False, "Draw all weights anew and keep the network alone: what a task teaches without pre-training."
     )
     device: Device = setting("auto", "Where; auto is a GPU where there is one.")
     dropout: float | None = setting(

@@ -42,7 +42,7 @@ class Task:
     def parts(self, split: str, data: str) -> tuple[str, ...]:
         """Return the parts that a split has; most have one."""
         if self.name in glue.GLUE and self._is_folder(data):
-            return glue.parts_of(self.name, split)
+            return glue.parts_of(self.name, split, data)
         return (split,)
 
     def _is_folder(self, data: str) -> bool:
