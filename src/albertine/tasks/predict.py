@@ -15,9 +15,9 @@ from typing import Any, TextIO
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.tasks import glue
 from albertine.tasks.evaluate import part_of
 from albertine.tasks.examples import Example
+from albertine.tasks.formats import glue
 from albertine.tasks.settings import PredictSettings
 from albertine.tasks.tuned import tuned
 from albertine.whole import new_file

@@ -170,7 +170,7 @@ def _encoded(kind: Kind, examples: Sequence[Example]) -> list[Sheet]:
 def network_for(
     prepared: Prepared, head: HeadSettings, dropout: float, seed: int, *, fresh: bool = False
 ) -> Model:
-    """Return the checkpoint's network under the task's head, with a dropout of its own, and maybe fresh weights."""
+    """Return the checkpoint's network under the task's head, its own dropout, and maybe fresh weights."""
     settings = replace(prepared.network, dropout=dropout, attention_dropout=dropout)
     if fresh:
         model = Model(settings, head, seed=seed)

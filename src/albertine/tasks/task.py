@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.errors import InputError, nearest
-from albertine.tasks import glue, own, race, squad
 from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
+from albertine.tasks.formats import glue, own, race, squad
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB

@@ -7,8 +7,8 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Answer, Question
-from albertine.tasks.own import found_answers
-from albertine.tasks.rows import RowError, opened, rows
+from albertine.tasks.formats.own import found_answers
+from albertine.tasks.formats.rows import RowError, opened, rows
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB
 

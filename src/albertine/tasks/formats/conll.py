@@ -9,7 +9,7 @@ from pathlib import Path
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Tagged
-from albertine.tasks.rows import opened
+from albertine.tasks.formats.rows import opened
 from albertine.text.documents import Troubles
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from albertine.errors import InputError
 from albertine.settings.schema import shortened
 from albertine.tasks.examples import Labelled
-from albertine.tasks.own import number_of
-from albertine.tasks.rows import Row, RowError, rows, table
+from albertine.tasks.formats.own import number_of
+from albertine.tasks.formats.rows import Row, RowError, rows, table
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB, class_names
 from albertine.whole import new_file

@@ -8,9 +8,9 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.settings.schema import shortened
-from albertine.tasks.conll import sentences
 from albertine.tasks.examples import Answer, Choice, Example, Labelled, Question, Tagged
-from albertine.tasks.rows import Row, RowError, rows, suffix_of
+from albertine.tasks.formats.conll import sentences
+from albertine.tasks.formats.rows import Row, RowError, rows, suffix_of
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import Troubles
 

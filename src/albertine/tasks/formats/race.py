@@ -7,8 +7,8 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Choice
-from albertine.tasks.own import right_option
-from albertine.tasks.rows import RowError, rows
+from albertine.tasks.formats.own import right_option
+from albertine.tasks.formats.rows import RowError, rows
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB
 

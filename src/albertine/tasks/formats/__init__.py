@@ -1,0 +1,1 @@
+"""The layouts that examples come in: official ones, and a person's own tables."""
