@@ -1,10 +1,16 @@
 """What every test may use: how examples are drawn, and a small corpus of made-up text."""
 
+import json
 import os
 import random
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from signal import Signals
 
 import pytest
+import torch
 from hypothesis import settings
 
 from albertine.corpus.build import build_corpus
@@ -55,3 +61,52 @@ def corpus(text: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
     out = tmp_path_factory.mktemp("corpus") / "made"
     build_corpus([str(text)], tokenizer, out, CorpusSettings(layout="lines", workers=1, held_out=0.2))
     return Corpus(out)
+
+
+class Nursery:
+    """Starts processes that have imported everything already: the command line, as often as one likes."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).parent / "nursery.py"
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(
+        self,
+        *words: str,
+        ranks: int = 1,
+        signal: Signals = Signals.SIGKILL,
+        after: float | None = None,
+        when: Path | None = None,
+    ) -> tuple[list[int], str]:
+        """Run a command in so many processes; return how each ended (-9: killed), and what they said.
+
+        They get the signal after so many seconds, or when a file is there.
+        """
+        asked = {"words": words, "ranks": ranks, "signal": signal, "after": after, "when": str(when or "")}
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        return told["ended"], told["said"]
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    born = Nursery()
+    yield born
+    born.close()
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks this small are slower on more threads, and a test is not alone on the machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

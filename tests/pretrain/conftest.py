@@ -1,16 +1,10 @@
 """A run that takes moments, and processes that start in moments."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from signal import Signals
 from typing import Any
 
 import pytest
-import torch
 
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
@@ -67,52 +61,3 @@ def steps_of(run: Path) -> list[dict[str, Any]]:
 
 def weights_of(run: Path) -> bytes:
     return (run / "model.safetensors").read_bytes()
-
-
-class Nursery:
-    """Starts processes that have imported everything already: the command line, as often as one likes."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).parent / "nursery.py"
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(
-        self,
-        *words: str,
-        ranks: int = 1,
-        signal: Signals = Signals.SIGKILL,
-        after: float | None = None,
-        when: Path | None = None,
-    ) -> tuple[list[int], str]:
-        """Run a command in so many processes; return how each ended (-9: killed), and what they said.
-
-        They get the signal after so many seconds, or when a file is there.
-        """
-        asked = {"words": words, "ranks": ranks, "signal": signal, "after": after, "when": str(when or "")}
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return told["ended"], told["said"]
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    born = Nursery()
-    yield born
-    born.close()
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Networks this small are slower on more threads, and a test is not alone on the machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from albertine.pretrain.settings import PretrainSettings
+from tests.conftest import Nursery
 
-from .conftest import Nursery, steps_of, weights_of, with_train
+from .conftest import steps_of, weights_of, with_train
 from .test_resume import variant, words
 
 

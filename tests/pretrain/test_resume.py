@@ -30,8 +30,9 @@ from albertine.train import keeper, snapshots
 from albertine.train.folder import publish
 from albertine.train.loop import Trainer
 from albertine.train.optimizers import Optimizers
+from tests.conftest import Nursery
 
-from .conftest import GIVEN, MODEL, Nursery, steps_of, weights_of, with_train
+from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
 
 
 class PowerCut(BaseException):

@@ -78,7 +78,7 @@ def finetune(
 ) -> tuple[str, list[Outcome]]:
     """Tune a model on a task into a folder, or go on where that was broken off.
 
-    Returns the task's name and what each run came to.
+    Returns the task's name and what each run came to; that only the first of several processes tells.
     """
     refuse_missing(settings.train.track)
     _refuse_other(out)
@@ -97,8 +97,9 @@ def finetune(
             if len(trials) > 1 and ranks.first:
                 progress.say(f"run {number} of {len(trials)}: {name}")
             outcomes.append(_one(out / name, name, one, prepared, ranks))
-        if ranks.first:
-            _conclude(out, prepared.task.name, outcomes)
+        if not ranks.first:
+            return prepared.task.name, []
+        _conclude(out, prepared.task.name, outcomes)
         return prepared.task.name, outcomes
 
 

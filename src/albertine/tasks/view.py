@@ -17,7 +17,9 @@ _SCORES_SHOWN = 5
 
 
 def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-    """Print what runs came to."""
+    """Print what runs came to; nothing, where another process does."""
+    if not outcomes:
+        return
     if as_json:
         found = {"task": task, "median": medians(outcomes), "runs": [asdict(one) for one in outcomes]}
         print(json.dumps(found, indent=2))
