@@ -1,13 +1,16 @@
 """What nobody sets is the paper's, for data and models of its size, and sensible for smaller ones."""
 
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from albertine.settings import MODELS
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.tasks.table14 import TABLE, rate_for, row_for, settled
-from albertine.tasks.task import NAMES
+from albertine.tasks.task import NAMES, find
 
 BASE = MODELS["albert-base"]
 
@@ -63,3 +66,11 @@ def test_narrow_models_learn_faster() -> None:
 @pytest.mark.parametrize("task", NAMES)
 def test_every_task_has_a_row(task: str) -> None:
     assert row_for(task).steps > 0
+
+
+def test_the_recipe_of_the_world_has_all_its_tasks() -> None:
+    script = Path(__file__).parent.parent.parent / "recipes/world-tasks.sh"
+    subprocess.run(["sh", "-n", str(script)], check=True)
+    named = re.search(r'^tasks="(.*)"$', script.read_text(), re.MULTILINE)
+    assert named
+    assert named[1].split() == [name for name in NAMES if find(name).official and name != "dream"]
