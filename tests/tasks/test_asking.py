@@ -20,14 +20,17 @@ from albertine.settings import HeadSettings
 from albertine.tasks import evaluate as evaluating
 from albertine.tasks import predict as predicting
 from albertine.tasks import scoring
+from albertine.tasks.answers import scored
 from albertine.tasks.card import Card
 from albertine.tasks.ensemble import averaged, ensemble
 from albertine.tasks.evaluate import Evaluated, averages, evaluate
+from albertine.tasks.examples import Question
 from albertine.tasks.finetune import finetune
 from albertine.tasks.pipeline import pipeline
 from albertine.tasks.predict import predict
 from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, FinetuneSettings, PredictSettings
 from albertine.tasks.task import find
+from albertine.text.documents import Troubles
 from albertine.text.tokenizer import load_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -347,6 +350,12 @@ def test_every_kind_is_a_function(checkpoint: Path, tmp_path: Path) -> None:
         (lambda: reader("ka"), "question: must be text"),
         (lambda: pair(["ka"], ["lo", "mi"]), "lists of different lengths"),
         (lambda: chooser(question="ka"), "options: none"),
+        (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
+        (lambda: tagger([None]), "lists of text|must be text"),
+        (lambda: pair("x\ud800"), "half a character"),
+        (lambda: chooser(question="ka", options=[1, 2]), "text, or lists of text|must be text"),  # type: ignore[list-item]
+        (lambda: tagger([None]), "text, or lists of text|must be text"),
+        (lambda: pair("x\ud800"), "half a character"),
         (lambda: chooser(question="ka", options=["mi"]), "1 options, where others have 2"),
     ]
     for wrong, message in wrongs:
@@ -432,9 +441,20 @@ def test_spans_of_two_models_are_averaged_by_token(checkpoint: Path, world: Path
     found = ensemble(models, None, settings, NOTHING)
     assert found.chosen == models
     assert set(found.singles) == set(models)
-    assert found.scores["f1"] == pytest.approx(
-        found.scores["best_f1"], abs=0.02
-    )  # its threshold is found on dev
+    # The threshold is found on dev, for all together.
+    assert found.scores["f1"] == pytest.approx(found.scores["best_f1"], abs=0.02)
+    # What is written is answered by the threshold that was told of, whichever model comes first.
+    dev = world / "squad" / "dev-v2.0.json"
+    for order in (models, models[::-1]):
+        asked = replace(settings, data=str(dev), choose="greedy")
+        told = ensemble(order, tmp_path / "out.jsonl", asked, NOTHING)
+        answers = [json.loads(line)["answer"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        examples = find("squad-2.0").examples(str(dev), "dev", asked, Troubles(skip=False), solved=True)
+        golds = [
+            [answer.text for answer in one.answers or ()] for one in examples if isinstance(one, Question)
+        ]
+        exact = [scored(gold, one)[0] for gold, one in zip(golds, answers, strict=True)]
+        assert sum(exact) / len(exact) == pytest.approx(told.scores["exact"])
     shorter = made(
         tmp_path / "short",
         checkpoint,

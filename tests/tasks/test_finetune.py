@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from albertine.tasks.finetune import finetune
 from albertine.tasks.settings import EvaluateSettings, FinetuneSettings, Grid, ReadingTask, SweepSettings
 from albertine.tasks.work import Tuning
 from albertine.train.journal import read_journal
-from tests.tasks.conftest import COLOURS, reviews, with_train, words, write_jsonl
+from tests.tasks.conftest import COLOURS, reviews, with_train, words, write_csv, write_jsonl
 
 
 def best_of(run: Path) -> dict[str, float]:
@@ -311,7 +312,7 @@ def test_what_transformers_tuned_is_evaluated_here(
         ({"data": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
         ({"text": "body"}, "no column body; it has review, stars, mark"),
         ({"task": "cola"}, "no column text"),
-        ({"label": "review"}, "label .* is new; the model knows"),
+        ({"label": "review"}, "labels in 260 examples; name the right column with --label"),
         ({"reading": ReadingTask(max_length=100)}, "the model takes 64 pieces"),
     ],
 )
@@ -332,6 +333,62 @@ def test_a_folder_of_something_else_is_refused(
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
     with pytest.raises(InputError, match="exists already and is no run"):
         finetune(str(checkpoint), tmp_path / "photos", asked)
+
+
+def test_several_runs_do_not_go_into_the_folder_of_one(
+    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path
+) -> None:
+    finetune(str(checkpoint), tmp_path / "run", with_train(asked, steps=2, warmup=1))
+    before = (tmp_path / "run/model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="is a run; several of them need a folder of their own"):
+        finetune(str(checkpoint), tmp_path / "run", with_train(replace(asked, seeds=2), steps=2, warmup=1))
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+
+def test_a_run_measured_on_other_examples_is_refused(
+    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path
+) -> None:
+    finetune(str(checkpoint), tmp_path / "run", with_train(asked, steps=2, warmup=1))
+    other = write_csv(tmp_path / "other.csv", reviews(7, 30))
+    with pytest.raises(InputError, match="not those that the run began with"):
+        finetune(
+            str(checkpoint), tmp_path / "run", with_train(replace(asked, dev=str(other)), steps=2, warmup=1)
+        )
+
+
+def test_a_rare_label_may_be_held_out(checkpoint: Path, asked: FinetuneSettings, tmp_path: Path) -> None:
+    rows = [*reviews(1, 30), {"review": "vu", "stars": "rare", "mark": 0}]
+    data = str(write_csv(tmp_path / "rare.csv", rows))
+    for seed in range(4):
+        settings = with_train(replace(asked, data=data, dev=None, held_out=0.5), steps=1, warmup=0, seed=seed)
+        finetune(str(checkpoint), tmp_path / f"run-{seed}", settings)
+        assert "rare" in load(tmp_path / f"run-{seed}").labels
+
+
+def test_killed_while_it_starts_anew_it_does_not_go_on_with_what_collapsed(
+    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "_LEAST_STEPS", 10)
+    asked = with_train(asked, lr=3.0, clip=0.0, warmup=1)
+    _, whole = finetune(str(checkpoint), tmp_path / "whole", asked)
+
+    class Killed(BaseException):
+        pass
+
+    for moment in range(2):
+        calls = 0
+
+        def rmtree(folder: Path, moment: int = moment) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > moment:
+                raise Killed
+            shutil.rmtree(folder)
+
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr("albertine.tasks.finetune.rmtree", rmtree)
+            finetune(str(checkpoint), tmp_path / "run", asked)
+    assert finetune(str(checkpoint), tmp_path / "run", asked)[1] == whole
 
 
 def test_a_model_to_start_from_is_needed(asked: FinetuneSettings, tmp_path: Path) -> None:

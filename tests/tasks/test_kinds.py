@@ -83,14 +83,15 @@ def test_labels_and_numbers_are_read(own: Tokenizer) -> None:
     answers = [kind.answer(one, None, [row]) for one, row in zip(examples, rows, strict=True)]  # type: ignore[arg-type]
     assert answers[0] == {"label": "x", "probability": 0.75, "probabilities": {"x": 0.75, "y": 0.25}}
     assert kind.assess(examples, answers) == {"accuracy": 0.5, "f1": 0.0}
-    assert kind.collapsed(examples, answers) == "every answer is x"
-    assert kind.collapsed(examples[:1] * 4, answers) is None  # that is all there is to say
+    assert kind.collapsed(examples * 5, answers * 5) == "every answer is x"
+    assert kind.collapsed(examples, answers) is None  # too few to judge by
+    assert (
+        kind.collapsed(examples[:1] * 19 + examples[1:2], answers * 5) is None
+    )  # that is nearly all there is
     numbers = Numbers(own, 20, ("pearson",), 0.0)
     valued = [Labelled("", "", ("ka",), value=float(at)) for at in range(4)]
-    assert (
-        numbers.collapsed(valued, [{"value": 1.5 + 0.001 * at} for at in range(4)])
-        == "every answer is about 1.5"
-    )
+    same = [{"value": 1.5 + 0.001 * at} for at in range(4)]
+    assert numbers.collapsed(valued * 5, same * 5) == "every answer is about 1.5"
     assert numbers.assess(valued, [{"value": 2.0 * at} for at in range(4)]) == pytest.approx({"pearson": 1.0})
     with pytest.raises(InputError, match="line 1: has no label, which training and scoring need"):
         kind.assess([Labelled("line 1", "", ("ka",))], answers[:1])
@@ -240,7 +241,7 @@ def test_no_answer_is_an_answer(own: Tokenizer, answerable: bool) -> None:
     assert kind.settle(examples, doubtful)
     assert kind.threshold >= 40
     assert kind.assess(examples, doubtful)["f1"] == 1.0
-    assert kind.collapsed(examples, [{"answer": ""}] * 3) == "every answer is none"
+    assert kind.collapsed(examples * 7, [{"answer": ""}] * 21) == "every answer is none"
 
 
 def test_an_empty_passage_has_no_answer(own: Tokenizer) -> None:

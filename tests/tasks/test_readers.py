@@ -84,6 +84,15 @@ def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
             "line 2: no CSV (unexpected end of data); mend its quotes",
         ),
         ("a.csv", "text,label\nx,\n", "classify", "line 2: has no label"),
+        ("a.csv", "text,label\nx, \n", "classify", "line 2: has no label"),
+        ("a.jsonl", '{"text": "x", "label": NaN}\n', "classify", "line 1: has no label"),
+        ("a.jsonl", '{"text": "x\\ud800", "label": 1}\n', "classify", "line 1: half a character"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": true}\n', "choice", "True names none of the 2 options"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": 0.5}\n', "choice", "0.5 names none of the 2 options"),
+        ("a.jsonl", '{"text": "x", "label": 1%s}\n' % ("0" * 400), "regress", "not a number"),
+        ("a.jsonl", '{"question": "q", "context": "c", "answers": 7}\n', "span", "7, no text and no list"),
+        ("a.conll.gz", "x", "tag", "a.conll.gz: torn or not packed so"),
+        ("a.conllu", "1\tEU\tEU\n", "tag", "line 1: 3 columns, where CoNLL-U has 10"),
         ("a.csv", "text,label\nx,warm\n", "regress", "line 2: column label holds warm, not a number"),
         ("a.csv", "text,label\nx,nan\n", "regress", "line 2: column label holds nan, not a finite number"),
         ("a.jsonl", '{"text": 3, "label": 1}\n', "classify", "line 1: column text holds int 3, not text"),
@@ -138,6 +147,41 @@ def test_words_in_columns(tmp_path: Path) -> None:
     assert (first.words, first.tags) == (("EU", "leaves"), ("B-ORG", "O"))
     assert (second.words, second.tags) == (("#",), ("O",))
     assert first.place.endswith("line 3")
+
+
+def test_universal_columns(tmp_path: Path) -> None:
+    rest = "\t_" * 6
+    lines = ["# newdoc", "# text = Ida vámonos", f"1\tIda\tIda\tPROPN{rest}", f"2-3\tvámonos\t_\t_{rest}"]
+    lines += [f"2\tvamos\tir\tVERB{rest}", f"3\tnos\tnos\tPRON{rest}", f"3.1\tx\tx\tX{rest}", ""]
+    (tmp_path / "a.conllu").write_text("\n".join(lines), encoding="utf-8")
+    (one,) = read("tag", tmp_path / "a.conllu")
+    assert (one.words, one.tags) == (("Ida", "vamos", "nos"), ("PROPN", "VERB", "PRON"))
+
+
+def test_a_word_may_hold_a_space_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("10\u00a0000\tB-N\n", encoding="utf-8")
+    (one,) = read("tag", tmp_path / "a.conll")
+    assert one.words == ("10\u00a0000",)
+
+
+def test_lines_of_words_are_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two three\n")
+    with pytest.raises(InputError, match="line 1: several words; one stands on each line"):
+        list(
+            find("tag").examples(str(tmp_path / "a.txt"), "test", COLUMNS, Troubles(skip=False), solved=False)
+        )
+
+
+def test_a_first_column_in_quotes_after_a_mark_of_order(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes('\ufeff"text","label"\n"x","1"\n'.encode())
+    (one,) = read("classify", tmp_path / "a.csv")
+    assert one.texts == ("x",)
+
+
+def test_rows_of_ones_own_serve_an_official_task(tmp_path: Path) -> None:
+    rows = [{"question": "Who?", "context": "Ida.", "answers": ["Ida"]}]
+    (one,) = read("squad-1.1", write_jsonl(tmp_path / "a.jsonl", rows))
+    assert one.answers == (Answer("Ida", 0),)
 
 
 def test_choices_of_ones_own(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_narrow_models_learn_faster() -> None:
     row = row_for("cola")
     assert rate_for(row, 4096) == rate_for(row, 768) == row.lr
     assert rate_for(row, 384) == pytest.approx(4 * row.lr)
+    assert rate_for(row, 32) == 5e-4
 
 
 @pytest.mark.parametrize("task", NAMES)

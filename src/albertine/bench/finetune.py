@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.table import Table
 
@@ -24,6 +24,7 @@ from albertine.bench.tuning_peer import TuningPeer
 from albertine.errors import InputError
 from albertine.processes import in_processes
 from albertine.tasks.finetune import assembled
+from albertine.tasks.kinds.kind import Kind, Row
 from albertine.tasks.metrics import headline
 from albertine.tasks.prepare import Prepared, prepare
 from albertine.tasks.scoring import Scorer
@@ -66,6 +67,11 @@ def measure(source: str, settings: FinetuneBench) -> tuple[str, dict[Side, list[
     """Let both sides run, in turn, once for each seed."""
     if find_spec("transformers") is None:
         raise InputError("bench finetune: the peer is missing; pip install transformers")
+    train = settings.train
+    if train.optimizer != "adamw" or train.layer_decay != 1 or train.freeze_embeddings or settings.fresh:
+        raise InputError(
+            "bench finetune: the peer has AdamW alone, for all weights at one rate; leave those out"
+        )
     prepared = prepare(source, settings)  # in here first, so that what is wrong is said once
     found: dict[Side, list[Result]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
@@ -102,7 +108,7 @@ def _ours(settings: FinetuneBench, prepared: Prepared, ranks: Ranks) -> Result:
         started = now(ranks.device)
         rows = scorer.rows([sheet for _, sheet in prepared.dev])
         seconds = now(ranks.device) - started
-    return _result(settings, prepared, rows, trainer.seconds, seconds)
+    return _result(settings, prepared, prepared.kind, rows, trainer.seconds, seconds)
 
 
 def _theirs(settings: FinetuneBench, prepared: Prepared, ranks: Ranks) -> Result:
@@ -111,17 +117,21 @@ def _theirs(settings: FinetuneBench, prepared: Prepared, ranks: Ranks) -> Result
     train_seconds = peer.train()
     started = now(ranks.device)
     rows = peer.rows([sheet for _, sheet in prepared.dev])
-    return _result(settings, prepared, rows, train_seconds, now(ranks.device) - started)
+    return _result(settings, prepared, peer.kind, rows, train_seconds, now(ranks.device) - started)
 
 
 def _result(
-    settings: FinetuneBench, prepared: Prepared, rows: Sequence[Sequence[object]], train: float, dev: float
+    settings: FinetuneBench,
+    prepared: Prepared,
+    kind: Kind,
+    rows: Sequence[Sequence[Row]],
+    train: float,
+    dev: float,
 ) -> Result:
-    kind = prepared.kind
     examples = [example for example, _ in prepared.dev]
 
-    def answers() -> list[dict[str, object]]:
-        return [kind.answer(*pair, row) for pair, row in zip(prepared.dev, rows, strict=True)]  # type: ignore[arg-type]
+    def answers() -> list[dict[str, Any]]:
+        return [kind.answer(*pair, row) for pair, row in zip(prepared.dev, rows, strict=True)]
 
     kind.settle(examples, answers())
     scores = kind.assess(examples, answers())

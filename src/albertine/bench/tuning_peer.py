@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from albertine.bench.settings import FinetuneBench
+from albertine.interop.names import family_of
 from albertine.model.heads import LabelOutput, SpanOutput, SpanTargets
-from albertine.tasks.kinds.kind import Row, Sample, Sheet, in_chunks, strip_of
+from albertine.tasks.kinds.kind import Row, Sample, Sheet, strip_of
 from albertine.tasks.prepare import Prepared
+from albertine.tasks.scoring import at_once_on
 from albertine.tasks.work import order_of
 from albertine.train.machine import now
 from albertine.train.schedule import Schedule
@@ -25,6 +27,9 @@ _CLASSES = {
 }
 
 
+_DROPOUT = {"albert": "classifier_dropout_prob", "bert": "classifier_dropout"}
+
+
 class TuningPeer:
     """The other side."""
 
@@ -32,7 +37,9 @@ class TuningPeer:
         os.environ["TRANSFORMERS_VERBOSITY"] = "error"
         import transformers
 
-        head = prepared.kind.head
+        # Their heads do not judge whether there is an answer; the score of none at [CLS] does.
+        self.kind = prepared.card.reader(prepared.tokenizer, dropout=prepared.kind.head.dropout)
+        head = self.kind.head
         torch.manual_seed(settings.train.seed)
         made: Any = getattr(transformers, _CLASSES[head.kind])
         labels = {"num_labels": head.labels} if head.kind in ("classify", "regress", "token") else {}
@@ -41,7 +48,7 @@ class TuningPeer:
             attn_implementation="sdpa",
             hidden_dropout_prob=settings.dropout,
             attention_probs_dropout_prob=settings.dropout,
-            classifier_dropout_prob=head.dropout,
+            **{_DROPOUT[family_of(prepared.network)]: head.dropout},
             **labels,
         ).to(device)
         self._prepared, self._settings = prepared, settings
@@ -70,7 +77,8 @@ class TuningPeer:
                 loss = self._loss(batch)
             self._optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(self.network.parameters(), train.clip)
+            if train.clip:
+                torch.nn.utils.clip_grad_norm_(self.network.parameters(), train.clip)
             for group in self._optimizer.param_groups:
                 group["lr"] = schedule.rate(step)
             self._optimizer.step()
@@ -84,16 +92,16 @@ class TuningPeer:
         """Pad sequences to the longest."""
         ids, mask, types = strip_of(samples).to_padded()
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        if self._prepared.kind.head.kind == "choice":
-            options = self._prepared.kind.head.options
+        if self.kind.head.kind == "choice":
+            options = self.kind.head.options
             inputs = {name: one.view(-1, options, one.shape[1]) for name, one in inputs.items()}
         return {name: one.to(self._device) for name, one in inputs.items()}
 
     def _loss(self, samples: Sequence[Sample]) -> Tensor:
-        targets: Any = self._prepared.kind.targets(samples)
+        targets: Any = self.kind.targets(samples)
         if isinstance(targets, SpanTargets):
             told = {"start_positions": targets.start, "end_positions": targets.end}
-        elif self._prepared.kind.head.kind == "token":
+        elif self.kind.head.kind == "token":
             told = {"labels": strip_of(samples).pad(targets, -100)}
         else:
             told = {"labels": targets}
@@ -102,21 +110,34 @@ class TuningPeer:
         return loss
 
     def rows(self, sheets: Sequence[Sheet]) -> list[list[Row]]:
-        """Return the scores of all samples, batch by batch in their order."""
+        """Return the scores of all samples, in batches of as many tokens as ours, in their order."""
         self.network.eval()
         samples = [sample for sheet in sheets for sample in sheet.samples]
         found: list[Row] = []
         with torch.no_grad(), self._autocast():
-            for batch in in_chunks(samples, self._settings.train.batch or 1):
+            for batch in self._to_score(samples):
                 strip = strip_of(batch)
-                found += self._prepared.kind.rows(self._output(self._inputs(batch), strip), strip)
+                found += self.kind.rows(self._output(self._inputs(batch), strip), strip)
         coming = iter(found)
         return [[next(coming) for _ in sheet.samples] for sheet in sheets]
+
+    def _to_score(self, samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+        batch: list[Sample] = []
+        longest = 0
+        budget = at_once_on(self._device)
+        for sample in samples:
+            long = max(map(len, sample.ids))
+            if batch and (sum(len(one.ids) for one in batch) + len(sample.ids)) * max(longest, long) > budget:
+                yield batch
+                batch, longest = [], 0
+            batch.append(sample)
+            longest = max(longest, long)
+        yield batch
 
     def _output(self, inputs: dict[str, Tensor], strip: Any) -> Any:
         """Put their output into the form that scores are read from."""
         out = self.network(**inputs)
-        match self._prepared.kind.head.kind:
+        match self.kind.head.kind:
             case "span":
                 start, end = (one[strip.real.to(one.device)] for one in (out.start_logits, out.end_logits))
                 return SpanOutput(start, end, None, None)

@@ -30,6 +30,7 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import Tokenizer
 from albertine.whole import new_folder
 
+_NO_LIMIT = 1_000_000
 _BESIDE = "answerable.safetensors"
 CARD = "task.json"  # beside a tuned model, and the business of whoever tuned it
 
@@ -160,8 +161,18 @@ def frozen(
             save_file(beside, folder / _BESIDE)
         if tokenizer:
             tokenizer.save(folder)
+            _limit(folder / "tokenizer_config.json", network.max_length)
 
     return write
+
+
+def _limit(file: Path, longest: int) -> None:
+    """Say how long a text may be, where the tokenizer's file does not: `transformers` cuts by that."""
+    options = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    if isinstance(options, dict) and options.get("model_max_length", _NO_LIMIT) >= _NO_LIMIT:
+        file.write_text(
+            json.dumps(options | {"model_max_length": longest}, indent=2) + "\n", encoding="utf-8"
+        )
 
 
 def tensors_of(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:

@@ -153,7 +153,10 @@ class RegressHead(ClassifyHead):
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> LabelOutput:
         """Give the numbers."""
         values = self.scores(hidden, strip).squeeze(1)
-        loss = None if targets is None else functional.mse_loss(values.float(), targets.float())
+        loss = None
+        if targets is not None:
+            summed = functional.mse_loss(values.float(), targets.float(), reduction="sum")
+            loss = summed / max(1, len(values))
         return LabelOutput(values, loss)
 
 
@@ -239,7 +242,9 @@ class SpanHead(nn.Module):
     def _answerable_loss(logits: Tensor, targets: SpanTargets) -> Tensor:
         if targets.answerable is None:
             raise InputError("this head decides whether there is an answer: give targets.answerable")
-        return functional.binary_cross_entropy_with_logits(logits.float(), targets.answerable.float())
+        wanted = targets.answerable.float()
+        summed = functional.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="sum")
+        return summed / max(1, len(logits))
 
 
 def _span_loss(scores: Tensor, strip: Strip, targets: Tensor) -> Tensor:

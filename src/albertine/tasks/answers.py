@@ -36,10 +36,17 @@ def overlap(gold: str, given: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def scored(golds: Sequence[str], given: str) -> tuple[float, float]:
-    """Return exact match and F1 against all that are right; there are none where nothing is to be said."""
-    count = [gold for gold in golds if plain(gold)] or [""]
-    return max(exact(gold, given) for gold in count), max(overlap(gold, given) for gold in count)
+def scored(golds: Sequence[str], given: str, *, maybe_none: bool = True) -> tuple[float, float]:
+    """Return exact match and F1 against all that are right.
+
+    Where there may be no answer, golds without any word do not count, and nothing is right if none is
+    left. Where there always is one, an F1 without a common word is 0.
+    """
+    if maybe_none:
+        count = [gold for gold in golds if plain(gold)] or [""]
+        return max(exact(gold, given) for gold in count), max(overlap(gold, given) for gold in count)
+    best = max((overlap(gold, given) for gold in golds if plain(gold)), default=0.0)
+    return max((exact(gold, given) for gold in golds), default=0.0), best
 
 
 def assess(
@@ -56,7 +63,8 @@ def assess(
         doubts: how sure it is that there is none; above the threshold, nothing is said.
         threshold: that one.
     """
-    raw = [scored(gold, one) for gold, one in zip(golds, given, strict=True)]
+    maybe_none = doubts is not None
+    raw = [scored(gold, one, maybe_none=maybe_none) for gold, one in zip(golds, given, strict=True)]
     if doubts is None:
         return _means(raw)
     has = [bool(gold) for gold in golds]

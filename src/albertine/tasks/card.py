@@ -143,6 +143,7 @@ def for_task(card: Card, task: Task, source: str) -> Card:
 def labels_among(found: Sequence[Any]) -> tuple[str, ...]:
     """Return labels in order: numbers by size, names by letter."""
     every = {str(one) for one in found}
-    if all(one.lstrip("-").isdigit() for one in every):
+    try:
         return tuple(sorted(every, key=int))
-    return tuple(sorted(every))
+    except ValueError:
+        return tuple(sorted(every))

@@ -75,7 +75,7 @@ def ensemble(
     members = list(range(len(models))) if settings.choose == "all" else _greedy(singles, together)
     value, scores = together(members)
     if out is not None:
-        _answer([models[at] for at in members], out, settings, given)
+        _answer(first, [models[at] for at in members], out, settings, given)
     return Joined(
         first.card.task,
         {model.source: one for model, one in zip(models, singles, strict=True)},
@@ -141,17 +141,18 @@ def _assessed(
     return model.kind.assess(examples, answers())
 
 
-def _answer(models: Sequence[Tuned], out: Path, settings: EnsembleSettings, given: frozenset[str]) -> None:
-    """Answer test with several models."""
+def _answer(
+    reader: Tuned, models: Sequence[Tuned], out: Path, settings: EnsembleSettings, given: frozenset[str]
+) -> None:
+    """Answer test with several models; the reader's threshold is the one of all together."""
     assert settings.data is not None
-    first = models[0]
     official = Path(settings.data).is_dir()
-    for part in first.task.parts("test" if official else "dev", settings.data):
-        examples = list(part_of(first, part, settings, given, solved=False))
-        sheets = first.scorer().sheets(examples)
+    for part in reader.task.parts("test" if official else "dev", settings.data):
+        examples = list(part_of(reader, part, settings, given, solved=False))
+        sheets = reader.scorer().sheets(examples)
         rows = averaged([_rows(model, examples) for model in models])
         answered = (
-            (example, first.kind.answer(example, sheet, row))
+            (example, reader.kind.answer(example, sheet, row))
             for example, sheet, row in zip(examples, sheets, rows, strict=True)
         )
-        write(first.task.name, first.card.kind, part, answered, out, official=official)
+        write(reader.task.name, reader.card.kind, part, answered, out, official=official)

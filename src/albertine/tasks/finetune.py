@@ -9,12 +9,12 @@ rate with twice the warm-up, a few times, and says so.
 """
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from shutil import rmtree
 from statistics import median
 from typing import Any
 
@@ -24,6 +24,7 @@ from albertine.model.encoder import Computation
 from albertine.tasks.metrics import headline
 from albertine.tasks.prepare import Prepared, network_for, prepare
 from albertine.tasks.rates import scales_for
+from albertine.tasks.scoring import at_once_on
 from albertine.tasks.settings import FinetuneSettings, SweepSettings
 from albertine.tasks.table14 import settled
 from albertine.tasks.work import Collapsed, Tuning
@@ -91,9 +92,11 @@ def finetune(
             prepared.samples,
             prepared.card.max_length,
         )
-        trials = list(_trials(base, sweep=sweep)) or [("", base)]
+        trials = dict(_trials(base, sweep=sweep)) or {"": base}
+        if "" not in trials and (out / FOLDER).exists():
+            raise InputError(f"{out}: is a run; several of them need a folder of their own")
         outcomes = []
-        for number, (name, one) in enumerate(trials, start=1):
+        for number, (name, one) in enumerate(trials.items(), start=1):
             if len(trials) > 1 and ranks.first:
                 progress.say(f"run {number} of {len(trials)}: {name}")
             outcomes.append(_one(out / name, name, one, prepared, ranks))
@@ -131,7 +134,7 @@ def _trials(base: FinetuneSettings, *, sweep: bool) -> Iterator[tuple[str, Finet
         steps = max(1, round(base.train.steps * base.train.batch / batch))
         warmup = round((base.train.warmup or 0) * steps / base.train.steps)
         for seed in seeds:
-            name = f"lr-{lr:.3g}-batch-{batch}-dropout-{dropout:g}" + (
+            name = f"lr-{lr:.6g}-batch-{batch}-dropout-{dropout:g}" + (
                 f"-seed-{seed}" if len(seeds) > 1 else ""
             )
             every = max(1, round((base.train.evaluate_every or 1) * steps / base.train.steps))
@@ -206,7 +209,7 @@ def assembled(
     network.to(ranks.device)
     if train.shard and ranks.all > 1:
         spread_out(network, ranks)
-    at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)
+    at_once = train.at_once or at_once_on(ranks.device)
     work = Tuning(
         prepared.train,
         prepared.dev,
@@ -219,6 +222,7 @@ def assembled(
         ranks=ranks,
         at_once=at_once,
         judged_from=max(_LEAST_STEPS, train.steps // 2) if judged else train.steps + 1,
+        spread=train.shard and ranks.all > 1,
     )
     keeper = Keeper(run, train, {}, shows="best")
     return Trainer(network, work, train, keeper, ranks, dtype, scales_for(network, train.layer_decay)), keeper
@@ -231,11 +235,12 @@ def _attempts(run: Path) -> int:
 
 def _start_anew(run: Path, what: str, restarts: int) -> None:
     """Forget a run that has collapsed, and tell."""
+    # Broken off in here, the run goes on with an older checkpoint of the same attempt, or begins it anew.
+    for folder in sorted((run / FOLDER).glob("step-*"), reverse=True):
+        rmtree(folder)
+    (run / JOURNAL).unlink(missing_ok=True)
     with new_file(run / FOLDER / _ATTEMPTS) as file:
         file.write_text(json.dumps({"restarts": restarts, "last": what}), encoding="utf-8")
-    for folder in (run / FOLDER).glob("step-*"):
-        shutil.rmtree(folder)
-    (run / JOURNAL).unlink(missing_ok=True)
     progress.say(
         f"{run}: collapsed, {what}; starting again at {0.5**restarts:g} of the rate, "
         f"with {2**restarts} times the warm-up"

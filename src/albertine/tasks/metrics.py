@@ -21,7 +21,7 @@ def score(name: str, right: Numbers, given: Numbers, labels: int) -> float:
         case "f1":
             return f1(right, given, 1)
         case "macro_f1":
-            return float(np.mean([f1(right, given, one) for one in range(labels)]))
+            return float(np.mean([f1(right, given, one) for one in np.union1d(right, given)]))
         case "matthews":
             return matthews(right, given, labels)
         case "pearson":
@@ -70,7 +70,7 @@ def tagging(right: Sequence[Sequence[str]], given: Sequence[Sequence[str]]) -> d
     flat_right, flat_given = ([tag for tags in all_ for tag in tags] for all_ in (right, given))
     hits = sum(a == b for a, b in zip(flat_right, flat_given, strict=True))
     scores = {"accuracy": hits / max(1, len(flat_right))}
-    if any(tag[:2] in ("B-", "I-") for tag in flat_right):
+    if any(tag[1:2] == "-" and tag[0] in _MARKS for tag in flat_right):
         true = {(at, *one) for at, tags in enumerate(right) for one in marked(tags)}
         found = {(at, *one) for at, tags in enumerate(given) for one in marked(tags)}
         both = len(true & found)
@@ -83,18 +83,27 @@ def tagging(right: Sequence[Sequence[str]], given: Sequence[Sequence[str]]) -> d
     return scores
 
 
+_GO_ON, _END, _MARKS = frozenset("IEL"), frozenset("ELSU"), frozenset("BIELSU")
+
+
 def marked(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Return start, end and name of what tags mark; an I- that goes on with nothing begins anew."""
+    """Return start, end and name of what tags mark; what goes on with nothing begins anew.
+
+    Beside B- (begins) and I- (goes on), E- and L- end, S- and U- stand alone, as in the schemes with them.
+    """
     found: list[tuple[int, int, str]] = []
     start, name = 0, ""
     for at, tag in enumerate([*tags, "O"]):
         prefix, _, kind = tag.partition("-")
-        goes_on = prefix == "I" and kind == name and bool(name)
+        goes_on = prefix in _GO_ON and kind == name and bool(name)
         if name and not goes_on:
             found.append((start, at, name))
             name = ""
-        if prefix in ("B", "I") and kind and not goes_on:
+        if prefix in _MARKS and kind and not goes_on:
             start, name = at, kind
+        if prefix in _END and name:
+            found.append((start, at + 1, name))
+            name = ""
     return found
 
 

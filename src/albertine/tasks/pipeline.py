@@ -15,6 +15,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
+from albertine.tasks.formats.rows import RowError, whole
 from albertine.tasks.tuned import Tuned, tuned
 
 Answer = dict[str, Any]
@@ -42,7 +43,10 @@ class Pipeline:
         options: Sequence[str] | Sequence[Sequence[str]] | None = None,
     ) -> Any:
         """Answer one example, or a list of them; a list gives a list."""
-        examples, several = self._examples(text, other, question, context, options)
+        try:
+            examples, several = self._examples(text, other, question, context, options)
+        except TypeError as error:
+            raise InputError(f"{self.kind}: text, or lists of text, are asked for ({error})") from None
         answers = [answer for _, answer in self._scorer.answered(examples)]
         return answers if several else answers[0]
 
@@ -63,7 +67,10 @@ class Pipeline:
                     one if isinstance(one, Sequence) and not isinstance(one, str) else [one or ""] * count
                     for one in (context, question)
                 )
-                rows = zip(contexts, questions, lists, strict=True)
+                _check(
+                    "context, question, options", [*contexts, *questions, *(x for one in lists for x in one)]
+                )
+                rows = list(zip(contexts, questions, lists, strict=True))
                 return [
                     Choice(_at(n), str(n), passage, asked, tuple(each))
                     for n, (passage, asked, each) in enumerate(rows)
@@ -74,6 +81,7 @@ class Pipeline:
                 several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
                 lists = text if several else [text]
                 words = [tuple(one.split()) if isinstance(one, str) else tuple(one) for one in lists]
+                _check("text", [word for one in words for word in one])
                 return [Tagged(_at(n), str(n), one) for n, one in enumerate(words)], several
         columns, several = _columns(text=text) if other is None else _columns(text=text, other=other)
         return [Labelled(_at(n), str(n), tuple(row)) for n, row in enumerate(columns)], several
@@ -83,14 +91,24 @@ def _at(number: int) -> str:
     return f"example {number}"
 
 
+def _check(name: str, texts: Sequence[Any]) -> None:
+    """Refuse what is no text, or holds half a character."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{name}: must be text, or a list of texts")
+        try:
+            whole(text)
+        except RowError as error:
+            raise InputError(f"{name}: {error}") from None
+
+
 def _columns(**given: Any) -> tuple[list[tuple[str, ...]], bool]:
     """Lay out what may be one text or a list of them, as rows; say whether it was lists."""
     several = any(isinstance(one, Sequence) and not isinstance(one, str) for one in given.values())
     columns = []
     for name, one in given.items():
         listed = list(one) if several and isinstance(one, Sequence) and not isinstance(one, str) else [one]
-        if not all(isinstance(text, str) for text in listed):
-            raise InputError(f"{name}: must be text, or a list of texts")
+        _check(name, listed)
         columns.append(listed)
     if len({len(column) for column in columns}) > 1:
         raise InputError(f"{', '.join(given)}: lists of different lengths")

@@ -20,6 +20,7 @@ from albertine.tasks.examples import Example
 from albertine.tasks.formats import glue
 from albertine.tasks.settings import PredictSettings
 from albertine.tasks.tuned import tuned
+from albertine.text.hub import HUB
 from albertine.whole import new_file
 
 Answered = Iterator[tuple[Example, dict[str, Any]]]
@@ -37,13 +38,13 @@ def predict(source: str, out: Path | None, settings: PredictSettings, given: fro
     if settings.data is None:
         raise InputError("--data is missing: a file, the task's folder, or hub:OWNER/NAME")
     model = tuned(source, settings.device, settings.precision, task=settings.task)
-    is_folder = Path(settings.data).is_dir()
+    official = Path(settings.data).is_dir() or settings.data.startswith(HUB)
     written = 0
     for part in model.task.parts(settings.split, settings.data):
         coming = part_of(model, part, settings, given, solved=False)
-        counted = progress.track(coming, f"Answering {part if is_folder else ''}".rstrip(), unit="examples")
+        counted = progress.track(coming, f"Answering {part if official else ''}".rstrip(), unit="examples")
         answered = model.scorer().answered(counted)
-        written += write(model.task.name, model.card.kind, part, answered, out, official=is_folder)
+        written += write(model.task.name, model.card.kind, part, answered, out, official=official)
     if not written:
         raise InputError(f"{settings.data}: no rows to answer")
     return written
@@ -129,7 +130,7 @@ def _squad(answered: Answered, out: Path | None) -> int:
     for example, answer in answered:
         answers[example.name] = answer["answer"]
         if "no_answer" in answer:
-            doubts[example.name] = answer["no_answer"]
+            doubts[example.name] = answer["no_answer_probability"]
     out.parent.mkdir(parents=True, exist_ok=True)
     for file, what in ((out, answers), (out.with_suffix(".no_answer.json"), doubts)):
         if what:

@@ -19,12 +19,13 @@ from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
 from albertine.tasks.kinds.kind import Kind, Sheet, in_chunks
 from albertine.tasks.settings import DataSettings, FinetuneSettings
 from albertine.tasks.table14 import row_for
-from albertine.tasks.task import Task, find
+from albertine.tasks.task import Task, find, unanswered
 from albertine.text.documents import Troubles
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _HELD_OUT = 11  # what the hash is asked for
 _TOGETHER = 2048
+_MANY = 20  # labels, of which no two examples need have the same
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def prepare(source: str | None, settings: FinetuneSettings) -> Prepared:
     tokenizer, network = load_tokenizer(folder), settings_in(folder)
     train, dev = _examples(task, settings)
     longest = _longest(settings, task, network)
-    card = card_for(task, [*train], settings, longest)
+    card = card_for(task, [*train, *dev], settings, longest)  # a rare label may be in one of them alone
     dropout = 0.1 if settings.classifier_dropout is None else settings.classifier_dropout
     kind = card.reader(tokenizer, answerable=card.maybe_none, dropout=dropout)
     sheets, dev_sheets = (_encoded(kind, each) for each in (train, dev))
@@ -98,6 +99,9 @@ def read_examples(task: Task, data: str, part: str, settings: DataSettings, *, s
     tell(troubles)
     if not found:
         raise InputError(f"{data}: no examples in {part}")
+    untold = next((one for one in found if solved and unanswered(one)), None)
+    if untold is not None:
+        raise InputError(f"{untold.place}: does not say what is right, which training and scoring need")
     return found
 
 
@@ -117,6 +121,8 @@ def _examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], li
         return train, read_examples(task, settings.dev, dev_part, settings, solved=True)
     if task.official and (Path(settings.data).is_dir() or settings.data.startswith("hub:")):
         return train, read_examples(task, settings.data, dev_part, settings, solved=True)
+    if len(train) < 2:
+        raise InputError(f"{settings.data}: one example, and none to measure on; name --dev")
     drawn = uniform(ask(settings.train.seed, _HELD_OUT, np.arange(len(train))))
     count = min(len(train) - 1, max(1, round(settings.held_out * len(train))))
     held = set(np.argsort(drawn, kind="stable")[:count].tolist())
@@ -136,6 +142,11 @@ def card_for(task: Task, examples: Sequence[Example], settings: FinetuneSettings
         case Labelled() if task.kind == "classify" and not labels:
             labels = labels_among([one.label for one in examples if isinstance(one, Labelled)])
             scores = (*scores, "f1") if len(labels) == 2 else scores
+            if len(labels) > max(_MANY, len(examples) / 2):
+                raise InputError(
+                    f"{settings.data}: {len(labels):,} labels in {len(examples):,} examples; "
+                    "name the right column with --label, or take --task regress for numbers"
+                )
             if len(labels) < 2:
                 raise InputError(f"{settings.data}: all labels are {labels[0]}; there must be two at least")
         case Tagged():
@@ -146,7 +157,7 @@ def card_for(task: Task, examples: Sequence[Example], settings: FinetuneSettings
             options = len(first.options)
         case Question() if not task.official:
             maybe_none = any(isinstance(one, Question) and one.answers == () for one in examples)
-    columns = {} if task.official else {key: getattr(settings, key) for key in COLUMNS}
+    columns = {key: getattr(settings, key) for key in COLUMNS}
     return Card(
         task=task.name,
         kind=task.kind,

@@ -20,12 +20,17 @@ E = TypeVar("E", bound=Example)
 WINDOW = 1024
 
 
+def at_once_on(device: torch.device) -> int:
+    """Return how many tokens a device computes at a time, unless somebody says otherwise."""
+    return 32_768 if device.type == "cuda" else 4_096
+
+
 class Scorer:
     """Asks a network about examples; several threads may."""
 
     def __init__(self, network: Any, kind: Kind, device: torch.device, at_once: int | None = None):
         self.network, self.kind, self.device = network, kind, device
-        self._at_once = at_once or (32_768 if device.type == "cuda" else 4_096)
+        self._at_once = at_once or at_once_on(device)
         self._encoding = threading.Lock()  # encoders remember words
 
     def sheets(self, examples: Sequence[E]) -> list[Sheet]:

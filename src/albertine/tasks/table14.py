@@ -19,6 +19,7 @@ S = TypeVar("S", bound=FinetuneSettings)
 _LEAST_EXAMPLES = 800 * 32
 _MOST_PASSES = 2000 * 16 / 635
 _PAPERS_LEAST_WIDTH = 768
+_HIGHEST_RATE = 5e-4
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def row_for(task: str, *, v2: bool = False) -> Row:
 
 def rate_for(row: Row, width: int) -> float:
     """Return the rate for a model's width."""
-    return float(f"{row.lr * max(1.0, _PAPERS_LEAST_WIDTH / width) ** 2:.3g}")
+    narrow = max(1.0, _PAPERS_LEAST_WIDTH / width) ** 2
+    return float(f"{min(row.lr * narrow, _HIGHEST_RATE):.3g}")
 
 
 def settled(settings: S, task: str, model: ModelSettings, samples: int, longest: int) -> S:

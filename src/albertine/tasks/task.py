@@ -8,6 +8,8 @@ from typing import Literal
 from albertine.errors import InputError, nearest
 from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
 from albertine.tasks.formats import glue, own, race, squad
+from albertine.tasks.formats.rows import KINDS as TABLES
+from albertine.tasks.formats.rows import suffix_of
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB
@@ -60,8 +62,11 @@ class Task:
             troubles: what to do with what cannot be read.
             solved: whether what is to be found out must be there.
         """
-        if not data.startswith(HUB) and not Path(data).exists():
+        if not data.startswith(HUB) and not _exists(data):
             raise InputError(f"{data}: no such file or folder")
+        if not self._is_folder(data) and suffix_of(Path(data)) in TABLES:  # rows of one's own
+            yield from own.examples(data, self.kind, columns, troubles, solved=solved)
+            return
         match self.name:
             case "race":
                 yield from race.race(data, part, troubles)
@@ -74,6 +79,13 @@ class Task:
             case _:
                 own.refuse_unknown_file(data, self.kind)
                 yield from own.examples(data, self.kind, columns, troubles, solved=solved)
+
+
+def _exists(data: str) -> bool:
+    try:
+        return Path(data).exists()
+    except OSError:  # no name that a file can have
+        return False
 
 
 def find(name: str | None) -> Task:

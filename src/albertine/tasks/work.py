@@ -72,25 +72,27 @@ class Tuning:
         ranks: Ranks,
         at_once: int,
         judged_from: int,
+        spread: bool = False,
     ):
         self.samples = [sample for sheet in train for sample in sheet.samples]
         self._dev, self._kind, self._card, self._tokenizer = dev, kind, card, tokenizer
         self._model, self._batch, self._seed = model, batch, seed
         self._ranks, self._at_once, self._judged_from = ranks, at_once, judged_from
+        self._spread = spread
         self.parts = tuple(kind.parts)
-        self._place = 0
+        self._place, self._varied = 0, False
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     # Where in the data.
 
     @property
     def position(self) -> dict[str, Any]:
-        """How many samples have been taken."""
-        return {"place": self._place}
+        """How many samples have been taken, and whether answers have ever differed."""
+        return {"place": self._place, "varied": self._varied}
 
     def go_to(self, step: int, position: dict[str, Any]) -> None:  # noqa: ARG002  # the place says it all
         """Go to a place."""
-        self._place = int(position["place"])
+        self._place, self._varied = int(position["place"]), bool(position["varied"])
 
     def close(self) -> None:
         """Let go of nothing: samples lie in memory."""
@@ -98,20 +100,21 @@ class Tuning:
     @property
     def data(self) -> dict[str, Any]:
         """What tells the samples from any others."""
-        digest = hashlib.sha256()
-        for sample in self.samples:
-            for ids in sample.ids:
-                digest.update(ids.tobytes())
-            target = sample.target
-            digest.update(target.tobytes() if isinstance(target, np.ndarray) else repr(target).encode())
-        return {"samples": len(self.samples), "sha256": digest.hexdigest()}
+        held_out = [sample for _, sheet in self._dev for sample in sheet.samples]
+        return {
+            "samples": len(self.samples),
+            "sha256": _digest(self.samples),
+            "held_out": len(held_out),
+            "held_out_sha256": _digest(held_out),
+        }
 
     def refuse_changed(self, before: dict[str, Any]) -> None:
         """Refuse other examples than the run began with."""
         if before != self.data:
             raise InputError(
-                f"the examples are not those that the run began with ({before['samples']:,} samples then, "
-                f"{len(self.samples):,} now, or others); bring those back, or name another --out"
+                f"the examples are not those that the run began with ({before['samples']:,} samples and "
+                f"{before['held_out']:,} to measure on then, {self.data['samples']:,} and "
+                f"{self.data['held_out']:,} now, or others); bring those back, or name another --out"
             )
 
     # What is learned.
@@ -153,7 +156,12 @@ class Tuning:
     def evaluate(self, network: Any, step: int) -> dict[str, float]:
         """Score the answers on dev; find the threshold where some questions have none."""
         scorer = Scorer(network, self._kind, self._ranks.device, self._at_once)
-        mine = range(self._ranks.rank, len(self._dev), self._ranks.all)
+        # Spread weights are gathered by all at once, so then all score all.
+        mine = (
+            range(len(self._dev))[self._ranks.rank :: self._ranks.all]
+            if not self._spread
+            else range(len(self._dev))
+        )
         rows = scorer.rows([self._dev[at][1] for at in mine])
         gathered = dict(
             pair for part in self._ranks.gathered(list(zip(mine, rows, strict=True))) for pair in part
@@ -171,8 +179,9 @@ class Tuning:
             given = answers()
         scores = self._kind.assess(examples, given)
         collapse = self._kind.collapsed(examples, given)
-        if collapse and step >= self._judged_from:
+        if collapse and step >= self._judged_from and not self._varied:
             raise Collapsed(collapse)
+        self._varied = self._varied or (step > 0 and not collapse)
         return scores
 
     def badness(self, scores: dict[str, float]) -> float:
@@ -196,6 +205,16 @@ class Tuning:
             card.write(folder)
 
         return write
+
+
+def _digest(samples: Sequence[Sample]) -> str:
+    digest = hashlib.sha256()
+    for sample in samples:
+        for ids in sample.ids:
+            digest.update(ids.tobytes())
+        target = sample.target
+        digest.update(target.tobytes() if isinstance(target, np.ndarray) else repr(target).encode())
+    return digest.hexdigest()
 
 
 def order_of(seed: int, epoch: int, count: int) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from albertine.errors import InputError
 from albertine.settings.schema import shortened
 from albertine.tasks.examples import Answer, Choice, Example, Labelled, Question, Tagged
 from albertine.tasks.formats.conll import sentences
-from albertine.tasks.formats.rows import Row, RowError, rows, suffix_of
+from albertine.tasks.formats.rows import Row, RowError, rows, suffix_of, whole
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import Troubles
 
@@ -72,20 +72,20 @@ def _valued(row: Row, columns: DataSettings, solved: bool) -> Labelled:
 
 def _label(value: Any) -> str:
     """Write a label as one would; a whole number that a table keeps as 1.0 is 1."""
-    if value is None or value == "":
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise RowError("has no label")
     if isinstance(value, dict | list):
         raise RowError(f"its label is {shortened(json.dumps(value, default=str))}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value).strip()
+    return whole(str(value).strip())
 
 
 def number_of(value: Any, column: str) -> float:
     """Return a cell that must be a finite number."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise RowError(f"column {shortened(column)} holds {shortened(str(value))}, not a number") from None
     if found != found or abs(found) == float("inf"):
         raise RowError(f"column {shortened(column)} holds {value}, not a finite number")
@@ -105,10 +105,10 @@ def _tagged(row: Row, columns: DataSettings, solved: bool) -> Tagged:
 def _listed(value: Any, column: str) -> tuple[str, ...]:
     """Return a list of text; in a table of text, words stand between spaces."""
     if isinstance(value, str):
-        return tuple(value.split())
+        return tuple(whole(value).split())
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise RowError(f"column {shortened(column)} holds no list of text")
-    return tuple(value)
+    return tuple(map(whole, value))
 
 
 def _question(row: Row, columns: DataSettings, solved: bool) -> Question:
@@ -126,6 +126,8 @@ def found_answers(value: Any, passage: str) -> Iterator[Answer]:
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
             raise RowError("its answers have not as many starts as texts")
         value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    if value is not None and not isinstance(value, str | list):
+        raise RowError(f"its answers are {shortened(str(value))}, no text and no list")
     for one in [value] if isinstance(value, str) else value or []:
         text = one.get("text") if isinstance(one, dict) else one
         if not isinstance(text, str):
@@ -165,8 +167,8 @@ def right_option(value: Any, options: tuple[str, ...]) -> int:
         at = ord(value.strip().upper()) - ord("A")
     else:
         try:
-            at = int(value)
-        except (TypeError, ValueError):
+            at = -1 if isinstance(value, bool) or float(value) != int(value) else int(value)
+        except (TypeError, ValueError, OverflowError):
             at = -1
     if not 0 <= at < len(options):
         raise RowError(f"{shortened(str(value))} names none of the {len(options)} options")

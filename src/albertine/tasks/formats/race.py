@@ -8,7 +8,7 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.tasks.examples import Choice
 from albertine.tasks.formats.own import right_option
-from albertine.tasks.formats.rows import RowError, rows
+from albertine.tasks.formats.rows import RowError, rows, whole
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB
 
@@ -68,6 +68,7 @@ def _asked(article: dict[str, Any], level: str, file: Path, troubles: Troubles) 
                 raise RowError("has no question, or not four options")
             answer = article["answers"][at]
             right = None if answer is None else right_option(answer, ("A", "B", "C", "D"))
+            whole("".join([article["article"], question, *map(str, options)]))
             named = f"{level}{file.stem}-{at}"
             yield Choice(place, named, article["article"], question, tuple(map(str, options)), right, level)
         except RowError as error:

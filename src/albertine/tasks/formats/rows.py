@@ -10,6 +10,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -37,11 +38,18 @@ class Row:
         value = self.cells.get(column)
         if not isinstance(value, str):
             raise RowError(f"column {shortened(column)} holds {_described(value)}, not text")
-        return value
+        return whole(value)
 
 
 class RowError(ValueError):
     """What is wrong with one row; the text goes after its place."""
+
+
+def whole(text: str) -> str:
+    """Return text that has no half of a character in it, which JSON can write and nobody can read."""
+    if not _is_whole(text):
+        raise RowError(f"half a character (a surrogate by itself) in {shortened(ascii(text))}")
+    return text
 
 
 def rows(source: str, troubles: Troubles, wanted: tuple[str, ...] = ()) -> Iterator[Row]:
@@ -66,12 +74,23 @@ def suffix_of(file: Path) -> str:
     return Path(file.stem if file.suffix.lower() in _PACKED else file).suffix.lower()
 
 
-def opened(file: Path) -> BinaryIO:
-    """Open a file for reading, unpacked."""
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, unpacked; a torn one is told of by its name."""
     if not file.exists():
         raise InputError(f"{file}: no such file")
     if not file.is_file():
         raise InputError(f"{file}: not a file")
+    try:
+        with _unpacked(file) as stream:
+            yield stream
+    except (EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None):
+            raise
+        raise InputError(f"{file}: torn or not packed so ({error}); get the file again") from None
+
+
+def _unpacked(file: Path) -> BinaryIO:
     match file.suffix.lower():
         case ".gz":
             return cast(BinaryIO, gzip.open(file, "rb"))
@@ -92,16 +111,11 @@ def _from_file(file: Path, troubles: Troubles) -> Iterator[Row]:
         return
     if suffix not in KINDS:
         raise InputError(f"{file}: not a table that is read here; {', '.join(KINDS)} are, also .gz and .zst")
-    try:
-        with opened(file) as stream:
-            if suffix in (".jsonl", ".ndjson"):
-                yield from _from_json(file, stream, troubles)
-            else:
-                yield from _from_text(file, stream, troubles, tabs=suffix == ".tsv")
-    except (EOFError, zlib.error, OSError) as error:
-        if getattr(error, "errno", None):
-            raise
-        raise InputError(f"{file}: torn or not packed so ({error}); get the file again") from None
+    with opened(file) as stream:
+        if suffix in (".jsonl", ".ndjson"):
+            yield from _from_json(file, stream, troubles)
+        else:
+            yield from _from_text(file, stream, troubles, tabs=suffix == ".tsv")
 
 
 def table(file: Path, troubles: Troubles, *, tabs: bool, header: list[str] | None = None) -> Iterator[Row]:
@@ -116,7 +130,7 @@ def _from_text(
     csv.field_size_limit(_LONGEST_CELL)
     number = count()
     # What is not UTF-8 is found row by row, so that the rest of the file can be read.
-    with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="") as lines:
+    with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as lines:
         for line, values in _between_tabs(lines) if tabs else _quoted(file, lines):
             place = f"{file}, line {line}"
             if header is None:
@@ -130,7 +144,7 @@ def _from_text(
 
 
 def _header(values: list[str], place: str) -> list[str]:
-    header = [value.removeprefix("\ufeff").strip() for value in values]
+    header = [value.strip() for value in values]
     twice = next((one for one in header if header.count(one) > 1), None)
     if twice is not None:
         raise InputError(f"{place}: column {shortened(twice)} is there twice; name them apart")

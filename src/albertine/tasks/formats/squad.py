@@ -8,7 +8,7 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.tasks.examples import Answer, Question
 from albertine.tasks.formats.own import found_answers
-from albertine.tasks.formats.rows import RowError, opened, rows
+from albertine.tasks.formats.rows import RowError, opened, rows, whole
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB
 
@@ -50,7 +50,7 @@ def _contents(file: Path) -> dict[str, Any]:
     try:
         with opened(file) as stream:
             found = json.loads(stream.read().decode("utf-8-sig"))
-    except (ValueError, RecursionError, EOFError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not JSON ({error}); get the file again") from None
     if not isinstance(found, dict):
         raise InputError(f"{file}: not a file of SQuAD; it would hold `data`, a list of articles")
@@ -68,6 +68,7 @@ def _question(asked: dict[str, Any], passage: str, place: str) -> Question:
     question, name = asked.get("question"), asked.get("id")
     if not isinstance(question, str) or name is None:
         raise RowError("a question without text or id")
+    whole(question + passage)
     answers: tuple[Answer, ...] | None = None
     if asked.get("is_impossible"):
         answers = ()

@@ -160,6 +160,6 @@ class Numbers(Texts):
             np.array(values, np.float64)
             for values in ([one.value for one in examples], [one["value"] for one in answers])
         )
-        if len(given) < 2 or right.std() == 0 or given.std() > 0.01 * right.std():
+        if len(given) < 20 or right.std() == 0 or given.std() > 0.01 * right.std():
             return None
         return f"every answer is about {given.mean():.3g}"

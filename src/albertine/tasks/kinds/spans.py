@@ -6,6 +6,7 @@ side. An answer is the characters of the passage from its first token to its las
 it is written as the passage has it, whatever the tokenizer makes of accents or capitals.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,7 +117,9 @@ class Spans(Kind):
         if example.answers is None:
             return None
         if example.answers and len(window.spans):
-            start, end = example.answers[0].start, example.answers[0].start + len(example.answers[0].text)
+            text = example.answers[0].text
+            start = example.answers[0].start + len(text) - len(text.lstrip())
+            end = start + len(text.strip())
             touched = np.flatnonzero((window.spans[:, 1] > start) & (window.spans[:, 0] < end))
             # Whole: the window reaches over both ends of it, up to characters that no token stands for.
             if len(touched):
@@ -192,7 +195,12 @@ class Spans(Kind):
         if texts and not none:
             answer |= {"start": best[0].start, "end": best[0].end}
         if self.maybe_none:
-            answer |= {"no_answer": nothing, "otherwise": texts[0] if texts else ""}
+            doubt = min(50.0, max(-50.0, nothing - self.threshold))
+            answer |= {
+                "no_answer": nothing,
+                "no_answer_probability": round(1 / (1 + math.exp(-doubt)), 6),
+                "otherwise": texts[0] if texts else "",
+            }
         answer["best"] = [
             {"text": text, "start": one.start, "probability": round(float(chance), 6)}
             for text, one, chance in zip(texts, best, chances, strict=True)
@@ -257,14 +265,12 @@ def _starts(tokens: int, room: int, stride: int) -> Iterator[int]:
 
 def _best_windows(starts: Sequence[int], tokens: int, room: int) -> NDArray[np.int64]:
     """Return for each token the window in which it has most context on its shorter side."""
-    at = np.arange(tokens)
-    contexts = np.full((len(starts), tokens), -np.inf)
+    best, context = np.zeros(tokens, np.int64), np.full(tokens, -1.0)
     for number, start in enumerate(starts):
-        end = min(start + room, tokens)
-        inside = at[start:end]
-        shorter = np.minimum(inside - start, end - 1 - inside)
-        contexts[number, start:end] = shorter + 0.01 * (end - start)
-    best: NDArray[np.int64] = contexts.argmax(0) if tokens else np.empty(0, np.int64)
+        inside = np.arange(start, min(start + room, tokens))
+        shorter = np.minimum(inside - start, inside[::-1] - start) + 0.01 * len(inside)
+        better = shorter > context[inside]
+        best[inside[better]], context[inside[better]] = number, shorter[better]
     return best
 
 
