@@ -26,7 +26,7 @@ demo: core
 	@$(BIN)/albertine info
 
 test: dev
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n auto --maxprocesses 4
 
 lint: dev
 	@$(BIN)/ruff check .
