@@ -14,7 +14,7 @@ import transformers
 
 from albertine.errors import InputError
 from albertine.interop.load import load
-from albertine.tasks import finetune as tuning
+from albertine.tasks import run as running
 from albertine.tasks.evaluate import evaluate
 from albertine.tasks.finetune import finetune
 from albertine.tasks.settings import EvaluateSettings, FinetuneSettings, Grid, ReadingTask, SweepSettings
@@ -194,7 +194,7 @@ def test_a_run_that_collapses_starts_again_more_gently(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(tuning, "_LEAST_STEPS", 10)
+    monkeypatch.setattr(running, "_LEAST_STEPS", 10)
     _, (outcome,) = finetune(str(checkpoint), tmp_path / "run", with_train(asked, lr=3.0, clip=0.0, warmup=1))
     told = capsys.readouterr().err
     assert "collapsed, every answer is" in told
@@ -368,7 +368,7 @@ def test_a_rare_label_may_be_held_out(checkpoint: Path, asked: FinetuneSettings,
 def test_killed_while_it_starts_anew_it_does_not_go_on_with_what_collapsed(
     checkpoint: Path, asked: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "_LEAST_STEPS", 10)
+    monkeypatch.setattr(running, "_LEAST_STEPS", 10)
     asked = with_train(asked, lr=3.0, clip=0.0, warmup=1)
     _, whole = finetune(str(checkpoint), tmp_path / "whole", asked)
 
@@ -386,7 +386,7 @@ def test_killed_while_it_starts_anew_it_does_not_go_on_with_what_collapsed(
             shutil.rmtree(folder)
 
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr("albertine.tasks.finetune.rmtree", rmtree)
+            patch.setattr("albertine.tasks.run.rmtree", rmtree)
             finetune(str(checkpoint), tmp_path / "run", asked)
     assert finetune(str(checkpoint), tmp_path / "run", asked)[1] == whole
 

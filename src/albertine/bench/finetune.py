@@ -23,10 +23,10 @@ from albertine.bench.settings import FinetuneBench
 from albertine.bench.tuning_peer import TuningPeer
 from albertine.errors import InputError
 from albertine.processes import in_processes
-from albertine.tasks.finetune import assembled
 from albertine.tasks.kinds.kind import Kind, Row
 from albertine.tasks.metrics import headline
 from albertine.tasks.prepare import Prepared, prepare
+from albertine.tasks.run import assembled
 from albertine.tasks.scoring import Scorer
 from albertine.tasks.table14 import settled
 from albertine.train.machine import choose_precision, now

@@ -45,46 +45,50 @@ class Pipeline:
         """Answer one example, or a list of them; a list gives a list."""
         try:
             examples, several = self._examples(text, other, question, context, options)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(f"{self.kind}: text, or lists of text, are asked for ({error})") from None
         answers = [answer for _, answer in self._scorer.answered(examples)]
         return answers if several else answers[0]
 
     def _examples(
         self, text: Any, other: Any, question: Any, context: Any, options: Any
-    ) -> tuple[list[Example], bool]:
+    ) -> tuple[Sequence[Example], bool]:
         match self.kind:
             case "span":
                 columns, several = _columns(question=question, context=context)
                 return [Question(_at(n), str(n), row[0], row[1]) for n, row in enumerate(columns)], several
             case "choice":
-                if options is None or not options:
-                    raise InputError("options: none; a question has two at least")
-                several = not isinstance(options[0], str)
-                lists = options if several else [options]
-                count = len(lists)
-                contexts, questions = (
-                    one if isinstance(one, Sequence) and not isinstance(one, str) else [one or ""] * count
-                    for one in (context, question)
-                )
-                _check(
-                    "context, question, options", [*contexts, *questions, *(x for one in lists for x in one)]
-                )
-                rows = list(zip(contexts, questions, lists, strict=True))
-                return [
-                    Choice(_at(n), str(n), passage, asked, tuple(each))
-                    for n, (passage, asked, each) in enumerate(rows)
-                ], several
+                return _choices(context, question, options)
             case "tag":
-                if text is None:
-                    raise InputError("text: none; a sentence or a list of words is asked for")
-                several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
-                lists = text if several else [text]
-                words = [tuple(one.split()) if isinstance(one, str) else tuple(one) for one in lists]
-                _check("text", [word for one in words for word in one])
-                return [Tagged(_at(n), str(n), one) for n, one in enumerate(words)], several
+                return _sentences(text)
         columns, several = _columns(text=text) if other is None else _columns(text=text, other=other)
         return [Labelled(_at(n), str(n), tuple(row)) for n, row in enumerate(columns)], several
+
+
+def _choices(context: Any, question: Any, options: Any) -> tuple[list[Choice], bool]:
+    """Read one question with its options, or a list of them."""
+    if not options:
+        raise InputError("options: none; a question has two at least")
+    several = not isinstance(options[0], str)
+    lists = options if several else [options]
+    contexts, questions = (
+        one if isinstance(one, Sequence) and not isinstance(one, str) else [one or ""] * len(lists)
+        for one in (context, question)
+    )
+    _check("context, question, options", [*contexts, *questions, *(text for one in lists for text in one)])
+    rows = zip(contexts, questions, lists, strict=True)
+    made = [Choice(_at(n), str(n), text, asked, tuple(each)) for n, (text, asked, each) in enumerate(rows)]
+    return made, several
+
+
+def _sentences(text: Any) -> tuple[list[Tagged], bool]:
+    """Read one sentence, as text or as a list of words, or a list of such lists."""
+    if text is None:
+        raise InputError("text: none; a sentence or a list of words is asked for")
+    several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
+    words = [tuple(one.split() if isinstance(one, str) else one) for one in (text if several else [text])]
+    _check("text", [word for one in words for word in one])
+    return [Tagged(_at(n), str(n), one) for n, one in enumerate(words)], several
 
 
 def _at(number: int) -> str:

@@ -10,8 +10,9 @@ from rich.table import Table
 from albertine import progress
 from albertine.tasks.ensemble import Joined
 from albertine.tasks.evaluate import Evaluated, averages
-from albertine.tasks.finetune import Outcome, medians
+from albertine.tasks.finetune import medians
 from albertine.tasks.metrics import headline
+from albertine.tasks.run import Outcome
 
 _SCORES_SHOWN = 5
 
