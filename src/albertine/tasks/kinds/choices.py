@@ -83,10 +83,6 @@ class Choices(Kind):
             "probabilities": [round(float(one), 6) for one in row],
         }
 
-    def truth(self, example: Choice) -> int | None:
-        """Return the number of the right option."""
-        return example.right
-
     def assess(self, examples: Sequence[Choice], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score the questions, all and by group."""
         right = np.array([require(one.right, one.place, "right option") for one in examples])

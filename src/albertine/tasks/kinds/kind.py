@@ -87,9 +87,6 @@ class Kind(Protocol):
     def answer(self, example: Any, sheet: Sheet, rows: Sequence[Row]) -> dict[str, Any]:
         """Return what the scores of an example's samples say, as JSON would have it."""
 
-    def truth(self, example: Any) -> Any:
-        """Return what is right, comparable with what `answer` gives; None where nobody says it."""
-
     def assess(self, examples: Sequence[Any], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score answers as the task's official script does."""
 

@@ -98,10 +98,6 @@ class Labels(Texts):
         every = {label: round(float(value), 6) for label, value in zip(self.labels, row, strict=True)}
         return {"label": self.labels[best], "probability": round(float(row[best]), 6), "probabilities": every}
 
-    def truth(self, example: Labelled) -> str | None:
-        """Return the label."""
-        return example.label
-
     def assess(self, examples: Sequence[Labelled], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score the labels."""
         right = np.array([self._numbers[require(one.label, one.place, "label")] for one in examples])
@@ -143,10 +139,6 @@ class Numbers(Texts):
     def answer(self, example: Labelled, sheet: Sheet, rows: Sequence[Row]) -> dict[str, Any]:  # noqa: ARG002
         """Return the number."""
         return {"value": float(rows[0][0])}
-
-    def truth(self, example: Labelled) -> float | None:
-        """Return the number."""
-        return example.value
 
     def assess(self, examples: Sequence[Labelled], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score the numbers."""

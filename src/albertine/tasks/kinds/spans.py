@@ -91,10 +91,11 @@ class Spans(Kind):
         asked = self._frames.encode([one.question for one in examples])
         # A passage always has half of the room at least.
         longest = min(self._reading.question_length, (self._frames.max_length - 3) // 2)
-        passages = self._literal.placed([one.passage for one in examples])
+        passages = list(dict.fromkeys(one.passage for one in examples))  # many questions ask about one
+        placed = dict(zip(passages, self._literal.placed(passages), strict=True))
         return [
-            self._sheet(one, question[:longest], *passage)
-            for one, question, passage in zip(examples, asked, passages, strict=True)
+            self._sheet(one, question[:longest], *placed[one.passage])
+            for one, question in zip(examples, asked, strict=True)
         ]
 
     def _sheet(self, example: Question, question: Ids, ids: list[int], spans: list[tuple[int, int]]) -> Sheet:
@@ -226,13 +227,9 @@ class Spans(Kind):
                 if left < right:
                     yield Candidate(float(flat[at]), int(left), int(right))
 
-    def truth(self, example: Question) -> tuple[str, ...] | None:
-        """Return the texts of the answers that count."""
-        return None if example.answers is None else tuple(one.text for one in example.answers)
-
     def assess(self, examples: Sequence[Question], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score as the official script of SQuAD does."""
-        gold = [require(self.truth(one), one.place, "answers") for one in examples]
+        gold = [[answer.text for answer in require(one.answers, one.place, "answers")] for one in examples]
         given = [answer.get("otherwise", answer["answer"]) for answer in answers]
         doubts = [answer["no_answer"] for answer in answers] if self.maybe_none else None
         return assess(gold, given, doubts, self.threshold)

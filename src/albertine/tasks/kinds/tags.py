@@ -107,10 +107,6 @@ class Tags(Kind):
             "probabilities": [round(float(row[one]), 6) for row, one in zip(every, best, strict=True)],
         }
 
-    def truth(self, example: Tagged) -> tuple[str, ...] | None:
-        """Return the tags."""
-        return example.tags
-
     def assess(self, examples: Sequence[Tagged], answers: Sequence[Mapping[str, Any]]) -> Metrics:
         """Score words, and, where tags are B-, I- and O, what they mark."""
         right = [require(one.tags, one.place, "tags") for one in examples]
