@@ -14,6 +14,8 @@ from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.text.tokenizer import load_tokenizer
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
 from tests.conftest import SYLLABLES
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
@@ -25,6 +27,17 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("checkpoint") / "start"
     save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
     return folder
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tasks of the little world, in their official layouts."""
+    out = tmp_path_factory.mktemp("world") / "w"
+    sizes = WorldSettings(
+        stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, no_baselines=True
+    )
+    write_world(out, sizes)
+    return out
 
 
 def words(draw: random.Random, count: int) -> list[str]:

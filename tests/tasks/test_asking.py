@@ -32,8 +32,6 @@ from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, Finetun
 from albertine.tasks.task import find
 from albertine.text.documents import Troubles
 from albertine.text.tokenizer import load_tokenizer
-from albertine.world.settings import WorldSettings
-from albertine.world.write import write_world
 from tests.tasks.conftest import MODEL, reviews, with_train, write_csv, write_jsonl
 
 NOTHING: frozenset[str] = frozenset()
@@ -175,16 +173,6 @@ def test_a_torn_card_is_refused(judge: Path, tmp_path: Path) -> None:
 
 
 # What the official tasks' servers and scripts take.
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("asked") / "w"
-    sizes = WorldSettings(
-        stories=5, extra=0, other=0, train=20, dev=20, test=20, workers=1, no_baselines=True
-    )
-    write_world(out, sizes)
-    return out
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,6 @@ from albertine.tasks.examples import Answer, Choice, Example, Labelled, Question
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import NAMES, find
 from albertine.text.documents import Troubles
-from albertine.world.settings import WorldSettings
-from albertine.world.write import write_world
 from tests.tasks.conftest import write_csv, write_jsonl
 
 COLUMNS = DataSettings()
@@ -206,16 +204,6 @@ def test_spans_of_ones_own(tmp_path: Path) -> None:
     ]
     found = read("span", write_jsonl(tmp_path / "a.jsonl", rows))
     assert [one.answers for one in found] == [(Answer("Ida", 0),), (Answer("key", 29),), (), ()]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("world") / "w"
-    sizes = WorldSettings(
-        stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, no_baselines=True
-    )
-    write_world(out, sizes)
-    return out
 
 
 @pytest.mark.parametrize("task", [name for name in NAMES if name not in ("dream",) and find(name).official])

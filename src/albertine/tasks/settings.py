@@ -8,6 +8,7 @@ from albertine.train.settings import LoopSettings, OptimizerName
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
+Split = Literal["dev", "test", "train"]
 
 
 @dataclass(frozen=True)
@@ -145,35 +146,33 @@ class SweepSettings(FinetuneSettings):
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(DataSettings):
+class AskingSettings(DataSettings):
+    """How a tuned model is asked."""
+
+    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
+    precision: Precision = setting(
+        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
+    )
+
+
+@dataclass(frozen=True)
+class EvaluateSettings(AskingSettings):
     """What to measure a model on."""
 
-    split: Literal["dev", "test", "train"] = setting("dev", "Which part of a task's folder.")
-    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
-    precision: Precision = setting(
-        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
-    )
+    split: Split = setting("dev", "Which part of a task's folder.")
 
 
 @dataclass(frozen=True)
-class PredictSettings(DataSettings):
+class PredictSettings(AskingSettings):
     """What to predict, and where."""
 
-    split: Literal["dev", "test", "train"] = setting("test", "Which part of a task's folder.")
-    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
-    precision: Precision = setting(
-        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
-    )
+    split: Split = setting("test", "Which part of a task's folder.")
 
 
 @dataclass(frozen=True)
-class EnsembleSettings(DataSettings):
+class EnsembleSettings(AskingSettings):
     """What is joined, and how."""
 
     choose: Literal["greedy", "all"] = setting(
         "greedy", "Take what makes the score on dev better, one after another; or all."
-    )
-    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
-    precision: Precision = setting(
-        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
     )
