@@ -18,6 +18,7 @@ from albertine.tasks import run as running
 from albertine.tasks.evaluate import evaluate
 from albertine.tasks.finetune import finetune
 from albertine.tasks.settings import EvaluateSettings, FinetuneSettings, Grid, ReadingTask, SweepSettings
+from albertine.tasks.view import show_outcomes
 from albertine.tasks.work import Tuning
 from albertine.train.journal import read_journal
 from tests.tasks.conftest import COLOURS, reviews, with_train, words, write_csv, write_jsonl
@@ -153,7 +154,7 @@ def test_it_ends_early_when_it_gets_no_better(
 
 
 def test_seeds_are_runs_of_their_own_and_the_median_is_told(
-    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path
+    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = with_train(replace(asked, seeds=3), steps=10, evaluate_every=10, lr=1e-3)
     _, outcomes = finetune(str(checkpoint), tmp_path / "run", asked)
@@ -162,6 +163,10 @@ def test_seeds_are_runs_of_their_own_and_the_median_is_told(
     assert len(weights) == 3
     scores = sorted(one.scores["accuracy"] for one in outcomes)
     assert best_of(tmp_path / "run")["accuracy"] == scores[1]
+    show_outcomes(tmp_path / "run", "classify", outcomes, as_json=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"median accuracy {100 * scores[1]:.1f}, macro_f1" in told
+    assert "\u2026" not in told  # nothing is cut
     best = max(outcomes, key=lambda one: one.scores["accuracy"]).name
     assert (tmp_path / "run/model.safetensors").read_bytes() == (
         tmp_path / "run" / best / "model.safetensors"

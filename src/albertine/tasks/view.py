@@ -26,26 +26,19 @@ def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json:
         print(json.dumps(found, indent=2))
         return
     names = _shown(outcomes[0].scores)
-    table = _sheet("run", "rate", "batch", "dropout", "seed", "best at", *names)
+    table = _sheet("run", "rate", "batch", "dropout", "best at", "scores", left=("run", "scores"))
     for one in outcomes:
         at = f"{one.step:,} of {one.steps:,}" + (f", {one.restarts} restarts" if one.restarts else "")
-        table.add_row(
-            one.name or out.name,
-            f"{one.lr:.3g}",
-            f"{one.batch:,}",
-            f"{one.dropout:g}",
-            str(one.seed),
-            at,
-            *(_percent(name, one.scores[name]) for name in names),
-        )
+        scores = ", ".join(f"{name} {_percent(name, one.scores[name])}" for name in names)
+        table.add_row(one.name or out.name, f"{one.lr:.3g}", f"{one.batch:,}", f"{one.dropout:g}", at, scores)
     if len(outcomes) > 1:
         middle = medians(outcomes)
-        spreads = {name: [one.scores[name] for one in outcomes] for name in names}
-        table.add_row("median", "", "", "", "", "", *(_percent(name, middle[name]) for name in names))
-        spread = (
-            f"{_percent(name, min(each))}-{_percent(name, max(each))}" for name, each in spreads.items()
+        table.add_row(
+            "median", *[""] * 4, ", ".join(f"{name} {_percent(name, middle[name])}" for name in names)
         )
-        table.add_row("from-to", "", "", "", "", "", *spread)
+        each = {name: [one.scores[name] for one in outcomes] for name in names}
+        ends = (f"{name} {_percent(name, min(row))}-{_percent(name, max(row))}" for name, row in each.items())
+        table.add_row("from-to", *[""] * 4, ", ".join(ends))
     printed = progress.results()
     printed.print(table)
     best = max(outcomes, key=lambda one: headline(task, one.scores))
@@ -89,9 +82,9 @@ def show_joined(found: Joined, *, as_json: bool) -> None:
 
 def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, title in enumerate(titles):
+    for title in titles:
         is_left = title in (left or titles[:1])
-        table.add_column(title, justify="left" if is_left else "right", no_wrap=title != "scores" or at == 0)
+        table.add_column(title, justify="left" if is_left else "right", no_wrap=title != "scores")
     return table
 
 
