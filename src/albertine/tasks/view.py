@@ -1,7 +1,7 @@
 """What tuning, evaluating and joining came to, on the terminal or as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,13 +29,11 @@ def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json:
     table = _sheet("run", "rate", "batch", "dropout", "best at", "scores", left=("run", "scores"))
     for one in outcomes:
         at = f"{one.step:,} of {one.steps:,}" + (f", {one.restarts} restarts" if one.restarts else "")
-        scores = ", ".join(f"{name} {_percent(name, one.scores[name])}" for name in names)
-        table.add_row(one.name or out.name, f"{one.lr:.3g}", f"{one.batch:,}", f"{one.dropout:g}", at, scores)
+        cells = (f"{one.lr:.3g}", f"{one.batch:,}", f"{one.dropout:g}", at)
+        table.add_row(one.name or out.name, *cells, _in_words({name: one.scores[name] for name in names}))
     if len(outcomes) > 1:
         middle = medians(outcomes)
-        table.add_row(
-            "median", *[""] * 4, ", ".join(f"{name} {_percent(name, middle[name])}" for name in names)
-        )
+        table.add_row("median", *[""] * 4, _in_words({name: middle[name] for name in names}))
         each = {name: [one.scores[name] for one in outcomes] for name in names}
         ends = (f"{name} {_percent(name, min(row))}-{_percent(name, max(row))}" for name, row in each.items())
         table.add_row("from-to", *[""] * 4, ", ".join(ends))
@@ -54,8 +52,7 @@ def show_evaluated(found: Sequence[Evaluated], *, as_json: bool) -> None:
         return
     table = _sheet("model", "task", "part", "examples", "scores", left=("model", "task", "part", "scores"))
     for one in found:
-        scores = ", ".join(f"{name} {_percent(name, value)}" for name, value in one.scores.items())
-        table.add_row(one.source, one.task, one.part, f"{one.examples:,}", scores)
+        table.add_row(one.source, one.task, one.part, f"{one.examples:,}", _in_words(one.scores))
     printed = progress.results()
     printed.print(table)
     for name, value in means.items():
@@ -91,6 +88,10 @@ def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
 def _shown(scores: dict[str, float]) -> list[str]:
     """Return the names of the scores that go into a table."""
     return [name for name in scores if not name.endswith("_threshold")][:_SCORES_SHOWN]
+
+
+def _in_words(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {_percent(name, value)}" for name, value in scores.items())
 
 
 def _percent(name: str, value: float) -> str:

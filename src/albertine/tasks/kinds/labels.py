@@ -1,5 +1,6 @@
 """One text or two, with a label out of several, or a number."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,9 +39,9 @@ class Texts(Kind):
             sheets.append(Sheet((Sample((ids,), (types,), self.target(example)),)))
         return sheets
 
+    @abstractmethod
     def target(self, example: Labelled) -> Any:
         """Return what is to be found out."""
-        raise NotImplementedError
 
     def counts(self, samples: Sequence[Sample]) -> Sequence[int]:
         """Return how many there are."""
