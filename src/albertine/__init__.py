@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from albertine.interop.load import load, load_tokenizer
     from albertine.model.network import Model
     from albertine.model.strip import Strip
+    from albertine.pretrain.guess import guesser
     from albertine.tasks.pipeline import pipeline
 
 
@@ -26,6 +27,7 @@ _LATE = {
     "Model": ("albertine.model.network", "Model"),
     "Strip": ("albertine.model.strip", "Strip"),
     "load": ("albertine.interop.load", "load"),
+    "guesser": ("albertine.pretrain.guess", "guesser"),
     "pipeline": ("albertine.tasks.pipeline", "pipeline"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
     "save": ("albertine.interop.huggingface", "save_folder"),
@@ -38,6 +40,7 @@ __all__ = [
     "Strip",
     "WorkError",
     "__version__",
+    "guesser",
     "load",
     "load_tokenizer",
     "pipeline",

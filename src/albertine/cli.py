@@ -22,7 +22,7 @@ from albertine.bench.settings import (
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.errors import InputError
-from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.settings import FillSettings, PretrainSettings, ProbeSettings
 from albertine.study.anatomy import InfoSettings
 from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, PredictSettings, SweepSettings
 from albertine.text.settings import ReadingSettings, VocabularySettings
@@ -315,6 +315,30 @@ def probe(
     from albertine.pretrain import probe as probing
 
     probing.show(checkpoint, probing.probe(checkpoint, shared.read(ProbeSettings)), as_json=json)
+
+
+@app.command(group=_TRAIN)
+def fill(
+    checkpoint: str,
+    *text: str,
+    json: Json = False,
+    settings: Annotated[FillSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Fill the masks of a text, or of held-out samples, with what a pre-trained model guesses.
+
+    Example: albertine fill my-run "The old [MASK] was locked."
+
+    Parameters
+    ----------
+    checkpoint
+        A run, a checkpoint's folder (of transformers or Google's), or a hub name.
+    text
+        Texts with [MASK] in them; without any, --corpus gives held-out samples.
+    """
+    from albertine.pretrain.fill import fill as answer
+
+    answer(checkpoint, text, shared.read(FillSettings), as_json=json)
 
 
 @app.command(group=_TASKS)

@@ -73,7 +73,7 @@ def test_a_sweep_goes_on_while_it_gets_better(
     monkeypatch.setattr(race, "_run", run)
     found = race._swept("ours", 1e-3, 5, asked)
     assert sorted(found) == pytest.approx([1e-3 * 2.0**power for power in expected])
-    assert min(found, key=found.__getitem__) == pytest.approx(1e-3 * 2.0**best)
+    assert min(found, key=lambda rate: found[rate].loss) == pytest.approx(1e-3 * 2.0**best)
 
 
 def held(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> Race:

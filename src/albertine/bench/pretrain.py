@@ -1,7 +1,9 @@
 """A race: our pre-training against that of `transformers`, equal minutes on one machine.
 
 Same model size, corpus, pairs and tokens a step; each side's rate is the best of a
-sweep of its own, in which every side may go on as long as it gets better. A leg is a
+sweep of its own, in which every side may go on as long as it gets better. The runs of a
+sweep are as long as the race: short ones would choose the rate that first comes down to
+the level of piece frequencies, which is higher than the one that then leaves it. A leg is a
 process of its own with the whole machine.
 """
 
@@ -18,7 +20,7 @@ from albertine.processes import in_processes
 from albertine.train.schedule import rate_for
 
 _PEER_RATE = 5e-4
-_STEPS_TO_TIME = 8
+_STEPS_TO_TIME = 12
 _POINTS = 16  # measurements of the legs that are drawn
 
 
@@ -66,36 +68,44 @@ def measure(settings: PretrainBench) -> Race:
     results: dict[Side, Result] = {}
     start: dict[Side, float] = {"ours": rate_for("muon", settings.batch_tokens), "peer": _PEER_RATE}
     for side in ("peer", "ours"):
-        timed = _run(Leg(side, start[side], _STEPS_TO_TIME, settings))
-        each = timed.seconds / _STEPS_TO_TIME
+        each = _seconds_a_step(_run(Leg(side, start[side], _STEPS_TO_TIME, settings, 2)))
         steps[side] = max(1, round(60 * settings.minutes / each))
         short = max(1, round(60 * settings.minutes * settings.sweep / each))
-        sweep[side] = _swept(side, start[side], short, settings)
+        legs = _swept(side, start[side], short, settings)
+        sweep[side] = {rate: one.loss for rate, one in legs.items()}
         rates[side] = min(sweep[side], key=sweep[side].__getitem__)
         progress.say(f"{side}: rate {rates[side]:.2g}, {steps[side]:,} steps")
-        results[side] = _run(Leg(side, rates[side], steps[side], settings, _POINTS))
+        whole = short == steps[side]
+        best = Leg(side, rates[side], steps[side], settings, _POINTS)
+        results[side] = legs[rates[side]] if whole else _run(best)
     level = results["ours"].curve[0][1]
     return Race(settings.minutes, level, rates, steps, results, sweep)
 
 
-def _swept(side: Side, start: float, steps: int, settings: PretrainBench) -> dict[float, float]:
+def _seconds_a_step(timed: Result) -> float:
+    """Return the seconds of a step once everything is warm: of those between the two measurements."""
+    (*_, (middle, _), (end, _)) = timed.curve
+    return (end - middle) / (_STEPS_TO_TIME // 2)
+
+
+def _swept(side: Side, start: float, steps: int, settings: PretrainBench) -> dict[float, Result]:
     """Try a rate, its half and its double, and go on in the direction that gets better."""
-    found: dict[float, float] = {}
+    found: dict[float, Result] = {}
 
     def tried(power: int) -> float:
         rate = start * 2.0**power
         if rate not in found:
-            found[rate] = _run(Leg(side, rate, steps, settings)).loss
-            progress.say(f"{side}: rate {rate:.2g} came to {found[rate]:.3f} in {steps:,} steps")
-        return found[rate]
+            found[rate] = _run(Leg(side, rate, steps, settings, _POINTS))
+            progress.say(f"{side}: rate {rate:.2g} came to {found[rate].loss:.3f} in {steps:,} steps")
+        return found[rate].loss
 
     low, high = -1, 1
     for power in (0, low, high):
         tried(power)
-    while tried(low) == min(found.values()):
+    while tried(low) == min(one.loss for one in found.values()):
         low -= 1
         tried(low)
-    while tried(high) == min(found.values()):
+    while tried(high) == min(one.loss for one in found.values()):
         high += 1
         tried(high)
     return found

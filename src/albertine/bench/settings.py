@@ -36,7 +36,7 @@ class PretrainBench(Settings):
     corpus: Path | None = setting(None, "A corpus with held-out documents.")
     minutes: float = setting(10.0, "Minutes of training for each side.", least=0.05, most=100_000)
     sweep: float = setting(
-        0.125, "Length of each leg of the sweeps of rates, beside those minutes.", least=0.01, most=1
+        1.0, "Length of each run of the sweeps of rates, as a share of those minutes.", least=0.01, most=1
     )
     batch_tokens: int = setting(8192, "Tokens of one step.", least=64)
     length: int = setting(128, "Longest sample, in pieces.", least=16, most=100_000)

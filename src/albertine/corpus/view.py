@@ -80,11 +80,11 @@ def _print_sample(
     }
     head = f"sample {place:,}: {len(sample)} pieces, {kinds[objective.pair][sample.label]}, "
     out.print(Text(head + f"{len(sample.masked)} to be predicted", "bold"))
-    out.print(_drawn(sample, tokenizer))
+    out.print(drawn(sample, tokenizer))
     out.print()
 
 
-def _drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
+def drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
     """Return a sample as text: segments in two colours, what is to be predicted marked."""
     text = Text()
     special = (tokenizer.special.opening, tokenizer.special.closing)
@@ -93,7 +93,7 @@ def _drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
     for at, (seen, kind) in enumerate(zip(sample.tokens.tolist(), sample.types.tolist(), strict=True)):
         piece = tokenizer.pieces[original[at]]
         after = tokenizer.pieces[original[at - 1]][-1:] if at and original[at - 1] not in special else " "
-        space, bare = _parted(piece, after)
+        space, bare = parted(piece, after)
         text.append(space)
         if at not in expected:
             text.append(bare, "dim bold" if seen in special else _STYLES[kind])
@@ -102,12 +102,12 @@ def _drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
         elif seen == expected[at]:
             text.append(f"{{{bare}=}}", _KEPT)
         else:
-            instead = _parted(tokenizer.pieces[seen], " ")[1]
+            instead = parted(tokenizer.pieces[seen], " ")[1]
             text.append(f"{{{bare}|{instead}}}", _REPLACED)
     return text
 
 
-def _parted(piece: str, after: str) -> tuple[str, str]:
+def parted(piece: str, after: str) -> tuple[str, str]:
     """Return what parts a piece from the character before it, and the piece without its marks."""
     if piece.startswith(WORD_START):
         return " ", piece.removeprefix(WORD_START) or WORD_START

@@ -117,6 +117,11 @@ def _refuse_stranger(source: str, folder: Path, corpus: Corpus) -> None:
     except InputError:
         progress.say(f"{source}: brings no tokenizer; taking it to be that of {corpus.folder}")
         return
+    refuse_other_tokenizer(source, fingerprint, corpus)
+
+
+def refuse_other_tokenizer(source: str, fingerprint: str, corpus: Corpus) -> None:
+    """Refuse a checkpoint whose tokenizer is not the corpus's."""
     if fingerprint != corpus.manifest.tokenizer:
         raise InputError(
             f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "

@@ -1,0 +1,135 @@
+"""What a pre-trained model says when asked: the pieces behind masks, and the order of two segments.
+
+guess = albertine.guesser("runs/first")
+guess.fill("The [MASK] was locked.")           five guesses for each mask, the likeliest first
+guess.order("He took the key.", "It fitted.")  the chance that they are in order
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from albertine.errors import InputError
+from albertine.interop.hub import locate
+from albertine.interop.load import load_checkpoint
+from albertine.model.network import Model
+from albertine.model.strip import Strip
+from albertine.settings import MODELS
+from albertine.text.tokenizer import Tokenizer, load_tokenizer
+from albertine.train.ranks import choose_device
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One piece that may stand behind a mask.
+
+    Attributes:
+        piece: as the vocabulary has it.
+        score: its probability.
+    """
+
+    piece: str
+    score: float
+
+
+class Guesser:
+    """A pre-trained model as functions of text; threads may share one.
+
+    Attributes:
+        model: the network.
+        tokenizer: what gives it ids.
+    """
+
+    def __init__(self, model: Model, tokenizer: Tokenizer, device: torch.device):
+        self.model, self.tokenizer, self._device = model.to(device).eval(), tokenizer, device
+        self._encoding = threading.Lock()  # encoders remember words
+
+    def fill(self, text: str, *, best: int = 5) -> list[list[Guess]]:
+        """Return the likeliest pieces behind each [MASK] of a text, in order."""
+        ids, types = self._framed(text)
+        masks = [at for at, one in enumerate(ids) if one == self.tokenizer.special.mask]
+        if not masks:
+            raise InputError(f"{_shortened(text)}: has no [MASK] to fill")
+        return self.guesses(ids, types, masks, best)
+
+    def guesses(
+        self, ids: Sequence[int], types: Sequence[int], places: Sequence[int], best: int
+    ) -> list[list[Guess]]:
+        """Return the likeliest pieces at some places of a sequence."""
+        strip = Strip.from_sequences([ids], [types]).to(self._device)
+        with torch.inference_mode():
+            out = self.model(strip)
+        logits = getattr(out, "masked", out).logits[list(places)]
+        # Rows beyond the vocabulary, of a table that was rounded up, are no pieces.
+        likely = logits[:, : len(self.tokenizer)].float().softmax(1).topk(min(best, len(self.tokenizer)))
+        return [
+            [Guess(self.tokenizer.pieces[at], score) for score, at in zip(scores, found, strict=True)]
+            for scores, found in zip(likely.values.tolist(), likely.indices.tolist(), strict=True)
+        ]
+
+    @property
+    def orders(self) -> bool:
+        """Whether the model has a head for pairs."""
+        return self.model.head_settings.kind == "pretrain"
+
+    def order(self, first: str, second: str) -> float:
+        """Return the chance that two segments stand in this order, and not swapped.
+
+        Of a model that learned NSP, the chance that they are of one document.
+        """
+        if not self.orders:
+            raise InputError("order: the model has no head for pairs; it can only fill masks")
+        ids, types = self._framed(first, second)
+        with torch.inference_mode():
+            logits: Tensor = self.model(Strip.from_sequences([ids], [types]).to(self._device)).pair_logits
+        return float(logits[0].float().softmax(0)[0])
+
+    def _framed(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
+        for one in (text, other):
+            if one is not None:
+                _refuse_broken(one)
+        with self._encoding:
+            ids, types = self.tokenizer.framed(text, other)
+        longest = self.model.model.max_length
+        if len(ids) > longest:
+            raise InputError(f"{_shortened(text)}: {len(ids)} pieces; the model takes {longest}")
+        return ids, types
+
+
+def _refuse_broken(text: Any) -> None:
+    """Refuse what is no text, or holds half a character."""
+    try:
+        text.encode()
+    except AttributeError:
+        raise InputError(f"text is asked for, not {type(text).__name__}") from None
+    except UnicodeEncodeError:
+        problem = "holds half a character; it must be valid Unicode"
+        raise InputError(f"{_shortened(ascii(text))}: {problem}") from None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def guesser(source: str | Path, *, device: str = "auto", revision: str | None = None) -> Guesser:
+    """Open a pre-trained model as functions: masks to fill, segments to order.
+
+    Args:
+        source: a run, a checkpoint's folder (also of `transformers` or Google's), or a hub name.
+        device: auto, cpu or cuda.
+        revision: which branch, tag or commit of a hub repository.
+    """
+    name = str(source)
+    if name in MODELS:
+        raise InputError(f"{name}: a preset, with nothing learned; name a checkpoint")
+    folder = locate(name, revision)
+    model = load_checkpoint(folder)
+    kind = model.head_settings.kind
+    if kind not in ("pretrain", "mlm"):
+        raise InputError(f"{name}: its head is for {kind}; only a pre-trained model fills masks")
+    return Guesser(model, load_tokenizer(folder), choose_device(device))
