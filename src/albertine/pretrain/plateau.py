@@ -1,18 +1,21 @@
-"""The commonest failure of pre-training, told by name: nothing but piece frequencies is learned.
+"""The commonest failure of pre-training, told by name: nothing is learned of context.
 
 A run whose MLM loss stays at the unigram entropy of the corpus has a network whose
-output does not depend on its input. It can sit there for ever, and looks as if it
-trained. So it is said, with what in this run departs from what usually works.
+output does not depend on its input. Half a nat below there is another level, of a network
+that tells the pieces that are not hidden and looks at nothing around the hidden ones. A run
+can sit at either for ever, and looks as if it trained. So it is said, with what in this run
+departs from what usually works.
 """
 
 from dataclasses import dataclass, field
 
 from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.unigram import without_context
 from albertine.train.schedule import Schedule, rate_for, warmup_for
 from albertine.train.told import Told
 
 _MEMORY = 0.98
-_BELOW = 0.1  # nats under the unigram level at which something else has been learned
+_BELOW = 0.1  # nats under a level at which something else has been learned
 _LEAST_STEPS = 300
 
 
@@ -38,7 +41,7 @@ class Plateau:
             self._seen += 1
             weight = max(1 - _MEMORY, 1 / self._seen)
             self._loss = loss if self._seen == 1 else self._loss + weight * (loss - self._loss)
-        if told.step not in self._moments() or not self._loss > self.level - _BELOW:
+        if told.step not in self._moments() or not self._loss > without_context(self.level) - _BELOW:
             return None
         return self._diagnosis()
 
@@ -50,9 +53,16 @@ class Plateau:
 
     def _diagnosis(self) -> str:
         causes = self._suspects() or self._usual()
+        blind = without_context(self.level)
+        if self._loss > self.level - _BELOW:
+            where = (
+                f"at the level of piece frequencies ({self.level:.3f}): nothing but those has been learned"
+            )
+        else:
+            where = f"at the level of one who sees no context ({blind:.3f}): nothing around a piece is used"
         return (
-            f"the MLM loss ({self._loss:.3f}) is still at the level of piece frequencies ({self.level:.3f}): "
-            f"nothing but those has been learned. Usual causes, as they are here: {'; '.join(causes)}"
+            f"the MLM loss ({self._loss:.3f}) is still {where}. "
+            f"Usual causes, as they are here: {'; '.join(causes)}"
         )
 
     def _suspects(self) -> list[str]:
@@ -72,6 +82,8 @@ class Plateau:
         masked = [self.settings.objective_at(step).masked for step in (0, train.steps - 1)]
         if max(masked) > 0.4 or min(masked) < 0.1:
             found.append(f"masking is unusual: {masked[0]:.0%} of the pieces, where 15% is usual")
+        if self.settings.init is None and not self.settings.local_start:
+            found.append("the start is not local: --no-local-start, where heads would look at neighbours")
         if self.unknown > 0.01:
             found.append(
                 f"the tokenizer does not fit the text: {self.unknown:.1%} of its pieces are unknown ones"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from albertine import progress
 from albertine.errors import InputError
 from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.unigram import without_context
 from albertine.settings import read
 from albertine.train.folder import settings_of
 from albertine.train.journal import JOURNAL, read_journal
@@ -62,20 +63,26 @@ def _losses(axes: "Axes", lines: Lines) -> None:
     held_out = [(line["step"], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line]
     if held_out:
         axes.plot(*zip(*held_out, strict=True), color=_HELD_OUT, marker="o", markersize=3, label="held out")
-    for level in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
-        axes.axhline(level, color=_QUIET, linewidth=1, linestyle="--")
-        axes.annotate(
-            f"piece frequencies alone: {level:.2f}",
-            (1, level),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-            color=_QUIET,
-        )
+    for unigram in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
+        _level(axes, unigram, "piece frequencies alone")
+        _level(axes, without_context(unigram), "no context")
     axes.set_ylabel("MLM loss (nats)")
     axes.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _level(axes: "Axes", level: float, name: str) -> None:
+    """Draw what is reached without learning, with its name."""
+    axes.axhline(level, color=_QUIET, linewidth=1, linestyle="--")
+    axes.annotate(
+        f"{name}: {level:.2f}",
+        (1, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color=_QUIET,
+    )
 
 
 def _accuracies(axes: "Axes", lines: Lines) -> None:

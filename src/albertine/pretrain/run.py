@@ -9,6 +9,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.samples import Sampler
 from albertine.model.encoder import Computation
 from albertine.model.network import Model
+from albertine.pretrain.neighbours import look_at_neighbours
 from albertine.pretrain.plateau import Plateau
 from albertine.pretrain.plot import CURVE, draw
 from albertine.pretrain.prepare import corpus_of, network_of, settled, starting_point
@@ -75,6 +76,8 @@ def assembled(
     network = network_of(settings, start)
     if start is None and settings.unigram_start:
         start_from(network, frequencies)
+    if start is None and settings.local_start:
+        look_at_neighbours(network, settings.train.seed, settings.depth_at(0))
     train = settings.train
     dtype = choose_precision(train.precision, ranks.device)
     network.encoder.computation = Computation(dtype, train.recompute, train.compile)

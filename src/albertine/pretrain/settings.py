@@ -25,6 +25,9 @@ class PretrainSettings(Settings):
     unigram_start: bool = setting(
         True, "Let fresh weights know how frequent each piece is (the bias of the MLM head)."
     )
+    local_start: bool = setting(
+        True, "Let fresh weights look at neighbours: a head for each of the places around a piece."
+    )
     model: ModelSettings = setting(ModelSettings(), "The network.")
     objective: Objective = setting(Objective(), "What is asked of the network.")
     curriculum: Curriculum = setting(Curriculum(), "What changes during the run.")

@@ -1,0 +1,155 @@
+"""What fresh weights know: heads that look at neighbours, of any shape of network; and what that is worth."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from albertine.corpus.corpus import Corpus
+from albertine.model.network import Model
+from albertine.model.strip import Strip
+from albertine.pretrain.neighbours import look_at_neighbours
+from albertine.pretrain.plateau import Plateau
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.unigram import without_context
+from albertine.settings import MODELS, ModelSettings
+from albertine.train.told import Told
+
+from .conftest import MODEL, steps_of, weights_of, with_train
+
+SHAPES = {
+    "albert": ModelSettings(vocab_size=500, embedding_size=64, hidden_size=128, layers=4, heads=4),
+    "bert": ModelSettings(
+        vocab_size=500, embedding_size=128, hidden_size=128, layers=3, heads=2, share="none"
+    ),
+    "wide": ModelSettings(vocab_size=500, embedding_size=128, hidden_size=512, layers=12, heads=8),
+    "shared attention": ModelSettings(
+        vocab_size=500, embedding_size=64, hidden_size=192, layers=4, heads=6, share="attention"
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("length", [40, 500])
+def test_heads_look_at_neighbours(shape: str, length: int) -> None:
+    model = SHAPES[shape]
+    network = Model(model)
+    look_at_neighbours(network, 0, model.layers)
+    tokens = torch.randint(10, 500, (length,), generator=torch.Generator().manual_seed(1)).tolist()
+    block: Any = network.encoder.attention[0]
+    size = model.hidden_size // model.heads
+    with torch.no_grad():
+        state = next(iter(network.encoder.states(Strip.from_sequences([tokens]))))
+        queries, keys, _ = block.qkv(state).chunk(3, dim=1)
+    assert float(state.pow(2).mean()) == pytest.approx(1, abs=0.2)
+    middle = torch.arange(8, length - 8)
+    for head, offset in zip(range(model.heads), (-1, 1, -2, 2, -3, 3, -4, 4), strict=False):
+        columns = slice(head * size, (head + 1) * size)
+        seen = (queries[:, columns] @ keys[:, columns].T / math.sqrt(size)).softmax(1)
+        there = float(seen[middle, middle + offset].mean())
+        assert there > (0.5 if length < 100 else 0.25), head  # each other place gets a hundredth at most
+        assert float(seen.mean()) < 0.03
+
+
+def test_only_where_it_looks_is_set_and_from_its_seed() -> None:
+    drawn, looking, other = Model(MODEL), Model(MODEL), Model(MODEL)
+    look_at_neighbours(looking, 0, 2)
+    look_at_neighbours(other, 1, 2)
+    again = Model(MODEL)
+    look_at_neighbours(again, 0, 2)
+    for (name, before), after, elsewhere, same in zip(
+        drawn.named_parameters(), looking.parameters(), other.parameters(), again.parameters(), strict=True
+    ):
+        moved = name.endswith(
+            (".qkv.weight", "attention.0.out.weight", "projection.weight", "positions.weight")
+        )
+        assert torch.equal(before, after) is not moved, name
+        assert torch.equal(after, same), name
+        assert torch.equal(after, elsewhere) is (not moved or name.endswith("positions.weight")), name
+        assert torch.isfinite(after).all()
+
+
+@pytest.mark.parametrize("model", [
+    replace(MODEL, embedding_size=48), replace(MODEL, embedding_size=2), replace(MODEL, heads=32),
+])  # fmt: skip
+def test_no_shape_is_too_odd(model: ModelSettings) -> None:
+    """More width in the embedding than in the state; no room for a wave; heads of one number."""
+    network = Model(model)
+    look_at_neighbours(network, 0, model.layers)
+    strip = Strip.from_sequences([[2, 5, 6, 7, 3]])
+    network(strip).masked.logits.sum().backward()
+    assert all(torch.isfinite(one).all() for one in network.parameters())
+
+
+def test_what_attention_brings_gets_less_with_depth() -> None:
+    sizes = []
+    for layers in (2, 4, 12):
+        network = Model(replace(MODEL, layers=layers))
+        look_at_neighbours(network, 0, layers)
+        block: Any = network.encoder.attention[0]
+        sizes.append(float(torch.linalg.matrix_norm(block.out.weight.detach(), 2)))
+    assert sizes == pytest.approx([1, 1, 1 / 3], rel=1e-4)
+
+
+def test_it_learns_of_context_where_the_published_start_does_not(
+    settings: PretrainSettings, tales: Corpus, tmp_path: Path
+) -> None:
+    """Same batches, same steps; the difference is far more than seeds make."""
+    settings = with_train(
+        settings,
+        steps=100,
+        batch_tokens=2048,
+        save_every=None,
+        lr=None,
+        evaluate_every=100,
+        evaluate_tokens=9999,
+    )
+    settings = replace(settings, corpus=tales.folder, model=MODELS["demo"])
+    found = {
+        local: pretrain(tmp_path / str(local), replace(settings, local_start=local), frozenset())["mlm_loss"]
+        for local in (True, False)
+    }
+    level = steps_of(tmp_path / "True")[0]["mlm_unigram_loss"]
+    assert found[True] < without_context(level) - 0.2 < found[False] - 0.2
+
+
+def test_a_checkpoint_to_start_from_keeps_its_own(settings: PretrainSettings, tmp_path: Path) -> None:
+    pretrain(tmp_path / "first", replace(settings, local_start=False), frozenset({"model.vocab_size"}))
+    still = with_train(settings, lr=0.0)
+    started = replace(still, init=str(tmp_path / "first"))
+    pretrain(tmp_path / "second", started, frozenset({"model.vocab_size"}))
+    assert weights_of(tmp_path / "first") == weights_of(tmp_path / "second")
+
+
+def test_the_level_without_context_is_that_of_the_best_bet() -> None:
+    """Pieces drawn alike, masked by our rule: the best that one does who sees the place alone."""
+    count = 40
+    level = math.log(count)
+    # Behind [MASK]: all alike. Else what stands there is right as often as not, and the rest is shared.
+    hidden, kept = level, -math.log(0.5 + 0.5 / count)
+    replaced = -math.log(0.5 / count)
+    assert without_context(level) == pytest.approx(0.8 * hidden + 0.1 * kept + 0.1 * replaced, abs=0.01)
+
+
+def told(step: int, loss: float) -> Told:
+    return Told(
+        step=step, tokens=0, seconds=0.0, loss=loss, losses={"mlm": loss}, right={"mlm": 0.1}, lr=1e-3,
+        norm=1.0, speed=1.0, roof=0.1, memory=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [(6.45, "of piece frequencies (6.400)"), (5.85, "of one who sees no context (5.899)"), (5.7, None)],
+)
+def test_both_levels_are_told_apart(loss: float, said: str | None, settings: PretrainSettings) -> None:
+    blind = replace(with_train(settings, steps=1000, lr=None), local_start=False)
+    plateau = Plateau(blind, 6.4, 0.0)
+    remarks = [plateau.look(told(step, loss)) for step in range(1, 1001)]
+    found = [one for one in remarks if one]
+    assert len(found) == (3 if said else 0)
+    assert all(said in one and "--no-local-start" in one for one in found if said)
