@@ -8,7 +8,7 @@ PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     set up and run the main job"
+	@echo "make demo     set up, then make an ALBERT from nothing and write a report"
 	@echo "make test     set up and run the tests"
 	@echo "make lint     style, types and the floors of the house"
 	@echo "make format   bring the code into the house style"
@@ -23,7 +23,7 @@ core dev:
 	@"$(PYTHON)" tools/environment.py $(if $(filter dev,$@),dev)
 
 demo: core
-	@$(BIN)/albertine info
+	@$(BIN)/albertine demo
 
 test: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4

@@ -21,6 +21,7 @@ from albertine.bench.settings import (
 )
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
+from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.pretrain.settings import FillSettings, PretrainSettings, ProbeSettings
 from albertine.study.anatomy import InfoSettings
@@ -339,6 +340,46 @@ def fill(
     from albertine.pretrain.fill import fill as answer
 
     answer(checkpoint, text, shared.read(FillSettings), as_json=json)
+
+
+@app.command(group=_LOOK)
+def demo(
+    *,
+    out: Path = Path("albertine-demo"),
+    settings: Annotated[DemoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Do all of it once, small, in some six minutes: from text to tuned models and a report.
+
+    Broken off, the same command goes on.
+
+    Example: albertine demo --text my-texts/ --out my-demo
+
+    Parameters
+    ----------
+    out
+        The folder of everything that comes of it.
+    """
+    from albertine.demo.demo import demo as show
+
+    show(out, shared.read(DemoSettings))
+
+
+@app.command(group=_LOOK)
+def report(run: Path, /, *, shared: Shared = SHARED) -> None:
+    """Write the report of a run, pre-trained or tuned, as one page: RUN/report.html.
+
+    Example: albertine report my-run
+
+    Parameters
+    ----------
+    run
+        What `albertine pretrain` or `albertine finetune` made.
+    """
+    from albertine.report.run import report as tell
+
+    shared.read(NoSettings)
+    tell(run)
 
 
 @app.command(group=_TASKS)

@@ -12,9 +12,10 @@ import torch
 import transformers
 
 import albertine
+from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.samples import Sampler
-from albertine.corpus.settings import Objective
+from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.errors import InputError
 from albertine.pretrain.probe import Probed, probe, show
 from albertine.pretrain.scores import COLUMNS, ratio, wilson
@@ -114,6 +115,25 @@ def test_what_cannot_be_probed_is_refused(asked: ProbeSettings, corpus: Corpus, 
         probe(str(tmp_path / "fits"), replace(asked, max_length=65))
     with pytest.raises(InputError, match="--corpus is missing"):
         probe(str(tmp_path / "fits"), replace(asked, corpus=None))
+
+
+def test_of_one_document_company_is_not_known(
+    asked: ProbeSettings, corpus: Corpus, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text"
+    text.mkdir()
+    for name in ("a", "b"):
+        (text / f"{name}.txt").write_text("\n".join(f"{name} ka lo mi {n} ren tas vu." for n in range(80)))
+    build_corpus(
+        [str(text)], corpus.folder / "tokenizer", tmp_path / "two", CorpusSettings(held_out=0.5, workers=1)
+    )
+    found = probe(str(checkpoint), replace(asked, corpus=tmp_path / "two"))
+    assert math.isnan(found.nsp_accuracy.value)
+    assert found.sop_accuracy.value >= 0
+    show("here", found, as_json=False)
+    assert "unknown" in capsys.readouterr().out
+    show("here", found, as_json=True)
+    assert json.loads(capsys.readouterr().out)["nsp_loss"]["value"] is None
 
 
 def test_it_prints_a_table_or_json(

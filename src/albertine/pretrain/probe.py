@@ -8,6 +8,7 @@ one document and of two for NSP, whichever of them the checkpoint was trained on
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from rich.table import Table as Sheet
@@ -50,6 +51,11 @@ class Probed:
     nsp_loss: Estimate
     nsp_accuracy: Estimate
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it under stable keys; what is not known is null."""
+        known: dict[str, Any] = json.loads(json.dumps(asdict(self)), parse_constant=lambda _: None)
+        return known
+
 
 def probe(source: str, settings: ProbeSettings) -> Probed:
     """Measure a checkpoint on held-out documents."""
@@ -63,7 +69,9 @@ def probe(source: str, settings: ProbeSettings) -> Probed:
         raise InputError(f"--max-length {longest}: the model takes {network.model.max_length} pieces")
     objective = Objective("sop", longest, seed=settings.seed)
     sop = _table(network, corpus, objective, settings.tokens)
-    nsp = _table(network, corpus, replace(objective, pair="nsp"), settings.tokens)
+    nsp = sop[:0]  # of a single document there is no other one
+    if corpus.manifest.documents["dev"] > 1:
+        nsp = _table(network, corpus, replace(objective, pair="nsp"), settings.tokens)
     return Probed(
         samples=len(sop),
         pieces=int(sop[:, 0].sum()),
@@ -88,6 +96,10 @@ def _table(network: Model, corpus: Corpus, objective: Objective, tokens: int) ->
     return table_of(network, counted, device, None)
 
 
+def _percent(share: float) -> str:
+    return "unknown" if math.isnan(share) else f"{share:.1%}"
+
+
 def _between(low: float, high: float, form: str) -> str:
     return "unknown" if math.isnan(low) else f"{low:{form}} to {high:{form}}"
 
@@ -95,7 +107,7 @@ def _between(low: float, high: float, form: str) -> str:
 def show(source: str, found: Probed, *, as_json: bool) -> None:
     """Print what was measured."""
     if as_json:
-        print(json.dumps({"source": source, **asdict(found)}, indent=2))
+        print(json.dumps({"source": source, **found.to_json()}, indent=2))
         return
     sheet = Sheet(box=None, pad_edge=False, header_style="bold")
     for title in ("", "right", "95%", "chance", "loss", "95%", "level"):
@@ -108,10 +120,10 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
     for name, accuracy, chance, loss, level in rows:
         sheet.add_row(
             name,
-            f"{accuracy.value:.1%}",
+            _percent(accuracy.value),
             _between(100 * accuracy.low, 100 * accuracy.high, ".1f"),
             chance,
-            f"{loss.value:.3f}",
+            "unknown" if math.isnan(loss.value) else f"{loss.value:.3f}",
             _between(loss.low, loss.high, ".3f"),
             level,
         )

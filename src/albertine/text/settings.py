@@ -34,6 +34,7 @@ class VocabularySettings(ReadingSettings):
     vocab_size: int = setting(
         30_000, "Pieces in all, the five special ones among them.", least=16, most=1_000_000
     )
+    or_less: bool = setting(False, "Take fewer pieces where there is too little text for so many.")
     cased: bool = setting(False, "Keep capitals.")
     keep_accents: bool = setting(False, "Keep accents.")
     coverage: float = setting(0.99995, "Share of all characters that get pieces.", least=0.5, most=1)

@@ -18,6 +18,7 @@ import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -118,6 +119,9 @@ def _learned(words: Counter[str], settings: VocabularySettings) -> list[tuple[st
         model = _trained(lines, wanted, settings)
     except _TooManyError as error:
         most = _possible(lines, error, settings)
+        if settings.or_less:
+            progress.say(f"too little text for {wanted:,} pieces; taking {most:,}")
+            return _learned(words, replace(settings, vocab_size=most))
         raise InputError(
             f"--vocab-size {wanted}: too little text for it; --vocab-size {most} or less is possible, "
             "or give more text"

@@ -1,0 +1,109 @@
+"""A report of any run: one page, of what the run is and did."""
+
+import re
+import xml.etree.ElementTree as Tree
+from pathlib import Path
+
+import pytest
+
+from albertine.command import run as run_command
+from albertine.corpus.build import build_corpus
+from albertine.corpus.settings import CorpusSettings, Objective
+from albertine.errors import InputError
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.report.run import report
+from albertine.settings import ModelSettings
+from albertine.tasks.finetune import finetune
+from albertine.tasks.settings import FinetuneSettings, TuneSettings
+from albertine.text.settings import VocabularySettings
+from albertine.text.vocabulary import make_vocabulary
+from albertine.train.settings import TrainSettings
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+
+MODEL = ModelSettings(embedding_size=16, hidden_size=32, layers=3, heads=2, max_length=64)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of some steps, with the corpus beside it."""
+    folder = tmp_path_factory.mktemp("reports")
+    write_world(folder / "world", WorldSettings(stories=500, extra=0, other=0, train=0, workers=1))
+    make_vocabulary(
+        [str(folder / "world" / "text")], folder / "tokenizer", VocabularySettings(vocab_size=500)
+    )
+    asked = CorpusSettings(workers=1, held_out=0.05)
+    build_corpus([str(folder / "world" / "text")], folder / "tokenizer", folder / "corpus", asked)
+    settings = PretrainSettings(
+        corpus=folder / "corpus",
+        device="cpu",
+        model=MODEL,
+        objective=Objective(max_length=48),
+        train=TrainSettings(
+            steps=10, batch_tokens=512, evaluate_every=5, evaluate_tokens=512, precision="fp32"
+        ),
+    )
+    pretrain(folder / "first", settings, frozenset({"objective.max_length"}))
+    return folder / "first"
+
+
+def read(page: Path) -> str:
+    """Return a page that is well formed and needs nothing else."""
+    content = page.read_text(encoding="utf-8")
+    Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
+    assert not re.search(r'(src|href)="?http|@import|url\(', content)
+    return content
+
+
+def test_a_pretraining_run_is_told_with_what_it_knows(trained: Path) -> None:
+    page = read(report(trained))
+    for said in ("3 layers of width 32", "piece frequencies alone", "no context", "What it puts in a gap",
+                 "Which comes first", "L2 distance", "3 times,", "batch_tokens = 512"):  # fmt: skip
+        assert said in page, said
+    assert page.count("<blockquote>") == 4 + 2 * 4
+
+
+def test_without_its_corpus_there_is_still_a_report(trained: Path) -> None:
+    corpus = trained.parent / "corpus"
+    corpus.rename(trained.parent / "elsewhere")
+    try:
+        page = read(report(trained))
+    finally:
+        (trained.parent / "elsewhere").rename(corpus)
+    assert "What it puts in a gap" not in page
+    assert "How it learned" in page
+
+
+def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> None:
+    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 1), ("it is bad", 0)] * 20)
+    (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
+    tune = TuneSettings(steps=6, batch=8, evaluate_every=2, lr=1e-3)
+    asked = FinetuneSettings(
+        task="classify", data=str(tmp_path / "data.tsv"), device="cpu", seeds=2, train=tune
+    )
+    finetune(str(trained), tmp_path / "judge", asked)
+    page = read(report(tmp_path / "judge"))
+    assert "seed-1" in page
+    assert "Labels: 0, 1." in page
+    assert "Score on dev" in page
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from albertine.cli import app
+
+    assert run_command(app, ["report", str(tmp_path)]) == 2
+    assert "no run; a report tells of what" in capsys.readouterr().err
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n')
+    (tmp_path / "settings.toml").write_text((trained / "settings.toml").read_text())
+    with pytest.raises(InputError, match="has taken no step yet"):
+        report(tmp_path)
+
+
+def test_the_command_writes_the_page_into_the_run(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from albertine.cli import app
+
+    (trained / "report.html").unlink(missing_ok=True)
+    assert run_command(app, ["report", str(trained)]) == 0
+    assert (trained / "report.html").exists()
+    assert "open it in a browser" in capsys.readouterr().err

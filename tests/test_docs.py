@@ -1,0 +1,56 @@
+"""What the documentation says to type works when typed; links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    """Return ours, with the commands of this Python first."""
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def test_the_tutorial_can_be_pasted_line_by_line(tmp_path: Path) -> None:
+    for language, block in _BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
+        command = ["bash", "-euc", block] if language == "sh" else [sys.executable, "-c", block]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, block + done.stderr
+    assert (tmp_path / "my-albert" / "report.html").exists()
+    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_named_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from albertine.cli import app
+    from albertine.command import run
+
+    named = set(
+        re.findall(
+            r"\balbertine ([a-z]+)\b", "\n".join(block for _, block in _BLOCK.findall(page.read_text()))
+        )
+    )
+    for command in sorted(named):
+        assert run(app, [command, "--help"]) == 0, command
+    capsys.readouterr()
