@@ -15,7 +15,7 @@ from albertine.text.sources import find_sources
 from albertine.whole import new_file
 
 _SETTINGS, _LOCK, _CLOCK = "demo.toml", "demo.lock", "clock"
-_MINUTES = 8
+_MINUTES = 11
 
 
 def demo(out: Path, settings: DemoSettings) -> None:
