@@ -51,6 +51,9 @@ class Stopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
         super().__init__(line)
         self.status = status
 
+    def __reduce__(self) -> tuple[type["Stopped"], tuple[str, Status]]:  # from one process to another
+        return type(self), (str(self), self.status)
+
 
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM): an interruption, with a status of its own."""

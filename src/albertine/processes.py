@@ -20,6 +20,8 @@ from albertine.errors import WorkError
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+_GLANCE = 0.5  # seconds between two looks at what is under way
+
 
 def in_processes(
     work: Callable[[Job], Result],
@@ -28,6 +30,7 @@ def in_processes(
     *,
     start: Callable[..., None] | None = None,
     given: tuple[Any, ...] = (),
+    watch: Callable[[], None] | None = None,
     advice: str,
 ) -> Iterator[tuple[Job, Result]]:
     """Yield jobs and their results as they get done, in no order.
@@ -38,6 +41,7 @@ def in_processes(
         workers: how many processes.
         start: what a worker begins with.
         given: what `start` is called with.
+        watch: what to call now and then while they work.
         advice: what a person may do if a process dies.
     """
     context = multiprocessing.get_context("spawn")
@@ -53,7 +57,9 @@ def in_processes(
                     break
             if not running:
                 break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, _GLANCE if watch else None, FIRST_COMPLETED)
+            if watch:
+                watch()
             for future in done:
                 yield running.pop(future), future.result()
         pool.shutdown()

@@ -1,8 +1,11 @@
 """A report of any run: one page, of what the run is and did."""
 
 import re
+import shutil
 import xml.etree.ElementTree as Tree
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,13 @@ from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.errors import InputError
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
+from albertine.report import held_out
 from albertine.report.run import report
 from albertine.settings import ModelSettings
 from albertine.tasks.finetune import finetune
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.text.settings import VocabularySettings
+from albertine.text.tokenizer import load_tokenizer
 from albertine.text.vocabulary import make_vocabulary
 from albertine.train.settings import TrainSettings
 from albertine.world.settings import WorldSettings
@@ -35,17 +40,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     asked = CorpusSettings(workers=1, held_out=0.05)
     build_corpus([str(folder / "world" / "text")], folder / "tokenizer", folder / "corpus", asked)
-    settings = PretrainSettings(
-        corpus=folder / "corpus",
+    settings = settings_for(folder / "corpus", "sop")
+    pretrain(folder / "first", settings, frozenset({"objective.max_length"}))
+    return folder / "first"
+
+
+def settings_for(corpus: Path, pair: Any, **shape: Any) -> PretrainSettings:
+    """Return the settings of a run of some steps."""
+    return PretrainSettings(
+        corpus=corpus,
         device="cpu",
-        model=MODEL,
-        objective=Objective(max_length=48),
+        model=replace(MODEL, **shape),
+        objective=Objective(pair, max_length=48),
         train=TrainSettings(
             steps=10, batch_tokens=512, evaluate_every=5, evaluate_tokens=512, precision="fp32"
         ),
     )
-    pretrain(folder / "first", settings, frozenset({"objective.max_length"}))
-    return folder / "first"
 
 
 def read(page: Path) -> str:
@@ -87,6 +97,83 @@ def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> N
     assert "seed-1" in page
     assert "Labels: 0, 1." in page
     assert "Score on dev" in page
+
+
+@pytest.mark.parametrize(
+    ("pair", "shape", "said", "unsaid"),
+    [
+        ("nsp", {}, ("what belongs together", "Whether two segments belong together"), ("Which comes first",)),
+        ("none", {}, ("hidden pieces",), ("their order", "Which comes first", "a coin")),
+        ("sop", {"share": "attention"}, ("layer 2: attention 1, feed-forward 2", "Between"), ("(ALBERT)",)),
+        ("sop", {"share": "none"}, ("layer 3: weights of its own", "(BERT)"), (">ALBERT<",)),
+        ("sop", {"groups": 3}, ("layer 3: weights of its own",), (">ALBERT<",)),
+    ],
+)  # fmt: skip
+def test_a_report_says_what_the_run_was(
+    trained: Path, tmp_path: Path, pair: str, shape: dict[str, Any], said: tuple[str, ...], unsaid: tuple[str, ...]
+) -> None:
+    settings = settings_for(trained.parent / "corpus", pair, **shape)
+    pretrain(tmp_path / "run", settings, frozenset({"objective.max_length"}))
+    page = read(report(tmp_path / "run"))
+    for one in said:
+        assert one in page, one
+    for one in unsaid:
+        assert one not in page, one
+
+
+def test_a_corpus_in_other_pieces_is_not_asked(trained: Path, tmp_path: Path) -> None:
+    """Rebuilt at the same place with another vocabulary, it would give nonsense."""
+    world, corpus = trained.parent / "world" / "text", trained.parent / "corpus"
+    make_vocabulary([str(world)], tmp_path / "tokenizer", VocabularySettings(vocab_size=300))
+    corpus.rename(tmp_path / "kept")
+    try:
+        asked = CorpusSettings(workers=1, held_out=0.05)
+        build_corpus([str(world)], tmp_path / "tokenizer", corpus, asked)
+        assert "What it puts in a gap" not in read(report(trained))
+    finally:
+        shutil.rmtree(corpus, ignore_errors=True)
+        (tmp_path / "kept").rename(corpus)
+
+
+def test_words_of_a_vocabulary_of_berts_are_told_from_their_rests(tmp_path: Path) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "walk", "##ing", "door", ","]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokenizer = load_tokenizer(tmp_path)
+    assert [held_out._read(tokenizer, one) for one in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
+    ids = tokenizer.ids("door, walk door walking door, door walk, door")
+    whole = held_out._whole_words(ids, tokenizer)
+    assert {tokenizer.pieces[ids[at]] for at in whole} == {"door"}  # the walk in the middle goes on
+
+
+def test_numbers_that_are_no_percentages_are_not_shown_as_such(trained: Path, tmp_path: Path) -> None:
+    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 4.5), ("it is bad", 1.0)] * 20)
+    (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
+    tune = TuneSettings(steps=4, batch=8, evaluate_every=2, lr=1e-3)
+    asked = FinetuneSettings(task="regress", data=str(tmp_path / "data.tsv"), device="cpu", train=tune)
+    _, (outcome,) = finetune(str(trained), tmp_path / "judge", asked)
+    page = read(report(tmp_path / "judge"))
+    assert f"<b>{outcome.scores['rmse']:.3f}</b>rmse" in page
+
+
+def test_a_tuned_run_is_told_whatever_is_left_of_it(trained: Path, tmp_path: Path) -> None:
+    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 1), ("it is bad", 0)] * 20)
+    (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
+    tune = TuneSettings(steps=4, batch=8, evaluate_every=2, lr=1e-3)
+    asked = FinetuneSettings(
+        task="classify", data=str(tmp_path / "data.tsv"), device="cpu", seeds=2, train=tune
+    )
+    run = tmp_path / "judge"
+    finetune(str(trained), run, asked)
+    assert "Score on dev" in read(report(run / "seed-1"))  # one of several
+    for folder in run.glob("seed-*"):
+        shutil.rmtree(folder)
+    assert "How it learned" not in read(report(run))
+    (run / "results.json").write_text('{"task": "cla')
+    with pytest.raises(InputError, match=r"results\.json: torn"):
+        report(run)
+    (run / "task.json").write_text("{")
+    with pytest.raises(InputError, match="not a card of a task"):
+        report(run)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from albertine.corpus.manifest import Manifest
 from albertine.corpus.samples import Sample, Sampler
 from albertine.corpus.settings import Objective, ShowSettings
 from albertine.progress import size
-from albertine.text.pipelines import WORD_REST, WORD_START
+from albertine.text.pieces import parted
 from albertine.text.tokenizer import Tokenizer
 
 _STYLES = ("", "cyan")
@@ -93,7 +93,7 @@ def drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
     for at, (seen, kind) in enumerate(zip(sample.tokens.tolist(), sample.types.tolist(), strict=True)):
         piece = tokenizer.pieces[original[at]]
         after = tokenizer.pieces[original[at - 1]][-1:] if at and original[at - 1] not in special else " "
-        space, bare = parted(piece, after)
+        space, bare = parted(piece, after, rest_is_marked=tokenizer.marks_rest)
         text.append(space)
         if at not in expected:
             text.append(bare, "dim bold" if seen in special else _STYLES[kind])
@@ -102,20 +102,9 @@ def drawn(sample: Sample, tokenizer: Tokenizer) -> Text:
         elif seen == expected[at]:
             text.append(f"{{{bare}=}}", _KEPT)
         else:
-            instead = parted(tokenizer.pieces[seen], " ")[1]
+            instead = parted(tokenizer.pieces[seen], " ", rest_is_marked=tokenizer.marks_rest)[1]
             text.append(f"{{{bare}|{instead}}}", _REPLACED)
     return text
-
-
-def parted(piece: str, after: str) -> tuple[str, str]:
-    """Return what parts a piece from the character before it, and the piece without its marks."""
-    if piece.startswith(WORD_START):
-        return " ", piece.removeprefix(WORD_START) or WORD_START
-    if piece.startswith(WORD_REST):
-        return "/", piece.removeprefix(WORD_REST)
-    if after == " " or piece[:1] in "[<":
-        return " ", piece
-    return ("/" if piece[:1].isalnum() and after.isalnum() else ""), piece
 
 
 def _as_json(sample: Sample, tokenizer: Tokenizer) -> dict[str, Any]:

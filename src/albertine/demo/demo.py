@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from albertine import progress
+from albertine.demo.commands import what_next
 from albertine.demo.page import page_of
 from albertine.demo.settings import DemoSettings
 from albertine.demo.steps import Lab
@@ -38,7 +39,7 @@ def demo(out: Path, settings: DemoSettings) -> None:
             finally:
                 _set_clock(out, before + time.monotonic() - started)
         page_of(lab, _clock(out)).write(out / REPORT)
-    _tell(out, settings)
+    _tell(lab)
 
 
 def _take(out: Path, settings: DemoSettings) -> None:
@@ -66,21 +67,10 @@ def _set_clock(out: Path, seconds: float) -> None:
         partial.write_text(f"{seconds:.1f}", encoding="utf-8")
 
 
-def _tell(out: Path, settings: DemoSettings) -> None:
+def _tell(lab: Lab) -> None:
     shown = progress.results()
     shown.print(
-        f"\nThe report: {out / REPORT} (open it in a browser). Next:\n", highlight=False, markup=False
+        f"\nThe report: {lab.out / REPORT} (open it in a browser). Next:\n", highlight=False, markup=False
     )
-    lines = [f'albertine fill {out / "albert"} "{_gap(settings)}"']
-    if settings.text is None:
-        lines.append("albertine demo --text MY_TEXT --out my-demo")
-    else:
-        longer = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
-        lines.append(f"albertine pretrain --corpus {out / 'corpus'} --out my-albert {longer}")
-    lines.append(f"albertine finetune {out / 'albert'} --task classify --data MY.csv --out my-model")
-    for line in lines:
+    for line in what_next(lab).values():
         shown.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _gap(settings: DemoSettings) -> str:
-    return "She put the key in the [MASK]." if settings.text is None else "Some text with a [MASK] in it."

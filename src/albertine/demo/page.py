@@ -1,30 +1,29 @@
 """The report of a demo: what ALBERT is, what it learned in these minutes, and how to do each step by hand."""
 
 import platform
-from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
+from albertine.demo.commands import by_hand, what_next
 from albertine.demo.steps import MODEL, NETWORKS, TASKS, Lab
 from albertine.model.cost import count_flops
 from albertine.model.parameters import count_parameters
 from albertine.pretrain.guess import guesser
-from albertine.report import held_out
 from albertine.report.charts import Bar, bars
 from albertine.report.curves import Learner, learning
-from albertine.report.examples import filled, ordered
 from albertine.report.inside import Shown, movement, parameters
 from albertine.report.page import Page, Section, commands, side_by_side, table, text
 from albertine.report.picture import picture
+from albertine.report.pretrained import ANSWERS, gaps, orders
 from albertine.study.transitions import Transition
 
 _NAMES = {"albert": "ALBERT", "bert": "BERT"}
 _TONES = {"albert": 1, "bert": 2}
 _EXAMPLES = 4
 _TITLES = {
-    "qnli": "Does it answer the question?",
+    "mnli": "Does one follow from the other?",
     "squad-1.1": "Find the answer",
     "race": "Choose the answer",
 }
@@ -32,9 +31,9 @@ _TITLES = {
 
 def page_of(lab: Lab, seconds: float) -> Page:
     """Lay out what a finished demo found."""
-    corpus = Corpus(lab.out / "corpus")
+    corpus, guess = Corpus(lab.out / "corpus"), guesser(lab.out / "albert")
     counts = {name: count_parameters(lab.model(name)).encoder for name in NETWORKS}
-    known = lab.knowledge()
+    known, seed = lab.knowledge(), lab.settings.seed
     probe = known["albert"]["probe"]
     facts = [
         ("parameters of the ALBERT", f"{counts['albert']:,}"),
@@ -45,17 +44,17 @@ def page_of(lab: Lab, seconds: float) -> Page:
         ("for all of it", progress.duration(seconds)),
     ]
     lead = (
-        "ALBERT is BERT with one layer instead of many: the same weights, applied again and again, "
-        "on word pieces that are kept narrow until they are read. Here is one, made from "
-        "nothing on this machine."
+        "ALBERT is BERT with one layer instead of many: the same weights, applied again and again, on word "
+        "pieces that are kept narrow until they are read. Here is one, made from nothing on this machine."
     )
     sections = [
         Section("What was built", _built(lab)),
         Section("How it learned", _learned(lab)),
         Section("What it knows", _known(known)),
         *([] if lab.settings.text else [Section("What it is good for", _tasks(lab))]),
-        *_asked(lab, corpus),
-        Section("Inside: it does not settle", _inside(lab, known)),
+        gaps(guess, corpus, _EXAMPLES, seed),
+        orders(guess, corpus, _EXAMPLES, seed + 1),
+        Section("Inside", _inside(lab, known)),
         Section("Each step by hand", _by_hand(lab)),
         Section("What to do next", _next(lab)),
     ]
@@ -64,61 +63,42 @@ def page_of(lab: Lab, seconds: float) -> Page:
 
 def _built(lab: Lab) -> list[str]:
     albert, bert = (Shown(_NAMES[name], lab.model(name), _TONES[name]) for name in NETWORKS)
-    flops = {one.name: count_flops(one.model, MODEL.max_length).forward_per_token for one in (albert, bert)}
-    return [
-        text(
-            "Two things make it small. The table of pieces is "
-            f"{albert.model.embedding_size} wide and not {albert.model.hidden_size}, and one "
-            "matrix widens what is "
-            "looked up. And there is one layer: what it gives goes in again at the bottom, "
-            f"{albert.model.layers} times. It costs what BERT costs to run "
-            f"({progress.operations(flops['ALBERT'])} a piece against "
-            f"{progress.operations(flops['BERT'])}), and "
-            "a fraction to keep, to send and to add up between machines."
-        ),
-        side_by_side([picture(albert.model, "ALBERT"), picture(bert.model, "BERT of the same shape")]),
-        parameters([albert, bert]),
-    ]
+    costs = {one.name: count_flops(one.model, MODEL.max_length).forward_per_token for one in (albert, bert)}
+    ours, theirs = (progress.operations(costs[one.name]) for one in (albert, bert))
+    said = (
+        f"Two things make it small. The table of pieces is {albert.model.embedding_size} wide and not "
+        f"{albert.model.hidden_size}, and one matrix widens what is looked up. And there is one layer: "
+        f"what it gives goes in again at the bottom, {albert.model.layers} times. It costs what BERT costs "
+        f"to run ({ours} a piece against {theirs}), and a fraction to keep, to send and to add up between "
+        "machines."
+    )
+    answers = ANSWERS["sop"]
+    drawn = [picture(albert.model, "ALBERT", answers), picture(bert.model, "BERT of the same shape", answers)]
+    return [text(said), side_by_side(drawn), parameters([albert, bert])]
 
 
 def _learned(lab: Lab) -> list[str]:
     learners = [Learner(_NAMES[name], lab.out / name, _TONES[name]) for name in NETWORKS]
-    return [
-        text(
-            "Both read the same text for the same number of steps. They guess hidden pieces, "
-            "and tell whether two "
-            "segments stand in their order or were swapped. The dashed lines are what needs "
-            "no understanding: "
-            "knowing how frequent each piece is, and seeing, besides, what stands at a place "
-            "but nothing around it. "
-            "Many a pre-training never gets below them."
-        ),
-        side_by_side(learning(learners)),
-    ]
+    said = (
+        "Both read the same text for the same number of steps. They guess hidden pieces, and tell whether "
+        "two segments stand in their order or were swapped. The dashed lines are what needs no "
+        "understanding: knowing how frequent each piece is, and seeing, besides, what stands at a place "
+        "but nothing around it. Many a pre-training never gets below them."
+    )
+    return [text(said), side_by_side(learning(learners, "sop"))]
 
 
 def _known(known: dict[str, Any]) -> list[str]:
     rows = []
     for name in NETWORKS:
         probe = known[name]["probe"]
-        rows.append(
-            [
-                _NAMES[name],
-                _estimate(probe["mlm_accuracy"]),
-                f"{probe['mlm_loss']['value']:.3f}",
-                _estimate(probe["sop_accuracy"]),
-                _estimate(probe["nsp_accuracy"]),
-            ]
-        )
-    samples = known["albert"]["probe"]["samples"]
-    return [
-        text(
-            f"Measured on {samples:,} held-out samples, with 95% intervals. Company, whether "
-            "two segments come from "
-            "one text, is BERT's objective; neither was trained on it."
-        ),
-        table(("", "hidden pieces right", "loss", "order right", "company right"), rows),
-    ]
+        right = [_estimate(probe[f"{what}_accuracy"]) for what in ("mlm", "sop", "nsp")]
+        rows.append([_NAMES[name], right[0], f"{probe['mlm_loss']['value']:.3f}", *right[1:]])
+    said = (
+        f"Measured on {known['albert']['probe']['samples']:,} held-out samples, with 95% intervals. Company, "
+        "whether two segments come from one text, is BERT's objective; neither was trained on it."
+    )
+    return [text(said), table(("", "hidden pieces right", "loss", "order right", "company right"), rows)]
 
 
 def _estimate(found: dict[str, float | None]) -> str:
@@ -130,7 +110,8 @@ def _estimate(found: dict[str, float | None]) -> str:
 def _tasks(lab: Lab) -> list[str]:
     world = {one["name"]: one for one in lab.world()["tasks"]}
     parts = []
-    for name, called in TASKS.items():
+    for name, tuning in TASKS.items():
+        called = tuning.parts
         rows = [Bar("tuned ALBERT", _score(lab.task(name)), f"{100 * _score(lab.task(name)):.1f}", 1)]
         for one in called:
             level = f", {one.split()[-1]}" if len(called) > 1 else ""
@@ -141,47 +122,17 @@ def _tasks(lab: Lab) -> list[str]:
         if chance:
             rows.append(Bar("guessing", chance, f"{100 * chance:.1f}", 4))
         parts.append(bars(f"{_TITLES[name]} ({called[0].split()[0]})", rows))
-    return [
-        text(
-            "The same weights, tuned for a minute on each of three tasks of the little "
-            "world, in percent right on "
-            "examples that they never saw. The bag of words learned from the same examples: "
-            "it knows which words "
-            "are there, and not what they do to each other."
-        ),
-        side_by_side(parts),
-    ]
+    said = (
+        "The same weights, tuned on each of three tasks of the little world, in percent right on examples "
+        "that they never saw. The bag of words learned from the same examples: it knows which words are "
+        "there, and not what they do to each other."
+    )
+    return [text(said), side_by_side(parts)]
 
 
 def _score(found: dict[str, Any]) -> float:
     scores = found["scores"]
     return float(scores.get("exact", scores.get("accuracy", found["headline"])))
-
-
-def _asked(lab: Lab, corpus: Corpus) -> list[Section]:
-    guess, seed = guesser(lab.out / "albert"), lab.settings.seed
-    return [
-        Section(
-            "What it puts in a gap",
-            [
-                text(
-                    "From text that it never saw, one word hidden: its first guesses, and how likely "
-                    "it finds each."
-                ),
-                side_by_side(filled([one]) for one in held_out.to_fill(guess, corpus, _EXAMPLES, seed)),
-            ],
-        ),
-        Section(
-            "Which comes first",
-            [
-                text(
-                    "Two segments in the order of the text: the chance that it gives this order, "
-                    "asked both ways."
-                ),
-                side_by_side(ordered([one]) for one in held_out.to_order(guess, corpus, _EXAMPLES, seed + 1)),
-            ],
-        ),
-    ]
 
 
 def _inside(lab: Lab, known: dict[str, Any]) -> list[str]:
@@ -194,48 +145,28 @@ def _inside(lab: Lab, known: dict[str, Any]) -> list[str]:
         )
         for name in NETWORKS
     ]
-    return [
-        text(
-            "One layer again and again could drive every state to the same point. It does "
-            "not: from layer to layer "
-            "the states go on moving, which is Figure 1 of the paper, here for these two."
-        ),
-        side_by_side(movement(networks)),
-    ]
+    said = (
+        "One layer again and again could drive every state to the same point, where further layers do "
+        "nothing: both curves would fall to 0. How far each layer moves the states is Figure 1 of the "
+        "paper, here for these two."
+    )
+    return [text(said), side_by_side(movement(networks))]
 
 
 def _by_hand(lab: Lab) -> list[str]:
-    settings = lab.settings
-    pieces = len(Corpus(lab.out / "corpus").tokenizer)
-    where = settings.text or "world/text/"
-    lines = [
-        f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
-        f"albertine corpus build {where} --tokenizer tokenizer --held-out 0.02 --out corpus",
-        "albertine pretrain --corpus corpus --out albert --model demo "
-        f"--train.steps {settings.steps} --train.batch-tokens 4096",
-        "albertine probe albert --corpus corpus",
-        "albertine report albert",
+    return [
+        text(
+            "What was done here, in commands. Put your own text where the world's is, and go on from there."
+        ),
+        commands(*by_hand(lab)),
     ]
-    if not settings.text:
-        world = f"--stories {settings.stories} --train {settings.examples}"
-        lines.insert(0, f"albertine world write world {world}")
-        lines += [f"albertine finetune albert --task {name} --data world --out {name}" for name in TASKS]
-    return [text("Put your own text where the world's is, and go on from there."), commands(*lines)]
 
 
 def _next(lab: Lab) -> list[str]:
-    items: Sequence[tuple[str, str]] = [
-        ("Ask it", f'albertine fill {lab.out / "albert"} "She put the key in the [MASK]."'),
-        ("Your own text", "albertine demo --text MY_TEXT --out my-demo"),
-        (
-            "Your own labels",
-            f"albertine finetune {lab.out / 'albert'} --task classify --data MY.csv --out my-model",
-        ),
-        ("What a size costs", "albertine info albert-base --compare bert-base"),
-    ]
-    notes = (
+    said = (
         f"This was the smallest network of the family, on {platform.machine()} with "
-        f"Python {platform.python_version()}. "
-        "The others, and what each needs, are a line each: albertine info."
+        f"Python {platform.python_version()}. The others, and what each needs, are a line each: albertine "
+        "info."
     )
-    return ["".join(f"<h3>{escape(name)}</h3>{commands(line)}" for name, line in items), text(notes)]
+    told = [f"<h3>{escape(name)}</h3>{commands(line)}" for name, line in what_next(lab).items()]
+    return ["".join(told), text(said)]

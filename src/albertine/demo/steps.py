@@ -16,10 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import MANIFEST
 from albertine.corpus.settings import CorpusSettings, Objective
+from albertine.demo.abreast import abreast
 from albertine.demo.settings import DemoSettings
 from albertine.model.parameters import bert_of_same_shape
 from albertine.pretrain.guess import guesser
@@ -40,13 +42,27 @@ from albertine.world.write import write_world
 
 MODEL = MODELS["demo"]
 NETWORKS = ("albert", "bert")
-_BATCH_TOKENS = 4_096
+BATCH_TOKENS, RATE, HELD_OUT = 4_096, 0.008, 0.02
 _WORLD_PIECES, _TEXT_PIECES = 1_700, 8_000
-_HELD_OUT = 0.02
 _PROBED = 60_000  # tokens
-# A sentence pair, a span question, a multiple choice; and what the world calls them.
-TASKS = {"qnli": ("QNLI",), "squad-1.1": ("SQuAD",), "race": ("RACE middle", "RACE high")}
-_TUNING_RATE = 5e-4
+_LOOKS = 4  # at dev, while a task is tuned: some take as long as the steps between
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the ALBERT is tuned on a task, and what the world calls the task's parts."""
+
+    parts: tuple[str, ...]
+    batch: int
+    rate: float
+
+
+# A sentence pair, a span question, a multiple choice; what takes longest first.
+TASKS = {
+    "race": Tuning(("RACE middle", "RACE high"), 8, 1e-3),
+    "squad-1.1": Tuning(("SQuAD",), 32, 1e-3),
+    "mnli": Tuning(("MNLI",), 32, 1e-3),
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,8 @@ class Step:
 class Lab:
     """The folder of a demo, and what each step does in it."""
 
+    dev = 300  # examples that a task is scored on
+
     def __init__(self, out: Path, settings: DemoSettings):
         self.out, self.settings = out, settings
 
@@ -67,25 +85,30 @@ class Lab:
         """Return all steps, in order."""
         own = self.settings.text
         first = [] if own else [Step("A little world: stories, and tasks with true answers", self.world)]
-        last = [] if own else [Step(f"Tuning on {name}", partial(self.task, name)) for name in TASKS]
+        last = [] if own else [Step("The ALBERT, tuned on three tasks", self.tuned)]
         return [
             *first,
             Step("A vocabulary of its pieces" if not own else "A vocabulary of your text", self.vocabulary),
             Step("A corpus to draw samples from", self.corpus),
-            Step("An ALBERT, one layer again and again", partial(self.network, "albert")),
-            Step("A BERT of the same shape, for comparison", partial(self.network, "bert")),
+            Step("An ALBERT, one layer again and again; beside it, a BERT of the same shape", self.networks),
             Step("What both know of text they never saw", self.knowledge),
             *last,
         ]
 
+    def _measured(self, name: str) -> Path:
+        return self.out / "measured" / f"{name}.json"
+
+    def _is_known(self, name: str) -> bool:
+        return self._measured(name).exists()
+
     def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what was measured, from its file if it was before."""
-        file = self.out / "measured" / f"{name}.json"
+        file = self._measured(name)
         if not file.exists():
             found = make()
             file.parent.mkdir(parents=True, exist_ok=True)
-            with new_file(file) as partial:
-                partial.write_text(json.dumps(found, indent=2), encoding="utf-8")
+            with new_file(file) as written:
+                written.write_text(json.dumps(found, indent=2), encoding="utf-8")
         known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return known
 
@@ -102,7 +125,7 @@ class Lab:
             extra=0,
             other=0,
             train=settings.examples,
-            dev=300,
+            dev=self.dev,
             test=1,
             seed=settings.seed,
         )
@@ -126,7 +149,7 @@ class Lab:
         """Build the corpus."""
         folder = self.out / "corpus"
         if not (folder / MANIFEST).exists():
-            asked = CorpusSettings(held_out=_HELD_OUT, seed=self.settings.seed)
+            asked = CorpusSettings(held_out=HELD_OUT, seed=self.settings.seed)
             build_corpus([self.text], self.out / "tokenizer", folder, asked)
         return Corpus(folder)
 
@@ -135,7 +158,18 @@ class Lab:
         model = replace(MODEL, vocab_size=len(Corpus(self.out / "corpus").tokenizer))
         return model if name == "albert" else bert_of_same_shape(model)
 
-    def network(self, name: str) -> None:
+    def networks(self) -> None:
+        """Pre-train both."""
+        left = {self.out / one: partial(self.network, one) for one in NETWORKS if not self._is_known(one)}
+        abreast("Pre-training both", left, self.settings.steps)
+        for name in NETWORKS:
+            found = self.network(name)
+            progress.say(
+                f"{name}: {found['mlm_accuracy']:.0%} of hidden pieces right, "
+                f"{found['pair_accuracy']:.0%} of orders"
+            )
+
+    def network(self, name: str) -> dict[str, Any]:
         """Pre-train one of them."""
         steps, seed = self.settings.steps, self.settings.seed
         asked = PretrainSettings(
@@ -143,10 +177,11 @@ class Lab:
             model=self.model(name),
             objective=Objective(max_length=MODEL.max_length, seed=seed),
             train=TrainSettings(
-                steps=steps, batch_tokens=_BATCH_TOKENS, seed=seed, evaluate_every=max(1, steps // 20)
+                steps=steps, batch_tokens=BATCH_TOKENS, lr=RATE, seed=seed, evaluate_every=max(1, steps // 20)
             ),
         )
-        pretrain(self.out / name, asked, frozenset({"model.vocab_size", "objective.max_length"}))
+        given = frozenset({"model.vocab_size", "objective.max_length"})
+        return self.once(name, lambda: pretrain(self.out / name, asked, given))
 
     def knowledge(self) -> dict[str, Any]:
         """Probe both, and follow their states from layer to layer."""
@@ -165,12 +200,25 @@ class Lab:
 
         return self.once("knowledge", make)
 
+    def tuned(self) -> None:
+        """Tune the ALBERT on all tasks."""
+        tasks = self.out / "tasks"
+        left = {tasks / one: partial(self.task, one) for one in TASKS if not self._is_known(one)}
+        abreast("Tuning", left, self.settings.tuning_steps)
+
     def task(self, name: str) -> dict[str, Any]:
         """Tune the ALBERT on a task."""
+        tuning, steps = TASKS[name], self.settings.tuning_steps
         asked = FinetuneSettings(
             task=name,
             data=str(self.out / "world"),
-            train=TuneSettings(steps=self.settings.tuning_steps, lr=_TUNING_RATE, seed=self.settings.seed),
+            train=TuneSettings(
+                steps=steps,
+                batch=tuning.batch,
+                lr=tuning.rate,
+                seed=self.settings.seed,
+                evaluate_every=max(1, steps // _LOOKS),
+            ),
         )
 
         def make() -> dict[str, Any]:

@@ -11,13 +11,16 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.samples import Sample, Sampler
 from albertine.corpus.settings import Objective
-from albertine.corpus.view import drawn, parted
+from albertine.corpus.view import drawn
 from albertine.errors import InputError
 from albertine.pretrain.guess import Guess, Guesser, guesser
 from albertine.pretrain.prepare import corpus_of, refuse_other_tokenizer
 from albertine.pretrain.settings import FillSettings
+from albertine.text.pieces import parted
+from albertine.text.tokenizer import Tokenizer
 
 _RIGHT = "bold green"
+_LONGEST = 128  # pieces: what one likes to read
 
 
 def fill(source: str, texts: Sequence[str], settings: FillSettings, *, as_json: bool) -> None:
@@ -26,15 +29,21 @@ def fill(source: str, texts: Sequence[str], settings: FillSettings, *, as_json: 
         raise InputError("give texts with [MASK] in them, or --corpus for held-out samples; one of the two")
     guess = guesser(source, device=settings.device)
     if texts:
-        _show_texts(texts, [guess.fill(text, best=settings.best) for text in texts], as_json=as_json)
+        found = [guess.fill(text, best=settings.best) for text in texts]
+        _show_texts(texts, found, guess.tokenizer, as_json=as_json)
         return
     corpus = corpus_of(settings.corpus)
     refuse_other_tokenizer(source, guess.tokenizer.fingerprint, corpus)
-    objective = Objective("sop" if guess.orders else "none", settings.max_length, seed=settings.seed)
+    longest = settings.max_length or min(_LONGEST, guess.model.model.max_length)
+    if longest > guess.model.model.max_length:
+        raise InputError(f"--max-length {longest}: the model takes {guess.model.model.max_length} pieces")
+    objective = Objective("sop" if guess.orders else "none", longest, seed=settings.seed)
     _show_samples(guess, corpus, objective, settings, as_json=as_json)
 
 
-def _show_texts(texts: Sequence[str], found: Sequence[list[list[Guess]]], *, as_json: bool) -> None:
+def _show_texts(
+    texts: Sequence[str], found: Sequence[list[list[Guess]]], tokenizer: Tokenizer, *, as_json: bool
+) -> None:
     if as_json:
         told = [
             {"text": text, "masks": [_as_json(one) for one in masks]}
@@ -46,7 +55,7 @@ def _show_texts(texts: Sequence[str], found: Sequence[list[list[Guess]]], *, as_
     for text, masks in zip(texts, found, strict=True):
         out.print(Text(text, "bold"))
         for guesses in masks:
-            out.print(Text("  ").append(_listed(guesses)))
+            out.print(Text("  ").append(_listed(guesses, tokenizer)))
 
 
 def _show_samples(
@@ -58,7 +67,8 @@ def _show_samples(
         raise InputError(f"{corpus.folder}: sample {settings.first:,} is asked for; it has {len(sampler):,}")
     samples = sampler.draw(places)
     found = [guesses_of(guess, sample, settings.best) for sample in samples]
-    pieces = corpus.tokenizer.pieces
+    tokenizer = corpus.tokenizer
+    pieces = tokenizer.pieces
     if as_json:
         told = [
             {
@@ -75,10 +85,10 @@ def _show_samples(
     out = progress.results()
     for place, sample, masks in zip(places, samples, found, strict=True):
         out.print(Text(f"sample {place:,}", "bold"))
-        out.print(drawn(sample, corpus.tokenizer))
+        out.print(drawn(sample, tokenizer))
         for label, guesses in zip(sample.labels.tolist(), masks, strict=True):
-            expected = pieces[label]
-            out.print(Text(f"  {parted(expected, ' ')[1]}: ").append(_listed(guesses, expected)))
+            _, bare = parted(pieces[label], " ", rest_is_marked=tokenizer.marks_rest)
+            out.print(Text(f"  {bare}: ").append(_listed(guesses, tokenizer, pieces[label])))
         out.print()
 
 
@@ -88,11 +98,11 @@ def guesses_of(guess: Guesser, sample: Sample, best: int) -> list[list[Guess]]:
     return guess.guesses(sample.tokens.tolist(), sample.types.tolist(), places, best) if places else []
 
 
-def _listed(guesses: Sequence[Guess], expected: str | None = None) -> Text:
+def _listed(guesses: Sequence[Guess], tokenizer: Tokenizer, expected: str | None = None) -> Text:
     """Write guesses in a line, as pieces that begin a word or go on with one ("/s")."""
     line = Text()
     for one in guesses:
-        shown = "".join(parted(one.piece, "x")).strip()
+        shown = "".join(parted(one.piece, "x", rest_is_marked=tokenizer.marks_rest)).strip()
         line.append(", " if line else "").append(shown, _RIGHT if one.piece == expected else "")
         line.append(f" {one.score:.1%}", "dim")
     return line

@@ -5,7 +5,6 @@ guess.fill("The [MASK] was locked.")           five guesses for each mask, the l
 guess.order("He took the key.", "It fitted.")  the chance that they are in order
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from albertine.interop.load import load_checkpoint
 from albertine.model.network import Model
 from albertine.model.strip import Strip
 from albertine.settings import MODELS
+from albertine.settings.schema import shortened
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.train.ranks import choose_device
 
@@ -47,14 +47,13 @@ class Guesser:
 
     def __init__(self, model: Model, tokenizer: Tokenizer, device: torch.device):
         self.model, self.tokenizer, self._device = model.to(device).eval(), tokenizer, device
-        self._encoding = threading.Lock()  # encoders remember words
 
     def fill(self, text: str, *, best: int = 5) -> list[list[Guess]]:
         """Return the likeliest pieces behind each [MASK] of a text, in order."""
         ids, types = self._framed(text)
         masks = [at for at, one in enumerate(ids) if one == self.tokenizer.special.mask]
         if not masks:
-            raise InputError(f"{_shortened(text)}: has no [MASK] to fill")
+            raise InputError(f"{shortened(text)}: has no [MASK] to fill")
         return self.guesses(ids, types, masks, best)
 
     def guesses(
@@ -93,11 +92,10 @@ class Guesser:
         for one in (text, other):
             if one is not None:
                 _refuse_broken(one)
-        with self._encoding:
-            ids, types = self.tokenizer.framed(text, other)
+        ids, types = self.tokenizer.framed(text, other)
         longest = self.model.model.max_length
         if len(ids) > longest:
-            raise InputError(f"{_shortened(text)}: {len(ids)} pieces; the model takes {longest}")
+            raise InputError(f"{shortened(text)}: {len(ids)} pieces; the model takes {longest}")
         return ids, types
 
 
@@ -109,11 +107,7 @@ def _refuse_broken(text: Any) -> None:
         raise InputError(f"text is asked for, not {type(text).__name__}") from None
     except UnicodeEncodeError:
         problem = "holds half a character; it must be valid Unicode"
-        raise InputError(f"{_shortened(ascii(text))}: {problem}") from None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        raise InputError(f"{shortened(ascii(text))}: {problem}") from None
 
 
 def guesser(source: str | Path, *, device: str = "auto", revision: str | None = None) -> Guesser:

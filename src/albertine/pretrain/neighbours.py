@@ -31,7 +31,7 @@ _ENOUGH_LAYERS = 4  # in which what attention brings may be as large as the stat
 
 
 def look_at_neighbours(network: Model, seed: int, layers: int) -> None:
-    """Set positions, projection and attentions of a fresh network that is `layers` deep.
+    """Set positions, projection and attentions of a fresh network that runs so many layers at first.
 
     One whose heads or embedding are too narrow for a single wave stays as it is.
     """
@@ -65,7 +65,7 @@ def look_at_neighbours(network: Model, seed: int, layers: int) -> None:
         brings = _orthogonal(f"{seed}/{number}/values", hidden, width) * math.sqrt(hidden / width)
         values = brings[:, 2 * waves :] @ back[2 * waves :]
         _set(block.qkv.weight, torch.cat([queries, keys, values]))
-        size = min(1.0, _ENOUGH_LAYERS / layers)
+        size = min(1.0, _ENOUGH_LAYERS / (layers * model.inner_groups))
         _set(block.out.weight, size * beside @ _orthogonal(f"{seed}/{number}/out", hidden, hidden))
 
 

@@ -6,7 +6,7 @@ of piece frequencies that it has to leave; below, how often both objectives are 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from albertine import progress
 from albertine.errors import InputError
@@ -14,15 +14,15 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.unigram import without_context
 from albertine.settings import read
 from albertine.train.folder import settings_of
-from albertine.train.journal import JOURNAL, read_journal
+from albertine.train.journal import HELD_OUT, JOURNAL, Line, points, read_journal, thinned
 from albertine.whole import new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CURVE = "curve.png"
-Lines = Sequence[dict[str, Any]]
-_TRAIN, _HELD_OUT, _PAIR, _QUIET = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
+Lines = Sequence[Line]
+_TRAIN, _HELD, _PAIR, _QUIET = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
 _POINTS = 400  # a curve is drawn as so many means
 
 
@@ -58,11 +58,12 @@ def _paint(run: Path, settings: PretrainSettings, lines: Lines) -> None:
 
 
 def _losses(axes: "Axes", lines: Lines) -> None:
-    steps, values = _thinned(lines, "mlm_loss")
-    axes.plot(steps, values, color=_TRAIN, linewidth=1.2, label="training")
-    held_out = [(line["step"], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line]
+    training, held_out = points(lines, "mlm_loss"), points(lines, f"{HELD_OUT}mlm_loss")
+    if training:
+        shown = thinned(training, _POINTS)
+        axes.plot(*zip(*shown, strict=True), color=_TRAIN, linewidth=1.2, label="training")
     if held_out:
-        axes.plot(*zip(*held_out, strict=True), color=_HELD_OUT, marker="o", markersize=3, label="held out")
+        axes.plot(*zip(*held_out, strict=True), color=_HELD, marker="o", markersize=3, label="held out")
     for unigram in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
         _level(axes, unigram, "piece frequencies alone")
         _level(axes, without_context(unigram), "no context")
@@ -86,32 +87,19 @@ def _level(axes: "Axes", level: float, name: str) -> None:
 
 
 def _accuracies(axes: "Axes", lines: Lines) -> None:
-    for part, name, color in (("mlm", "masked pieces", _HELD_OUT), ("pair", "pairs", _PAIR)):
-        key = f"held_out_{part}_accuracy"
-        points = [(line["step"], 100 * line[key]) for line in lines if key in line]
-        label = f"{name}, held out"
-        if not points:
-            steps, values = _thinned(lines, f"{part}_accuracy")
-            points = [(step, 100 * value) for step, value in zip(steps, values, strict=True)]
-            label = f"{name}, training"
-        if points:
-            axes.plot(*zip(*points, strict=True), color=color, marker="o", markersize=3, label=label)
+    for part, name, color in (("mlm", "masked pieces", _HELD), ("pair", "pairs", _PAIR)):
+        right, label = points(lines, f"{HELD_OUT}{part}_accuracy"), f"{name}, held out"
+        if not right:
+            right, label = thinned(points(lines, f"{part}_accuracy"), _POINTS), f"{name}, training"
+        if right:
+            steps, shares = zip(*right, strict=True)
+            percent = [100 * share for share in shares]
+            axes.plot(steps, percent, color=color, marker="o", markersize=3, label=label)
     axes.axhline(50, color=_QUIET, linewidth=1, linestyle="--")  # where pairs start, by chance
     axes.set_ylim(0, 100)
     axes.set_ylabel("right (%)")
     axes.set_xlabel("step")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
-
-
-def _thinned(lines: Lines, key: str) -> tuple[list[float], list[float]]:
-    """Return steps and values, as means of stretches where there are many."""
-    points = [(line["step"], line[key]) for line in lines if line.get(key) is not None]
-    size = max(1, len(points) // _POINTS)
-    stretches = [points[at : at + size] for at in range(0, len(points), size)]
-    return (
-        [sum(step for step, _ in one) / len(one) for one in stretches],
-        [sum(value for _, value in one) / len(one) for one in stretches],
-    )
 
 
 def _described(settings: PretrainSettings, lines: Lines) -> str:

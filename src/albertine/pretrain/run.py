@@ -21,7 +21,7 @@ from albertine.train.folder import has_checkpoints, occupied, settings_of
 from albertine.train.keeper import Keeper
 from albertine.train.loop import Trainer
 from albertine.train.machine import choose_precision
-from albertine.train.ranks import Ranks, joined
+from albertine.train.ranks import Ranks, joined, same_everywhere
 from albertine.train.sharding import spread_out
 from albertine.train.trackers import refuse_missing
 
@@ -56,6 +56,14 @@ def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> di
         return trainer.scores
 
 
+def _begin(network: Model, settings: PretrainSettings, frequencies: Frequencies) -> None:
+    """Let fresh weights know what every run would learn first."""
+    if settings.unigram_start:
+        start_from(network, frequencies)
+    if settings.local_start:
+        look_at_neighbours(network, settings.train.seed, settings.depth_at(0))
+
+
 def _begun(run: Path, settings: PretrainSettings) -> ModelSettings | None:
     """Return the network of a run that began with a checkpoint, which it needs no longer."""
     if settings.init is None or not has_checkpoints(run):
@@ -74,14 +82,13 @@ def assembled(
     """Put a run together from settled settings; it goes on from its newest checkpoint, if it has one."""
     frequencies = Frequencies.of(corpus)
     network = network_of(settings, start)
-    if start is None and settings.unigram_start:
-        start_from(network, frequencies)
-    if start is None and settings.local_start:
-        look_at_neighbours(network, settings.train.seed, settings.depth_at(0))
     train = settings.train
     dtype = choose_precision(train.precision, ranks.device)
     network.encoder.computation = Computation(dtype, train.recompute, train.compile)
+    if start is None and not has_checkpoints(run):
+        _begin(network, settings, frequencies)
     network.to(ranks.device)
+    same_everywhere(network, ranks)
     if train.shard and ranks.all > 1:
         spread_out(network, ranks)
     level = frequencies.loss(Sampler(corpus, settings.objective_at(0)))

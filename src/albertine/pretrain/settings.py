@@ -70,7 +70,9 @@ class FillSettings(Settings):
     samples: int = setting(3, "How many of them.", least=1, most=10_000)
     first: int = setting(0, "The first of them.", least=0, most=1 << 53)
     best: int = setting(5, "How many guesses to tell for each mask.", least=1, most=1_000)
-    max_length: int = setting(128, "Longest of the samples, in pieces.", least=8)
+    max_length: int | None = setting(
+        None, "Longest of the samples, in pieces; 128 or what the model takes if not set.", least=8
+    )
     seed: int = setting(0, "What they are drawn from.", least=0)
     device: Device = setting("auto", "Where; auto is a GPU where there is one.")
 

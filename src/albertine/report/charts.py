@@ -12,6 +12,7 @@ from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 96, 14, 44
+_LONGEST_NAME = 12  # letters
 _LINE = 15  # between two names, at least
 Point = tuple[float, float]
 
@@ -36,7 +37,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the axes are, and where the upright one ends if its ends are known."""
+    """What the axes are, and how far the upright one goes at least."""
 
     across: str
     up: str
@@ -78,18 +79,17 @@ class _Frame:
 
     def y(self, value: float) -> float:
         low, high = self.up[0], self.up[-1]
-        share = min(1.0, max(0.0, (value - low) / (high - low)))
-        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+        return _HEIGHT - _BOTTOM - (value - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
 
 def _upright(axes: Axes, values: Sequence[float]) -> list[float]:
-    low = min(values) if axes.low is None else axes.low
-    high = max(values) if axes.high is None else axes.high
+    low = min(values) if axes.low is None else min(axes.low, *values)
+    high = max(values) if axes.high is None else max(axes.high, *values)
     return _ticks(low, high)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers from below `low` to above `high`, four to seven of them."""
+    """Return round numbers from below `low` to above `high`, five to eight of them."""
     span = (high - low) or abs(high) or 1.0
     unit = 10.0 ** math.floor(math.log10(span / 4))
     step = next(unit * times for times in (1, 2, 2.5, 5, 10) if span / (unit * times) <= 6)
@@ -142,9 +142,15 @@ def _names(frame: _Frame, lines: Sequence[Line]) -> list[str]:
         last = max(y, last + _LINE)
         x = frame.x(line.points[-1][0]) + 7
         parts.append(
-            f'<text class="name tone-{line.tone}" x="{x:.1f}" y="{last:.1f}">{escape(line.name)}</text>'
+            f'<text class="name tone-{line.tone}" x="{x:.1f}" y="{last:.1f}">'
+            f"{escape(_fitting(line.name))}</text>"
         )
     return parts
+
+
+def _fitting(name: str) -> str:
+    """Cut a name that would not fit beside the drawing."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026"
 
 
 def _short(value: float) -> str:

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from albertine.pretrain.unigram import without_context
-from albertine.report.charts import Axes, Level, Line, Point, line_chart
+from albertine.report.charts import Axes, Level, Line, line_chart
 from albertine.tasks.metrics import headline
-from albertine.train.journal import read_journal
+from albertine.train import journal
+from albertine.train.journal import HELD_OUT, Point, held_out_scores, points, read_journal, thinned
 
-_HELD_OUT = "held_out_"
 _POINTS = 200  # a curve is drawn as so many means
+_PAIRS = {"sop": "Order of two segments", "nsp": "Whether two segments belong together"}
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Learner:
     run: Path
     tone: int
 
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[journal.Line]:
         """Return its journal."""
         return read_journal(self.run)
 
 
-def learning(learners: Sequence[Learner]) -> list[str]:
-    """Draw how pre-training went on held-out text: the masked pieces, and the pairs."""
+def learning(learners: Sequence[Learner], pair: str) -> list[str]:
+    """Draw how pre-training went on held-out text: the masked pieces, and the pairs if there were any."""
     masked, pairs, unigram = [], [], None
     for learner in learners:
         lines = learner.lines()
@@ -39,43 +39,27 @@ def learning(learners: Sequence[Learner]) -> list[str]:
     levels = []
     if unigram is not None:
         levels = [Level("piece frequencies alone", unigram), Level("no context", without_context(unigram))]
-    return [
-        line_chart("Hidden pieces", Axes("tokens seen", "loss (nats, lower is better)"), masked, levels),
-        line_chart(
-            "Order of two segments", Axes("tokens seen", "right (%)", 40, 100), pairs, [Level("a coin", 50)]
-        ),
-    ]
+    drawn = [line_chart("Hidden pieces", Axes("tokens seen", "loss (nats, lower is better)"), masked, levels)]
+    if pair in _PAIRS:
+        axes = Axes("tokens seen", "right (%)", 40, 100)
+        drawn.append(line_chart(_PAIRS[pair], axes, pairs, [Level("a coin", 50)]))
+    return drawn
 
 
 def tuning(run: Path, task: str) -> list[str]:
     """Draw how tuning on a task went: the loss in training, and the score on dev."""
     lines = read_journal(run)
-    losses = [(line["step"], line["loss"]) for line in lines if line.get("loss") is not None]
-    measured = [(line["step"], _held_out(line)) for line in lines]
+    measured = [(line["step"], held_out_scores(line)) for line in lines]
     scores = [(step, 100 * headline(task, found)) for step, found in measured if found]
+    losses = thinned(points(lines, "loss"), _POINTS)
     return [
-        line_chart("Loss in training", Axes("step", "loss (nats)", 0), [Line("", _thinned(losses), 1)]),
+        line_chart("Loss in training", Axes("step", "loss", 0), [Line("", losses, 1)]),
         line_chart("Score on dev", Axes("step", "score (%)"), [Line("", scores, 1, dots=True)]),
     ]
 
 
-def _measured(lines: Sequence[dict[str, Any]], name: str) -> list[Point]:
+def _measured(lines: Sequence[journal.Line], name: str) -> list[Point]:
     """Return (tokens, value) of a score: on held-out text, or in training where there is none."""
-    tokens = {line["step"]: line["tokens"] for line in lines if "tokens" in line} | {0: 0}
-    key = f"{_HELD_OUT}{name}"
-    found = [(tokens[line["step"]], line[key]) for line in lines if key in line and line["step"] in tokens]
-    if found:
-        return found
-    return _thinned([(line["tokens"], line[name]) for line in lines if line.get(name) is not None])
-
-
-def _held_out(line: dict[str, Any]) -> dict[str, float]:
-    """Return the scores of an evaluation."""
-    return {name.removeprefix(_HELD_OUT): value for name, value in line.items() if name.startswith(_HELD_OUT)}
-
-
-def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Return means of stretches, where there are many points."""
-    size = max(1, len(points) // _POINTS)
-    stretches = [points[at : at + size] for at in range(0, len(points), size)]
-    return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in stretches]
+    tokens = dict(points(lines, "tokens")) | {0: 0}
+    found = [(tokens[at], value) for at, value in points(lines, f"{HELD_OUT}{name}") if at in tokens]
+    return found or thinned(points(lines, name, over="tokens"), _POINTS)

@@ -4,21 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from albertine.pretrain.guess import Guess
 from albertine.report.charts import Bar, bars
-from albertine.text.pipelines import WORD_REST, WORD_START
-
-_GUESSES = 5
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A sentence with one word hidden: what stands before and after, the word, and the guesses."""
+    """A sentence with one word hidden: what is before and after, the word, and guesses with their chances."""
 
     before: str
     word: str
     after: str
-    guesses: Sequence[Guess]
+    guesses: Sequence[tuple[str, float]]
 
 
 @dataclass(frozen=True)
@@ -31,15 +27,11 @@ class Ordered:
     swapped: float
 
 
-def filled(examples: Sequence[Filled]) -> str:
-    """Show sentences with what the model puts in the gap; a word that it got right is green."""
-    return "".join(_one_filled(example) for example in examples)
-
-
-def _one_filled(example: Filled) -> str:
+def filled(example: Filled) -> str:
+    """Show a sentence with what the model puts in the gap; a word that it got right is green."""
     rows = [
-        Bar(plain(one.piece), one.score, f"{one.score:.0%}", 3 if plain(one.piece) == example.word else 4)
-        for one in example.guesses[:_GUESSES]
+        Bar(said, chance, f"{chance:.0%}", 3 if said == example.word else 4)
+        for said, chance in example.guesses
     ]
     right = bool(rows) and rows[0].tone == 3
     verdict = f'<span class="{"right" if right else "wrong"}">{escape(example.word)}</span>'
@@ -50,25 +42,11 @@ def _one_filled(example: Filled) -> str:
     )
 
 
-def ordered(examples: Sequence[Ordered]) -> str:
-    """Show pairs of segments with how sure the model is of the order in which they stand."""
-    return "".join(
-        f"<div><blockquote>{escape(one.first)}</blockquote><blockquote>{escape(one.second)}</blockquote>"
-        + bars(
-            "",
-            [
-                Bar("in this order", one.chance, f"{one.chance:.0%}", 3 if one.chance > 0.5 else 4),
-                Bar("if swapped", one.swapped, f"{one.swapped:.0%}", 4 if one.swapped < 0.5 else 2),
-            ],
-        )
-        + "</div>"
-        for one in examples
-    )
-
-
-def plain(piece: str) -> str:
-    """Return a piece without the mark of a word's beginning, or with a hyphen where it goes on with one."""
-    if piece.startswith(WORD_START):
-        return piece.removeprefix(WORD_START) or WORD_START
-    rest = piece.removeprefix(WORD_REST)
-    return f"-{rest}" if rest[:1].isalnum() else rest
+def ordered(one: Ordered) -> str:
+    """Show a pair of segments with how sure the model is of the order in which they stand."""
+    rows = [
+        Bar("in this order", one.chance, f"{one.chance:.0%}", 3 if one.chance > 0.5 else 4),
+        Bar("if swapped", one.swapped, f"{one.swapped:.0%}", 4 if one.swapped < 0.5 else 2),
+    ]
+    told = "".join(f"<blockquote>{escape(said)}</blockquote>" for said in (one.first, one.second))
+    return f"<div>{told}{bars('', rows)}</div>"

@@ -63,11 +63,14 @@ def side_by_side(parts: Iterable[str]) -> str:
     return f'<div class="pair">{"".join(parts)}</div>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
+    """Lay out a table; `prose` in its last column runs over several lines."""
     titles = "".join(f"<th>{escape(one)}</th>" for one in head)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>'
+    kind = ' class="prose"' if prose else ""
+    return (
+        f'<div class="wide"><table{kind}><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>'
+    )
 
 
 def commands(*lines: str) -> str:

@@ -9,7 +9,6 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 from albertine import progress
 from albertine.model.encoder import Computation
@@ -19,7 +18,7 @@ from albertine.tasks.scoring import at_once_on
 from albertine.tasks.settings import FinetuneSettings
 from albertine.tasks.work import Collapsed, Tuning
 from albertine.train.folder import occupied
-from albertine.train.journal import JOURNAL, read_journal
+from albertine.train.journal import JOURNAL, held_out_scores, read_journal
 from albertine.train.keeper import Keeper
 from albertine.train.loop import Trainer
 from albertine.train.machine import choose_precision
@@ -170,11 +169,5 @@ def _best(run: Path) -> tuple[int, dict[str, float]]:
     newest = Snapshots(run, 1).newest()
     assert newest
     step = int(newest.state["best"]["step"])
-    line = [one for one in read_journal(run) if one["step"] == step and _is_evaluation(one)][-1]
-    return step, {
-        key.removeprefix("held_out_"): value for key, value in line.items() if key.startswith("held_out_")
-    }
-
-
-def _is_evaluation(line: dict[str, Any]) -> bool:
-    return any(key.startswith("held_out_") for key in line)
+    measured = [held_out_scores(line) for line in read_journal(run) if line["step"] == step]
+    return step, [scores for scores in measured if scores][-1]

@@ -25,17 +25,17 @@ def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json:
         found = {"task": task, "median": medians(outcomes), "runs": [asdict(one) for one in outcomes]}
         print(json.dumps(found, indent=2))
         return
-    names = _shown(outcomes[0].scores)
+    names = worth_showing(outcomes[0].scores)
     table = _sheet("run", "rate", "batch", "dropout", "best at", "scores", left=("run", "scores"))
     for one in outcomes:
         at = f"{one.step:,} of {one.steps:,}" + (f", {one.restarts} restarts" if one.restarts else "")
         cells = (f"{one.lr:.3g}", f"{one.batch:,}", f"{one.dropout:g}", at)
-        table.add_row(one.name or out.name, *cells, _in_words({name: one.scores[name] for name in names}))
+        table.add_row(one.name or out.name, *cells, in_words({name: one.scores[name] for name in names}))
     if len(outcomes) > 1:
         middle = medians(outcomes)
-        table.add_row("median", *[""] * 4, _in_words({name: middle[name] for name in names}))
+        table.add_row("median", *[""] * 4, in_words({name: middle[name] for name in names}))
         each = {name: [one.scores[name] for one in outcomes] for name in names}
-        ends = (f"{name} {_percent(name, min(row))}-{_percent(name, max(row))}" for name, row in each.items())
+        ends = (f"{name} {percent(name, min(row))}-{percent(name, max(row))}" for name, row in each.items())
         table.add_row("from-to", *[""] * 4, ", ".join(ends))
     printed = progress.results()
     printed.print(table)
@@ -52,7 +52,7 @@ def show_evaluated(found: Sequence[Evaluated], *, as_json: bool) -> None:
         return
     table = _sheet("model", "task", "part", "examples", "scores", left=("model", "task", "part", "scores"))
     for one in found:
-        table.add_row(one.source, one.task, one.part, f"{one.examples:,}", _in_words(one.scores))
+        table.add_row(one.source, one.task, one.part, f"{one.examples:,}", in_words(one.scores))
     printed = progress.results()
     printed.print(table)
     for name, value in means.items():
@@ -71,10 +71,8 @@ def show_joined(found: Joined, *, as_json: bool) -> None:
     table.add_row("together", f"{100 * found.headline:.2f}", str(len(found.chosen)))
     printed = progress.results()
     printed.print(table)
-    scores = ", ".join(f"{name} {_percent(name, value)}" for name, value in found.scores.items())
-    printed.print(
-        f"{found.task}, on dev: {scores}; {100 * found.gain:+.2f} over the best alone", highlight=False
-    )
+    told = f"{found.task}, on dev: {in_words(found.scores)}; {100 * found.gain:+.2f} over the best alone"
+    printed.print(told, highlight=False)
 
 
 def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
@@ -85,15 +83,16 @@ def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
     return table
 
 
-def _shown(scores: dict[str, float]) -> list[str]:
+def worth_showing(scores: Mapping[str, float]) -> list[str]:
     """Return the names of the scores that go into a table."""
     return [name for name in scores if not name.endswith("_threshold")][:_SCORES_SHOWN]
 
 
-def _in_words(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {_percent(name, value)}" for name, value in scores.items())
+def in_words(scores: Mapping[str, float]) -> str:
+    """Write scores on one line."""
+    return ", ".join(f"{name} {percent(name, value)}" for name, value in scores.items())
 
 
-def _percent(name: str, value: float) -> str:
+def percent(name: str, value: float) -> str:
     """Write a score in percent, and what is none as it is."""
     return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"

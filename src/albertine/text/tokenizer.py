@@ -89,6 +89,11 @@ class Tokenizer:
         size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
         return tuple(self.backend.id_to_token(index) or "" for index in range(size))
 
+    @property
+    def marks_rest(self) -> bool:
+        """Whether pieces that go on with a word are marked (BERT), and not those that begin one (ALBERT)."""
+        return isinstance(self.backend.model, tokenizers.models.WordPiece)
+
     @cached_property
     def fingerprint(self) -> str:
         """Short name of what this tokenizer does; equal for two that give the same ids."""

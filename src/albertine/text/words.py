@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import tokenizers
 from numpy.typing import NDArray
 
 from albertine.text.pipelines import WORD_REST, WORD_START
@@ -97,11 +96,10 @@ class WordStarts:
     """
 
     def __init__(self, tokenizer: Tokenizer):
-        marked = isinstance(tokenizer.backend.model, tokenizers.models.WordPiece)
         special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
         starts, opens, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
         for index, piece in enumerate(tokenizer.pieces):
-            if marked:
+            if tokenizer.marks_rest:
                 starts[index] = not piece.startswith(WORD_REST)
                 continue
             bare = piece.removeprefix(WORD_START)

@@ -9,6 +9,7 @@ import errno
 import json
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from typing import Any
 from albertine import progress
 from albertine.whole import new_file
 
+Line = dict[str, Any]
+Point = tuple[float, float]
+
 JOURNAL = "metrics.jsonl"
+HELD_OUT = "held_out_"
 _TOGETHER = 50  # lines that wait for each other
 
 
@@ -40,7 +45,7 @@ class Journal:
         self.close()
         self._open(upto)
 
-    def write(self, line: dict[str, Any]) -> None:
+    def write(self, line: Line) -> None:
         """Write a line, soon."""
         self._waiting.append(json.dumps(_plain(line)).encode() + b"\n")
         if len(self._waiting) >= _TOGETHER:
@@ -79,7 +84,7 @@ class Journal:
         os.close(self._number)
 
 
-def read_journal(folder: Path) -> list[dict[str, Any]]:
+def read_journal(folder: Path) -> list[Line]:
     """Return the lines of a run; a last one that was cut off is left out."""
     lines = []
     for line in (folder / JOURNAL).read_bytes().splitlines():
@@ -88,6 +93,27 @@ def read_journal(folder: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue
     return [line for line in lines if isinstance(line, dict)]
+
+
+def points(lines: Sequence[Line], key: str, over: str = "step") -> list[Point]:
+    """Return a number of the journal over another one of the same lines, where both are."""
+    return [(one[over], one[key]) for one in lines if one.get(key) is not None and one.get(over) is not None]
+
+
+def thinned(curve: Sequence[Point], most: int) -> list[Point]:
+    """Return means of stretches, where there are many more points than can be told apart."""
+    size = max(1, len(curve) // most)
+    stretches = [curve[at : at + size] for at in range(0, len(curve), size)]
+    return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in stretches]
+
+
+def held_out_scores(line: Line) -> dict[str, float]:
+    """Return the scores of an evaluation; of another line, none."""
+    return {
+        name.removeprefix(HELD_OUT): value
+        for name, value in line.items()
+        if name.startswith(HELD_OUT) and value is not None
+    }
 
 
 def _cut(file: Path, upto: int) -> None:

@@ -12,7 +12,7 @@ from albertine import progress
 from albertine.errors import WorkError
 from albertine.train.display import Display
 from albertine.train.folder import publish
-from albertine.train.journal import Journal
+from albertine.train.journal import HELD_OUT, Journal
 from albertine.train.settings import LoopSettings
 from albertine.train.snapshots import Snapshot, Snapshots, ToWrite
 from albertine.train.told import Told
@@ -61,7 +61,7 @@ class Keeper:
 
     def evaluation(self, step: int, scores: dict[str, float]) -> None:
         """Take the scores on held-out data."""
-        self._note({"step": step, **{f"held_out_{name}": value for name, value in scores.items()}})
+        self._note({"step": step, **{f"{HELD_OUT}{name}": value for name, value in scores.items()}})
         self._display.evaluation(step, scores)
 
     def event(self, step: int, what: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 
 from albertine import progress
@@ -114,6 +114,15 @@ class Ranks:
             dist.broadcast(sent, src=0)
             received[name] = sent.cpu()
         return received
+
+
+def same_everywhere(network: nn.Module, ranks: Ranks) -> None:
+    """Give all processes the first one's weights: machines differ in the last bit of what they draw."""
+    held = {name: one.detach() for name, one in network.named_parameters()}
+    sent = ranks.tensors_from_first(held)
+    with torch.no_grad():
+        for name, parameter in held.items():
+            parameter.copy_(sent[name])
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""The commands that a demo shows: how to do each of its steps by hand, and what to do next."""
+
+import shlex
+
+from albertine.corpus.corpus import Corpus
+from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, RATE, TASKS, Lab
+
+_LONGER = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
+
+
+def by_hand(lab: Lab) -> list[str]:
+    """Return what does the same, step by step."""
+    settings = lab.settings
+    where = shlex.quote(settings.text) if settings.text else "world/text/"
+    seed = f" --seed {settings.seed}" if settings.seed else ""
+    train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
+    pieces = len(Corpus(lab.out / "corpus").tokenizer)
+    lines = [
+        f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
+        f"albertine corpus build {where} --tokenizer tokenizer --held-out {HELD_OUT}{seed} --out corpus",
+        f"albertine pretrain --corpus corpus --model demo --train.steps {settings.steps} "
+        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATE}{train_seed} --out albert",
+        "albertine probe albert --corpus corpus",
+        "albertine report albert",
+    ]
+    if settings.text:
+        return lines
+    world = (
+        f"--stories {settings.stories} --extra 0 --other 0 --train {settings.examples} --dev {lab.dev}{seed}"
+    )
+    lines.insert(0, f"albertine world write world {world}")
+    for name, tuning in TASKS.items():
+        lines.append(
+            f"albertine finetune albert --task {name} --data world --train.steps {settings.tuning_steps} "
+            f"--train.batch {tuning.batch} --train.lr {tuning.rate}{train_seed} --out {name}"
+        )
+    return lines
+
+
+def what_next(lab: Lab) -> dict[str, str]:
+    """Return the commands that one will want next, by what they are for."""
+    albert, corpus = (shlex.quote(str(lab.out / name)) for name in ("albert", "corpus"))
+    if lab.settings.text:
+        asked = "Some text with a [MASK] in it."
+        further = {"More of it": f"albertine pretrain --corpus {corpus} --out my-albert {_LONGER}"}
+    else:
+        asked = "She put the key in the [MASK]."
+        further = {"Your own text": "albertine demo --text MY_TEXT --out my-demo"}
+    return {
+        "Ask it": f'albertine fill {albert} "{asked}"',
+        **further,
+        "Your own labels": f"albertine finetune {albert} --task classify --data MY.csv --out my-model",
+    }
