@@ -2,8 +2,8 @@
 
     python examples/own_text.py MY_TEXT OUT --pieces 8000 --steps 3000
 
-Each call below is what one command of `albertine` does, and each goes on where it was if it is
-broken off: run it again.
+Each call below is what one command of `albertine` does. Broken off, run it again: corpus and
+pre-training go on where they were.
 """
 
 import argparse

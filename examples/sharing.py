@@ -8,6 +8,7 @@ how far a layer moves a state, in degrees, the first layer and the last.
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ from albertine.model.parameters import count_parameters
 from albertine.settings import MODELS
 from albertine.study.transitions import transitions
 
-PLANS = {
+PLANS: dict[str, dict[str, Any]] = {
     "BERT": {"share": "none"},
     "shared feed-forward": {"share": "ffn"},
     "shared attention": {"share": "attention"},

@@ -33,6 +33,19 @@ def test_the_tutorial_can_be_pasted_line_by_line(tmp_path: Path) -> None:
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 2
 
 
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    front = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "ALBERT, whole" in front
+    assert "batch_tokens" in (tmp_path / "site" / "reference" / "settings" / "index.html").read_text()
+    assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
+    for page in (tmp_path / "site").rglob("*.html"):
+        for target in re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', page.read_text()):
+            assert not target.startswith("http"), f"{page}: {target}"  # nothing is fetched from elsewhere
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

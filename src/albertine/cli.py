@@ -43,7 +43,7 @@ Json = Annotated[
     Parameter(
         name="--json",
         negative="",
-        help="Print the report as JSON, with stable keys; several models under `models`.",
+        help="Print what was found as JSON, with stable keys.",
     ),
 ]
 
@@ -155,9 +155,10 @@ def tokenizer_show(
     """
     from albertine.text import view
     from albertine.text.tokenizer import load_tokenizer
+    from albertine.text.unicode import refuse_broken
 
     reading = shared.read(ReadingSettings)
-    view.refuse_broken(text)
+    refuse_broken(text or "", "TEXT")
     tokenizer = load_tokenizer(folder)
     fit = view.fit(tokenizer, over, reading) if over else None
     view.show(folder, tokenizer, text, fit, as_json=json)
@@ -349,7 +350,7 @@ def demo(
     settings: Annotated[DemoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
     shared: Shared = SHARED,
 ) -> None:
-    """Do all of it once, small, in some eleven minutes: from text to tuned models and a report.
+    """Do all of it once, small, in some minutes: from text to tuned models and a report.
 
     Broken off, the same command goes on.
 

@@ -72,6 +72,15 @@ def test_ones_own_text_needs_no_world(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "albertine pretrain --corpus" in capsys.readouterr().out
 
 
+def test_text_of_one_document_is_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "book.txt").write_text("\n".join(f"It was day {number} of the rain." for number in range(3000)))
+    words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "mine"))
+    assert run(app, ["demo", *words, *SMALL]) == 2
+    assert "too few documents; some are held out, so give several files" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -102,7 +102,7 @@ def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("pair", "shape", "said", "unsaid"),
     [
-        ("nsp", {}, ("what belongs together", "Whether two segments belong together"), ("Which comes first",)),
+        ("nsp", {}, ("what belongs together", "Whether two segments"), ("Which comes first",)),
         ("none", {}, ("hidden pieces",), ("their order", "Which comes first", "a coin")),
         ("sop", {"share": "attention"}, ("layer 2: attention 1, feed-forward 2", "Between"), ("(ALBERT)",)),
         ("sop", {"share": "none"}, ("layer 3: weights of its own", "(BERT)"), (">ALBERT<",)),
@@ -110,7 +110,12 @@ def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> N
     ],
 )  # fmt: skip
 def test_a_report_says_what_the_run_was(
-    trained: Path, tmp_path: Path, pair: str, shape: dict[str, Any], said: tuple[str, ...], unsaid: tuple[str, ...]
+    trained: Path,
+    tmp_path: Path,
+    pair: str,
+    shape: dict[str, Any],
+    said: tuple[str, ...],
+    unsaid: tuple[str, ...],
 ) -> None:
     settings = settings_for(trained.parent / "corpus", pair, **shape)
     pretrain(tmp_path / "run", settings, frozenset({"objective.max_length"}))

@@ -33,7 +33,7 @@ class Race:
         results: what each came to.
         steps: how many each took.
         level: the loss of who knows piece frequencies alone.
-        sweep: what each rate came to in the short legs.
+        sweep: what each rate came to, of those that were tried.
         minutes: of training for each side.
     """
 

@@ -23,6 +23,7 @@ from albertine.corpus.manifest import MANIFEST
 from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.demo.abreast import abreast
 from albertine.demo.settings import DemoSettings
+from albertine.errors import InputError
 from albertine.model.parameters import bert_of_same_shape
 from albertine.pretrain.guess import guesser
 from albertine.pretrain.probe import probe
@@ -45,7 +46,7 @@ NETWORKS = ("albert", "bert")
 BATCH_TOKENS, RATE, HELD_OUT = 4_096, 0.008, 0.02
 _WORLD_PIECES, _TEXT_PIECES = 1_700, 8_000
 _PROBED = 60_000  # tokens
-_LOOKS = 4  # at dev, while a task is tuned: some take as long as the steps between
+_LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps between
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,15 @@ class Lab:
         folder = self.out / "corpus"
         if not (folder / MANIFEST).exists():
             asked = CorpusSettings(held_out=HELD_OUT, seed=self.settings.seed)
-            build_corpus([self.text], self.out / "tokenizer", folder, asked)
+            try:
+                build_corpus([self.text], self.out / "tokenizer", folder, asked)
+            except InputError as error:
+                if self.settings.text is None or "--held-out" not in str(error):
+                    raise
+                raise InputError(
+                    f"--text {self.text}: too few documents; some are held out, so give several files, "
+                    "or put blank lines between documents"
+                ) from None
         return Corpus(folder)
 
     def model(self, name: str) -> ModelSettings:
@@ -217,7 +226,7 @@ class Lab:
                 batch=tuning.batch,
                 lr=tuning.rate,
                 seed=self.settings.seed,
-                evaluate_every=max(1, steps // _LOOKS),
+                evaluate_every=-(-steps // _LOOKS),
             ),
         )
 

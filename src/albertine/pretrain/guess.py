@@ -8,7 +8,6 @@ guess.order("He took the key.", "It fitted.")  the chance that they are in order
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +20,7 @@ from albertine.model.strip import Strip
 from albertine.settings import MODELS
 from albertine.settings.schema import shortened
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
+from albertine.text.unicode import refuse_broken
 from albertine.train.ranks import choose_device
 
 
@@ -91,23 +91,12 @@ class Guesser:
     def _framed(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
         for one in (text, other):
             if one is not None:
-                _refuse_broken(one)
+                refuse_broken(one, "text")
         ids, types = self.tokenizer.framed(text, other)
         longest = self.model.model.max_length
         if len(ids) > longest:
             raise InputError(f"{shortened(text)}: {len(ids)} pieces; the model takes {longest}")
         return ids, types
-
-
-def _refuse_broken(text: Any) -> None:
-    """Refuse what is no text, or holds half a character."""
-    try:
-        text.encode()
-    except AttributeError:
-        raise InputError(f"text is asked for, not {type(text).__name__}") from None
-    except UnicodeEncodeError:
-        problem = "holds half a character; it must be valid Unicode"
-        raise InputError(f"{shortened(ascii(text))}: {problem}") from None
 
 
 def guesser(source: str | Path, *, device: str = "auto", revision: str | None = None) -> Guesser:

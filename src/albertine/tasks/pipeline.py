@@ -15,8 +15,8 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Choice, Example, Labelled, Question, Tagged
-from albertine.tasks.formats.rows import RowError, whole
 from albertine.tasks.tuned import Tuned, tuned
+from albertine.text.unicode import refuse_broken
 
 Answer = dict[str, Any]
 
@@ -96,14 +96,8 @@ def _at(number: int) -> str:
 
 
 def _check(name: str, texts: Sequence[Any]) -> None:
-    """Refuse what is no text, or holds half a character."""
     for text in texts:
-        if not isinstance(text, str):
-            raise InputError(f"{name}: must be text, or a list of texts")
-        try:
-            whole(text)
-        except RowError as error:
-            raise InputError(f"{name}: {error}") from None
+        refuse_broken(text, name)
 
 
 def _columns(**given: Any) -> tuple[list[tuple[str, ...]], bool]:

@@ -56,14 +56,6 @@ def fit(tokenizer: Tokenizer, texts: Sequence[str], reading: ReadingSettings) ->
     return Fit(words, pieces, unknown)
 
 
-def refuse_broken(text: str | None) -> None:
-    """Refuse what was typed as bytes that are no text."""
-    try:
-        (text or "").encode()
-    except UnicodeEncodeError:
-        raise InputError("the text to show: not UTF-8") from None
-
-
 def show(folder: Path, tokenizer: Tokenizer, text: str | None, over: Fit | None, *, as_json: bool) -> None:
     """Print what was asked for: pieces of a text, fit over files, or what the tokenizer is."""
     ids = tokenizer.ids(text) if text is not None else []

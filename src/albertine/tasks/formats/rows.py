@@ -20,6 +20,7 @@ from albertine.errors import InputError, nearest
 from albertine.settings.schema import shortened
 from albertine.text.documents import Troubles
 from albertine.text.hub import HUB, records, shards_of
+from albertine.text.unicode import is_whole
 
 KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _LONGEST_CELL = 1 << 30
@@ -47,7 +48,7 @@ class RowError(ValueError):
 
 def whole(text: str) -> str:
     """Return text that has no half of a character in it, which JSON can write and nobody can read."""
-    if not _is_whole(text):
+    if not is_whole(text):
         raise RowError(f"half a character (a surrogate by itself) in {shortened(ascii(text))}")
     return text
 
@@ -137,7 +138,7 @@ def _from_text(
                 header = _header(values, place)
             elif len(values) != len(header):
                 troubles.meet(place, f"{len(values)} cells, where the header has {len(header)}")
-            elif any(not _is_whole(value) for value in values):
+            elif any(not is_whole(value) for value in values):
                 troubles.meet(place, "not UTF-8")
             else:
                 yield Row(place, next(number), dict(zip(header, values, strict=True)))
@@ -170,14 +171,6 @@ def _quoted(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str
             raise InputError(f"{file}, line {first}: no CSV ({error}); mend its quotes") from None
         if values:
             yield first, values
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _from_json(file: Path, stream: BinaryIO, troubles: Troubles) -> Iterator[Row]:

@@ -1,0 +1,67 @@
+"""Runs beside each other: told together, ended together, each gone on with where it was."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from albertine.demo.abreast import _step, abreast
+from albertine.errors import InputError, Status, Stopped
+from albertine.train.journal import JOURNAL
+
+
+def write(folder: Path, steps: int) -> None:
+    """Make a run of some steps, as its journal tells."""
+    folder.mkdir()
+    (folder / JOURNAL).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, steps + 1)))
+    time.sleep(1)
+
+
+def refuse(folder: Path) -> None:
+    """Make no run."""
+    raise InputError(f"{folder}: refused")
+
+
+def test_all_are_made_and_told_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = {tmp_path / name: partial(write, tmp_path / name, 5) for name in ("one", "two", "three")}
+    abreast("Making", runs, 5)
+    assert all((run / JOURNAL).exists() for run in runs)
+    assert "Making: 15 steps" in capsys.readouterr().err
+
+
+def test_a_mistake_in_one_comes_out_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="two: refused"):
+        abreast("Making", {tmp_path / "two": partial(refuse, tmp_path / "two")}, 5)
+
+
+def test_to_have_been_asked_to_end_travels_between_processes() -> None:
+    import pickle
+
+    stopped = pickle.loads(pickle.dumps(Stopped("asked to end", Status.TERMINATED)))
+    assert (str(stopped), stopped.status) == ("asked to end", Status.TERMINATED)
+
+
+def test_a_demo_that_is_asked_to_end_keeps_both_runs(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    words = ["--stories", "600", "--examples", "100", "--steps", "200", "--tuning-steps", "5"]
+    command = [sys.executable, "-m", "albertine", "demo", "--out", str(out), *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as demo:
+        deadline = time.monotonic() + 120
+        runs = [out / "albert", out / "bert"]
+        while not all(map(_step, runs)) and time.monotonic() < deadline:
+            assert demo.poll() is None
+            time.sleep(0.2)
+        demo.send_signal(signal.SIGTERM)
+        _, told = demo.communicate(timeout=60)
+    assert demo.returncode == 143, told
+    assert "Traceback" not in told
+    for run in runs:
+        newest = max((run / "trainer").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+        assert int(newest.name.split("-")[1]) > 0  # not where it began, but where it was
+    assert not (out / "measured" / "albert.json").exists()
