@@ -47,7 +47,7 @@ def test_it_goes_on_where_it_was_broken_off_and_ends_with_a_report(
     assert [line.strip().split()[:2] for line in printed[-3:]] == [
         ["albertine", "fill"], ["albertine", "demo"], ["albertine", "finetune"],
     ]  # fmt: skip
-    again = out / "measured" / "race.json"
+    again = out / "measured" / "cloze.json"
     assert json.loads(again.read_text())["scores"]["accuracy"] >= 0
     monkeypatch.setattr(steps, "write_world", interrupted)  # nothing is done twice
     monkeypatch.setattr(steps, "finetune", interrupted)
@@ -66,7 +66,8 @@ def test_ones_own_text_needs_no_world(tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "mine"
     assert run(app, ["demo", "--text", str(own), "--out", str(out), *SMALL]) == 0
     page = well_formed(out / "report.html")
-    assert "What it is good for" not in page
+    assert "Which of four words stood there?" in page
+    assert "bag of words" not in page
     assert "too little text" not in page
     assert not (out / "world").exists()
     assert "albertine pretrain --corpus" in capsys.readouterr().out
@@ -75,7 +76,9 @@ def test_ones_own_text_needs_no_world(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_text_of_one_document_is_refused_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "book.txt").write_text("\n".join(f"It was day {number} of the rain." for number in range(3000)))
+    (tmp_path / "book.txt").write_text(
+        "\n".join(f"It was day {number} of the rain." for number in range(3000))
+    )
     words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "mine"))
     assert run(app, ["demo", *words, *SMALL]) == 2
     assert "too few documents; some are held out, so give several files" in capsys.readouterr().err

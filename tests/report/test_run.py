@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from albertine.command import run as run_command
@@ -15,11 +16,11 @@ from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.errors import InputError
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.report import held_out
 from albertine.report.run import report
 from albertine.settings import ModelSettings
 from albertine.tasks.finetune import finetune
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
+from albertine.text.pieces import WholeWords, plain
 from albertine.text.settings import VocabularySettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.vocabulary import make_vocabulary
@@ -144,10 +145,10 @@ def test_words_of_a_vocabulary_of_berts_are_told_from_their_rests(tmp_path: Path
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "walk", "##ing", "door", ","]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     tokenizer = load_tokenizer(tmp_path)
-    assert [held_out._read(tokenizer, one) for one in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
-    ids = tokenizer.ids("door, walk door walking door, door walk, door")
-    whole = held_out._whole_words(ids, tokenizer)
-    assert {tokenizer.pieces[ids[at]] for at in whole} == {"door"}  # the walk in the middle goes on
+    assert [plain(one, tokenizer) for one in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
+    ids = np.array(tokenizer.ids("door, walk walking"))
+    whole = WholeWords(tokenizer).of(ids)
+    assert [tokenizer.pieces[ids[at]] for at in whole] == ["door", "walk"]  # the second walk goes on
 
 
 def test_numbers_that_are_no_percentages_are_not_shown_as_such(trained: Path, tmp_path: Path) -> None:

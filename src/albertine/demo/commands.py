@@ -14,6 +14,7 @@ def by_hand(lab: Lab) -> list[str]:
     where = shlex.quote(settings.text) if settings.text else "world/text/"
     seed = f" --seed {settings.seed}" if settings.seed else ""
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
+    cloze = shlex.quote(str(lab.out / "cloze"))
     pieces = len(Corpus(lab.out / "corpus").tokenizer)
     lines = [
         f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
@@ -23,16 +24,16 @@ def by_hand(lab: Lab) -> list[str]:
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
-    if settings.text:
-        return lines
-    world = (
-        f"--stories {settings.stories} --extra 0 --other 0 --train {settings.examples} --dev {lab.dev}{seed}"
-    )
-    lines.insert(0, f"albertine world write world {world}")
-    for name, tuning in TASKS.items():
+    if not settings.text:
+        world = f"--tasks mnli,squad --train {settings.examples} --dev {lab.dev} --extra 0 --other 0"
+        lines.insert(0, f"albertine world write world --stories {settings.stories} {world}{seed}")
+    for name in lab.tasks:
+        tuning = TASKS[name]
+        data = "world" if tuning.of_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
-            f"albertine finetune albert --task {name} --data world --train.steps {settings.tuning_steps} "
-            f"--train.batch {tuning.batch} --train.lr {tuning.rate}{train_seed} --out {name}"
+            f"albertine finetune albert --task {tuning.task} --data {data} --train.steps "
+            f"{settings.tuning_steps} --train.batch {tuning.batch} --train.lr {tuning.rate:g} "
+            f"--train.optimizer {tuning.optimizer}{train_seed} --out {name}"
         )
     return lines
 

@@ -4,6 +4,7 @@ OUT/world/               stories and tasks (with --text, nothing)
 OUT/tokenizer/           a vocabulary
 OUT/corpus/              what samples are drawn from
 OUT/albert/, OUT/bert/   two pre-training runs, of the same steps and tokens
+OUT/cloze/               questions that the text itself can answer
 OUT/tasks/NAME/          the ALBERT tuned on a task
 OUT/measured/NAME.json   what a step found out; it is not done again
 """
@@ -19,9 +20,10 @@ from typing import Any
 from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.manifest import MANIFEST
+from albertine.corpus.manifest import MANIFEST, Split
 from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.demo.abreast import abreast
+from albertine.demo.cloze import write_cloze
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.model.parameters import bert_of_same_shape
@@ -36,7 +38,7 @@ from albertine.tasks.metrics import headline
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.text.settings import VocabularySettings
 from albertine.text.vocabulary import make_vocabulary
-from albertine.train.settings import TrainSettings
+from albertine.train.settings import OptimizerName, TrainSettings
 from albertine.whole import new_file
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -51,19 +53,23 @@ _LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps betw
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the ALBERT is tuned on a task, and what the world calls the task's parts."""
+    """How the ALBERT is tuned on a task."""
 
-    parts: tuple[str, ...]
+    task: str
     batch: int
     rate: float
+    optimizer: OptimizerName
+    of_world: bool
 
 
-# A sentence pair, a span question, a multiple choice; what takes longest first.
+# A span question, a multiple choice, a sentence pair; what takes longest first.
 TASKS = {
-    "race": Tuning(("RACE middle", "RACE high"), 8, 1e-3),
-    "squad-1.1": Tuning(("SQuAD",), 32, 1e-3),
-    "mnli": Tuning(("MNLI",), 32, 1e-3),
+    "squad": Tuning("squad-1.1", 32, 2e-3, "muon", of_world=True),
+    "cloze": Tuning("choice", 16, 2e-3, "muon", of_world=False),
+    "mnli": Tuning("mnli", 32, 1e-3, "muon", of_world=True),
 }
+_CLOZE: dict[Split, int] = {"train": 6_000, "dev": 500}  # questions
+_LEAST_QUESTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -86,14 +92,14 @@ class Lab:
         """Return all steps, in order."""
         own = self.settings.text
         first = [] if own else [Step("A little world: stories, and tasks with true answers", self.world)]
-        last = [] if own else [Step("The ALBERT, tuned on three tasks", self.tuned)]
+        tuning = "on which word stood there" if own else "on three tasks"
         return [
             *first,
             Step("A vocabulary of its pieces" if not own else "A vocabulary of your text", self.vocabulary),
             Step("A corpus to draw samples from", self.corpus),
             Step("An ALBERT, one layer again and again; beside it, a BERT of the same shape", self.networks),
             Step("What both know of text they never saw", self.knowledge),
-            *last,
+            Step(f"The ALBERT, tuned {tuning}", self.tuned),
         ]
 
     def _measured(self, name: str) -> Path:
@@ -122,6 +128,7 @@ class Lab:
         """Write the world."""
         settings = self.settings
         asked = WorldSettings(
+            tasks="mnli,squad",
             stories=settings.stories,
             extra=0,
             other=0,
@@ -209,22 +216,42 @@ class Lab:
 
         return self.once("knowledge", make)
 
+    @property
+    def tasks(self) -> list[str]:
+        """What the ALBERT is tuned on: with one's own text, on what the text itself can answer."""
+        if not self.questions():
+            return []
+        return [name for name, tuning in TASKS.items() if not (tuning.of_world and self.settings.text)]
+
+    def questions(self) -> dict[str, Any]:
+        """Make questions of the text; none, where it is too short for them."""
+
+        def make() -> dict[str, Any]:
+            shutil.rmtree(self.out / "cloze", ignore_errors=True)
+            found = write_cloze(self.corpus(), self.out / "cloze", _CLOZE, self.settings.seed)
+            return found if min(one["questions"] for one in found.values()) >= _LEAST_QUESTIONS else {}
+
+        return self.once("questions", make)
+
     def tuned(self) -> None:
         """Tune the ALBERT on all tasks."""
         tasks = self.out / "tasks"
-        left = {tasks / one: partial(self.task, one) for one in TASKS if not self._is_known(one)}
+        left = {tasks / one: partial(self.task, one) for one in self.tasks if not self._is_known(one)}
         abreast("Tuning", left, self.settings.tuning_steps)
 
     def task(self, name: str) -> dict[str, Any]:
         """Tune the ALBERT on a task."""
         tuning, steps = TASKS[name], self.settings.tuning_steps
+        cloze = self.out / "cloze"
         asked = FinetuneSettings(
-            task=name,
-            data=str(self.out / "world"),
+            task=tuning.task,
+            data=str(self.out / "world" if tuning.of_world else cloze / "train.jsonl"),
+            dev=None if tuning.of_world else str(cloze / "dev.jsonl"),
             train=TuneSettings(
                 steps=steps,
                 batch=tuning.batch,
                 lr=tuning.rate,
+                optimizer=tuning.optimizer,
                 seed=self.settings.seed,
                 evaluate_every=-(-steps // _LOOKS),
             ),

@@ -12,13 +12,10 @@ from albertine.model.strip import Strip
 from albertine.pretrain.guess import Guesser
 from albertine.report.examples import Filled, Ordered
 from albertine.study.transitions import Transition, transitions
-from albertine.text.pieces import parted
-from albertine.text.tokenizer import Tokenizer
+from albertine.text.pieces import WholeWords, plain
 
 _LONGEST = 44  # pieces: what one reads at a glance
-_LEAST_LETTERS = 3
 _GUESSES = 5
-_GOES_ON = "-"
 _FOLLOWED = 64  # samples whose states are followed
 
 
@@ -26,38 +23,24 @@ def to_fill(guess: Guesser, corpus: Corpus, count: int, seed: int) -> list[Fille
     """Hide a word in each of some held-out samples, and let the model guess."""
     draw = np.random.Generator(np.random.PCG64(seed))
     found: list[Filled] = []
+    whole = WholeWords(corpus.tokenizer)
     for sample in _samples(corpus, guess.model.model.max_length, 8 * count, seed):
         ids = sample.original()
-        words = _whole_words(ids.tolist(), corpus.tokenizer)
+        quarter = len(ids) // 4
+        words = [at for at in whole.of(ids).tolist() if quarter <= at < len(ids) - quarter]
         if sample.label or not words or len(found) == count:  # swapped, it would not read as it was written
             continue
-        at = int(words[int(draw.integers(len(words)))])
-        word = _read(corpus.tokenizer, corpus.tokenizer.pieces[ids[at]])
+        at = words[int(draw.integers(len(words)))]
+        word = plain(corpus.tokenizer.pieces[ids[at]], corpus.tokenizer)
         before, after = (
             corpus.tokenizer.text(ids[:at].tolist()),
             corpus.tokenizer.text(ids[at + 1 :].tolist()),
         )
         ids[at] = corpus.tokenizer.special.mask
         (guesses,) = guess.guesses(ids.tolist(), sample.types.tolist(), [at], _GUESSES)
-        said = [(_read(corpus.tokenizer, one.piece), one.score) for one in guesses]
+        said = [(plain(one.piece, corpus.tokenizer), one.score) for one in guesses]
         found.append(Filled(before, word, after, said))
     return found
-
-
-def _whole_words(ids: list[int], tokenizer: Tokenizer) -> list[int]:
-    """Return the places of words that are one piece, with some letters, in the middle of a sample."""
-    said = [_read(tokenizer, tokenizer.pieces[one]) for one in ids]
-    return [
-        at
-        for at in range(len(ids) // 4, len(ids) - len(ids) // 4)
-        if said[at].isalpha() and len(said[at]) >= _LEAST_LETTERS and not said[at + 1].startswith(_GOES_ON)
-    ]
-
-
-def _read(tokenizer: Tokenizer, piece: str) -> str:
-    """Return a piece without its marks, with a hyphen where it goes on with a word."""
-    before, bare = parted(piece, "x", rest_is_marked=tokenizer.marks_rest)
-    return f"{_GOES_ON}{bare}" if before == "/" else bare
 
 
 def to_order(guess: Guesser, corpus: Corpus, count: int, seed: int) -> list[Ordered]:

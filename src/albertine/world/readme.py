@@ -52,10 +52,11 @@ def readme(settings: WorldSettings, texts: Sequence[TextCount], tasks: Sequence[
 
 
 def _command(settings: WorldSettings) -> str:
+    tasks = f"--tasks {','.join(settings.wanted())} " if settings.tasks else ""
     return (
         f"albertine world write OUT --stories {settings.stories} --extra {settings.extra} "
-        f"--other {settings.other} --train {settings.train} --dev {settings.dev} --test {settings.test} "
-        f"--seed {settings.seed}{' --no-baselines' * settings.no_baselines}"
+        f"--other {settings.other} {tasks}--train {settings.train} --dev {settings.dev} "
+        f"--test {settings.test} --seed {settings.seed}{' --no-baselines' * settings.no_baselines}"
     )
 
 

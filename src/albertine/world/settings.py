@@ -6,6 +6,8 @@ from typing import Literal
 from albertine.settings import Settings, setting
 from albertine.settings.schema import SettingError
 
+TASKS = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli", "squad", "race")
+
 
 @dataclass(frozen=True)
 class WorldSettings(Settings):
@@ -14,6 +16,7 @@ class WorldSettings(Settings):
     stories: int = setting(50_000, "Stories of the corpus, in text/.", least=0, most=100_000_000)
     extra: int = setting(10_000, "Stories of additional data, in text-extra/.", least=0, most=100_000_000)
     other: int = setting(10_000, "Pages of another domain, in text-other/.", least=0, most=100_000_000)
+    tasks: str | None = setting(None, "Which tasks, as in mnli,squad,race; all if not set.")
     train: int = setting(
         4_000, "Training examples of each task; 0 leaves tasks out.", least=0, most=1_000_000
     )
@@ -24,9 +27,18 @@ class WorldSettings(Settings):
     no_baselines: bool = setting(False, "Do not measure what a bag of words reaches on the tasks.")
 
     def check(self) -> None:
-        """Refuse an empty world."""
+        """Refuse an empty world, and tasks that there are not."""
+        for name in self.wanted():
+            if name not in TASKS:
+                raise SettingError("tasks", name, f"must be of {', '.join(TASKS)}")
         if not (self.stories or self.extra or self.other or self.train):
             raise SettingError("stories", 0, "must be more than 0 where nothing else is written")
+
+    def wanted(self) -> tuple[str, ...]:
+        """Return the names of the tasks to write."""
+        if self.tasks is None:
+            return TASKS
+        return tuple(name.strip().lower() for name in self.tasks.split(","))
 
 
 @dataclass(frozen=True)

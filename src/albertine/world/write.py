@@ -175,8 +175,9 @@ def _jobs(folder: Path, settings: WorldSettings) -> list[_Job]:
     """Return what there is to write, what takes longest first."""
     jobs: list[_Job] = []
     if settings.train:
-        jobs += [_Glue(folder, task.name, settings) for task in glue.TASKS]
-        jobs += [_Squad(folder, settings), *(_Race(folder, level, settings) for level in race.LEVELS)]
+        tasks: list[_Glue | _Squad | _Race] = [_Glue(folder, task.name, settings) for task in glue.TASKS]
+        tasks += [_Squad(folder, settings), *(_Race(folder, level, settings) for level in race.LEVELS)]
+        jobs += [task for task in tasks if task.name.split()[0].lower() in settings.wanted()]
     for name, count in (
         ("text", settings.stories),
         ("text-extra", settings.extra),
