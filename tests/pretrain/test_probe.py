@@ -55,7 +55,8 @@ def test_the_figures_are_those_of_transformers(
     network.eval()
     objective = Objective(max_length=32)
     sampler = Sampler(corpus, replace(objective, pair=pair), "dev")
-    losses, right, pair_losses, pair_right = [], [], [], []
+    losses, right, hidden, pair_losses, pair_right = [], [], [], [], []
+    mask = corpus.tokenizer.special.mask
     for sample in sampler.draw(np.arange(found.samples)):
         with torch.no_grad():
             out = network(
@@ -65,6 +66,7 @@ def test_the_figures_are_those_of_transformers(
         scores = out.prediction_logits[0, sample.masked].double().log_softmax(1)
         losses += [-float(row[label]) for row, label in zip(scores, sample.labels, strict=True)]
         right += [int(row.argmax()) == label for row, label in zip(scores, sample.labels, strict=True)]
+        hidden += [int(sample.tokens[at]) == mask for at in sample.masked]
         pairs = out.sop_logits[0].double().log_softmax(0)
         pair_losses.append(-float(pairs[sample.label]))
         pair_right.append(int(pairs.argmax()) == sample.label)
@@ -77,6 +79,9 @@ def test_the_figures_are_those_of_transformers(
         assert found.pieces == len(losses)
         assert found.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
         assert found.mlm_accuracy.value == pytest.approx(np.mean(right))
+        assert 0 < sum(hidden) < len(hidden)
+        assert found.hidden_loss.value == pytest.approx(np.mean(np.array(losses)[hidden]), rel=1e-4)
+        assert found.hidden_accuracy.value == pytest.approx(np.mean(np.array(right)[hidden]))
 
 
 def test_margins_cover_the_truth_as_often_as_they_say() -> None:
@@ -89,7 +94,7 @@ def test_margins_cover_the_truth_as_often_as_they_say() -> None:
         sums = [draw.normal(level, 1.0, size).sum() for level, size in zip(levels, sizes, strict=True)]
         table = np.zeros((150, len(COLUMNS)))
         table[:, 0], table[:, 1] = sizes, sums
-        table[:, 4] = draw.random(150) < 0.9
+        table[:, COLUMNS.index("pair_right")] = draw.random(150) < 0.9
         estimate = ratio(table, "mlm_loss", "masked")
         covered += estimate.low < 3.0 < estimate.high
         share = wilson(table, "pair_right")

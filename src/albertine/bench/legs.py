@@ -111,9 +111,8 @@ class _Measured(Pretraining):
     """Our work, evaluated on the common samples."""
 
     def evaluate(self, network: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples stay the same
-        table = table_of(
-            network, common(self.corpus, self.settings.objective.max_length), self.ranks.device, None
-        )
+        samples = common(self.corpus, self.settings.objective.max_length)
+        table = table_of(network, samples, self.ranks.device, self.corpus.tokenizer.special.mask)
         loss = ratio(table, "mlm_loss", "masked").value
         return {"loss": loss, "mlm_loss": loss, "mlm_accuracy": ratio(table, "mlm_right", "masked").value}
 

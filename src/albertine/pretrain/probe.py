@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table as Sheet
 
 from albertine import progress
@@ -39,6 +40,7 @@ class Probed:
         samples: how many sequences of each kind of pair.
         pieces: how many masked pieces the MLM figures are over.
         unigram: the MLM loss of piece frequencies alone.
+        hidden_loss: over those masked pieces alone that [MASK] hides; the others can be seen.
     """
 
     samples: int
@@ -46,6 +48,8 @@ class Probed:
     unigram: float
     mlm_loss: Estimate
     mlm_accuracy: Estimate
+    hidden_loss: Estimate
+    hidden_accuracy: Estimate
     sop_loss: Estimate
     sop_accuracy: Estimate
     nsp_loss: Estimate
@@ -78,6 +82,8 @@ def probe(source: str, settings: ProbeSettings) -> Probed:
         unigram=Frequencies.of(corpus).loss(Sampler(corpus, objective, "dev"), len(sop)),
         mlm_loss=ratio(sop, "mlm_loss", "masked"),
         mlm_accuracy=ratio(sop, "mlm_right", "masked"),
+        hidden_loss=ratio(sop, "hidden_loss", "hidden"),
+        hidden_accuracy=ratio(sop, "hidden_right", "hidden"),
         sop_loss=ratio(sop, "pair_loss", None),
         sop_accuracy=wilson(sop, "pair_right"),
         nsp_loss=ratio(nsp, "pair_loss", None),
@@ -93,7 +99,7 @@ def _table(network: Model, corpus: Corpus, objective: Objective, tokens: int) ->
     batches = (to_batch(sampler.draw(one), len(one)) for one in chunks)
     device = next(network.parameters()).device
     counted = progress.track(batches, f"Probing {objective.pair}", total=len(chunks), unit="batches")
-    return table_of(network, counted, device, None)
+    return table_of(network, counted, device, corpus.tokenizer.special.mask)
 
 
 def _percent(share: float) -> str:
@@ -114,12 +120,13 @@ def show(source: str, found: Probed, *, as_json: bool) -> None:
         sheet.add_column(title, justify="left" if not title and not sheet.columns else "right", no_wrap=True)
     rows = [
         ("masked pieces", found.mlm_accuracy, "", found.mlm_loss, f"{found.unigram:.3f}"),
+        ("behind [MASK] alone", found.hidden_accuracy, "", found.hidden_loss, f"{found.unigram:.3f}"),
         ("order (SOP)", found.sop_accuracy, "50%", found.sop_loss, "0.693"),
         ("company (NSP)", found.nsp_accuracy, "50%", found.nsp_loss, "0.693"),
     ]
     for name, accuracy, chance, loss, level in rows:
         sheet.add_row(
-            name,
+            escape(name),
             _percent(accuracy.value),
             _between(100 * accuracy.low, 100 * accuracy.high, ".1f"),
             chance,

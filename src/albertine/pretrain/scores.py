@@ -18,7 +18,10 @@ from torch.nn import functional
 
 from albertine.corpus.batches import Batch
 
-COLUMNS = ("masked", "mlm_loss", "mlm_right", "pair_loss", "pair_right")
+# Of the masked pieces, those behind [MASK] are counted again: the others can be seen, and copied.
+COLUMNS = (
+    "masked", "mlm_loss", "mlm_right", "hidden", "hidden_loss", "hidden_right", "pair_loss", "pair_right",
+)  # fmt: skip
 Table = NDArray[np.float64]
 
 
@@ -31,14 +34,16 @@ class Estimate:
     high: float
 
 
-def table_of(network: Any, batches: Iterable[Batch], device: torch.device, depth: int | None) -> Table:
-    """Return a row of sums for each sample: the columns are `COLUMNS`."""
+def table_of(
+    network: Any, batches: Iterable[Batch], device: torch.device, mask: int, depth: int | None = None
+) -> Table:
+    """Return a row of sums for each sample: the columns are `COLUMNS`; `mask` is the id of [MASK]."""
     with torch.no_grad():  # weights that are spread cannot be gathered in inference mode
-        rows = [_measured(network, batch.to(device), depth).cpu().numpy() for batch in batches]
+        rows = [_measured(network, batch.to(device), mask, depth).cpu().numpy() for batch in batches]
     return np.concatenate([np.empty((0, len(COLUMNS))), *rows])
 
 
-def _measured(network: Any, batch: Batch, depth: int | None) -> Tensor:
+def _measured(network: Any, batch: Batch, mask: int, depth: int | None) -> Tensor:
     out = network(batch.strip, batch.targets, depth=depth)
     masked, pair = batch.targets.masked, batch.targets.pair
     losses = functional.cross_entropy(out.masked.logits.float(), masked.pieces, reduction="none")
@@ -46,10 +51,11 @@ def _measured(network: Any, batch: Batch, depth: int | None) -> Tensor:
     ends = batch.strip.offsets[1:].to(masked.at.device)
     owner = torch.searchsorted(ends, masked.at, right=True)
     table = torch.zeros(len(batch.strip), len(COLUMNS), dtype=torch.float64, device=losses.device)
-    ones = torch.ones_like(losses)
-    table[:, :3].index_add_(0, owner, torch.stack([ones, losses, right.float()], 1).double())
-    table[:, 3] = functional.cross_entropy(out.pair_logits.float(), pair, reduction="none").double()
-    table[:, 4] = (out.pair_logits.argmax(1) == pair).double()
+    each = torch.stack([torch.ones_like(losses), losses, right.float()], 1).double()
+    is_hidden = (batch.strip.tokens[masked.at] == mask).double()[:, None]
+    table[:, :6].index_add_(0, owner, torch.cat([each, each * is_hidden], 1))
+    table[:, 6] = functional.cross_entropy(out.pair_logits.float(), pair, reduction="none").double()
+    table[:, 7] = (out.pair_logits.argmax(1) == pair).double()
     return table
 
 

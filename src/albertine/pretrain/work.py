@@ -165,8 +165,9 @@ class Pretraining:
             return {}
         last = max(0, step - 1)
         depth = self.settings.depth_at(last)
-        table = table_of(network, self._dev(self.settings.objective_at(last)), self.ranks.device, depth)
-        masked, loss, right, pair_loss, pair_right, samples = self.ranks.total(
+        dev, mask = self._dev(self.settings.objective_at(last)), self.corpus.tokenizer.special.mask
+        table = table_of(network, dev, self.ranks.device, mask, depth)
+        masked, loss, right, *_, pair_loss, pair_right, samples = self.ranks.total(
             [*table.sum(0).tolist(), len(table)]
         )
         scores = {"mlm_loss": loss / max(1, masked), "mlm_accuracy": right / max(1, masked)}
