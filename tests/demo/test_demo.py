@@ -61,7 +61,7 @@ def test_ones_own_text_needs_no_world(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = [
         f"The {one} is {two}. It was {two} all day. Nobody saw the {one}." for one in things for two in ways
     ]
-    for number in range(40):
+    for number in range(150):
         (own / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
     out = tmp_path / "mine"
     assert run(app, ["demo", "--text", str(own), "--out", str(out), *SMALL]) == 0

@@ -69,8 +69,6 @@ def _set_clock(out: Path, seconds: float) -> None:
 
 def _tell(lab: Lab) -> None:
     shown = progress.results()
-    shown.print(
-        f"\nThe report: {lab.out / REPORT} (open it in a browser). Next:\n", highlight=False, markup=False
-    )
-    for line in what_next(lab).values():
-        shown.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    report = f"\nThe report: {lab.out / REPORT} (open it in a browser). Next:\n"
+    for line in (report, *(f"  {line}" for line in what_next(lab).values())):
+        shown.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -235,6 +235,8 @@ class Lab:
 
     def tuned(self) -> None:
         """Tune the ALBERT on all tasks."""
+        if not self.tasks:
+            progress.say("there is too little text to make questions of; left out")
         tasks = self.out / "tasks"
         left = {tasks / one: partial(self.task, one) for one in self.tasks if not self._is_known(one)}
         abreast("Tuning", left, self.settings.tuning_steps)
