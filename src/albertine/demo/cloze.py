@@ -1,7 +1,7 @@
 """A multiple choice out of any text: which of four words stood there? The text has the answers.
 
 Every question is two segments of a sample, and four versions of the second one that differ in
-one word. The three wrong words are drawn from the corpus, a common one more often than a rare one.
+one word. The three wrong words are drawn as often as they occur, so how common a word is says nothing.
 """
 
 import json
@@ -22,7 +22,6 @@ from albertine.whole import new_folder
 
 _OPTIONS = 4
 _LONGEST = 40  # pieces
-_FLATTER = 0.75  # exponent of how often a word occurs: rare ones get their chance
 _TRIES = 4  # samples looked at for a question: some have no word that is one piece
 
 
@@ -51,7 +50,7 @@ def _questions(
     words = np.flatnonzero(whole.known & (counts > 0))
     if len(words) < 2 * _OPTIONS:
         return
-    weights = counts[words] ** _FLATTER
+    weights = counts[words].astype(np.float64)
     draw = np.random.Generator(np.random.PCG64([seed, size]))
     sampler = Sampler(corpus, Objective("sop", _LONGEST, short=0.0, seed=seed), split)
     made = 0

@@ -3,7 +3,7 @@
 import shlex
 
 from albertine.corpus.corpus import Corpus
-from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, RATE, TASKS, Lab
+from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, RATES, TASKS, Lab
 
 _LONGER = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
 
@@ -20,7 +20,7 @@ def by_hand(lab: Lab) -> list[str]:
         f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
         f"albertine corpus build {where} --tokenizer tokenizer --held-out {HELD_OUT}{seed} --out corpus",
         f"albertine pretrain --corpus corpus --model demo --train.steps {settings.steps} "
-        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATE}{train_seed} --out albert",
+        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATES['albert']}{train_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]

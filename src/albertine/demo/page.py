@@ -41,7 +41,7 @@ def page_of(lab: Lab, seconds: float) -> Page:
         ("pieces of text to learn from", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
         ("hidden pieces right", f"{probe['mlm_accuracy']['value']:.0%}"),
         ("orders right", f"{probe['sop_accuracy']['value']:.0%}"),
-        ("for all of it", progress.duration(seconds)),
+        ("for all of it", f"{max(1, round(seconds / 60)):,} min"),
     ]
     lead = (
         "ALBERT is BERT with one layer instead of many: the same weights, applied again and again, on word "
