@@ -16,6 +16,7 @@ from albertine.text.pieces import WholeWords, plain
 
 _LONGEST = 44  # pieces: what one reads at a glance
 _GUESSES = 5
+_LONGEST_PAIR = 80  # two sentences and more on each side: less says little of an order
 _FOLLOWED = 64  # samples whose states are followed
 
 
@@ -46,7 +47,7 @@ def to_fill(guess: Guesser, corpus: Corpus, count: int, seed: int) -> list[Fille
 def to_order(guess: Guesser, corpus: Corpus, count: int, seed: int) -> list[Ordered]:
     """Ask for the order of two segments, as they stand in the text and swapped."""
     found = []
-    for sample in _samples(corpus, guess.model.model.max_length, count, seed):
+    for sample in _samples(corpus, guess.model.model.max_length, count, seed, longest=_LONGEST_PAIR):
         first, second = _segments(sample, guess)
         if sample.label:
             first, second = second, first
