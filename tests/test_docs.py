@@ -1,5 +1,7 @@
 """What the documentation says to type works when typed; links lead somewhere."""
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -10,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
+_OF_OTHERS = {"--requeue"}  # Slurm
 _BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 
@@ -52,6 +56,40 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def options_of_all_commands() -> set[str]:
+    """Return every option that some command's help names."""
+    from albertine.cli import app
+    from albertine.command import run
+
+    found: set[str] = set()
+    for command in (one for one in app if not one.startswith("-")):
+        inner = [one for one in app[command] if not one.startswith("-")]
+        for words in [[command, one] for one in inner] or [[command]]:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                run(app, [*words, "--help"])
+            found |= set(_OPTION.findall(out.getvalue()))
+    return found | {name.rpartition(".")[0] for name in found if "." in name}  # tables too
+
+
+def test_options_that_are_named_exist() -> None:
+    known = options_of_all_commands()
+    assert "--train.lr" in known
+    wrong: list[tuple[str, str]] = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        typed = [
+            line for _, block in _BLOCK.findall(text) for line in block.splitlines() if "albertine " in line
+        ]
+        inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+        typed += [one for one in inline if one.startswith(("--", "albertine "))]
+        named = {
+            option for line in typed for option in _OPTION.findall(line.partition("-m albertine")[2] or line)
+        }
+        wrong += [(page.name, option) for option in sorted(named - known - _OF_OTHERS)]
+    assert not wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

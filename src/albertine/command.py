@@ -48,7 +48,10 @@ _SHARED_GROUP = Group("Every command", sort_key=9)
 # Marks the parameter that shows a command's settings; what is typed there comes out of `shared.read(...)`.
 # Help spells options with dashes; as in the file, with underscores, they may be typed too (`_spelled`).
 SETTINGS = Parameter(
-    name="*", group=_SETTINGS_GROUP, name_transform=lambda name: name.replace("_", "-"), negative=""
+    name="*",
+    group=_SETTINGS_GROUP,
+    name_transform=lambda name: name.replace("_", "-"),
+    negative_bool="no-",
 )
 
 

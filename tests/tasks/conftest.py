@@ -33,9 +33,7 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tasks of the little world, in their official layouts."""
     out = tmp_path_factory.mktemp("world") / "w"
-    sizes = WorldSettings(
-        stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, no_baselines=True
-    )
+    sizes = WorldSettings(stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, baselines=False)
     write_world(out, sizes)
     return out
 

@@ -192,7 +192,7 @@ def test_any_number_of_processes_writes_the_same(world: Path, tmp_path: Path) ->
 
 def test_more_examples_leave_those_of_dev_and_test_alone(world: Path, tmp_path: Path) -> None:
     settings = WorldSettings(
-        stories=0, extra=0, other=0, train=170, dev=60, test=60, seed=4, workers=1, no_baselines=True
+        stories=0, extra=0, other=0, train=170, dev=60, test=60, seed=4, workers=1, baselines=False
     )
     write_world(tmp_path / "more", settings)
     old, new = contents(world), contents(tmp_path / "more")

@@ -47,7 +47,7 @@ def readme(settings: WorldSettings, texts: Sequence[TextCount], tasks: Sequence[
     """Write the README."""
     parts = [_HEAD.format(command=_command(settings), seed=settings.seed), _texts(texts)]
     if tasks:
-        parts += [_tasks(tasks), _BASELINES if not settings.no_baselines else "", _LAYOUTS]
+        parts += [_tasks(tasks), _BASELINES if settings.baselines else "", _LAYOUTS]
     return "\n".join(part for part in parts if part)
 
 
@@ -56,7 +56,7 @@ def _command(settings: WorldSettings) -> str:
     return (
         f"albertine world write OUT --stories {settings.stories} --extra {settings.extra} "
         f"--other {settings.other} {tasks}--train {settings.train} --dev {settings.dev} "
-        f"--test {settings.test} --seed {settings.seed}{' --no-baselines' * settings.no_baselines}"
+        f"--test {settings.test} --seed {settings.seed}{'' if settings.baselines else ' --no-baselines'}"
     )
 
 

@@ -24,7 +24,7 @@ class WorldSettings(Settings):
     test: int = setting(500, "Test examples of each task.", least=1, most=1_000_000)
     seed: int = setting(0, "What everything is drawn from.", least=0, most=1 << 53)
     workers: int = setting(0, "Processes; 0 takes one for each core.", least=0, most=1024)
-    no_baselines: bool = setting(False, "Do not measure what a bag of words reaches on the tasks.")
+    baselines: bool = setting(True, "Measure what a bag of words reaches on the tasks.")
 
     def check(self) -> None:
         """Refuse an empty world, and tasks that there are not."""

@@ -82,7 +82,7 @@ class _Glue:
             {split.file: len(made[split.file]) for split in reversed(task.splits)},
             labels,
             max(labels.values()) / len(held_out) if task.metric == "accuracy" else 0.0,
-            None if self.settings.no_baselines else yardsticks.on_pairs(task, made["train"], held_out),
+            yardsticks.on_pairs(task, made["train"], held_out) if self.settings.baselines else None,
         )
 
 
@@ -113,7 +113,7 @@ class _Squad:
                 laid_out = squad.file_of(paragraphs, split, version)
                 _write_json(self.out / "squad" / f"{name}.json", laid_out)
                 counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in laid_out["data"])
-        words = None if settings.no_baselines else yardsticks.on_spans(made["train"], made["dev"])
+        words = yardsticks.on_spans(made["train"], made["dev"]) if settings.baselines else None
         return TaskCount(self.name, "exact match, v1.1", counts, words=words)
 
 
@@ -145,7 +145,7 @@ class _Race:
                 _write_json(file, race.file_of(article, self.level))
         counts = {split: sum(len(article.asked) for article in articles) for split, articles in made.items()}
         rights = dict(Counter("ABCD"[choice.right] for article in made["dev"] for choice in article.asked))
-        words = None if settings.no_baselines else yardsticks.on_options(made["train"], made["dev"])
+        words = yardsticks.on_options(made["train"], made["dev"]) if settings.baselines else None
         return TaskCount(self.name, "accuracy", counts, rights, 0.25, words)
 
 
