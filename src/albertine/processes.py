@@ -76,11 +76,11 @@ def in_processes(
 @contextmanager
 def holding(*signals: signal.Signals) -> Iterator[None]:
     """Put off signals; a process started meanwhile never gets any: they are the parent's to handle."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # it may itself be a process that gets none
 
 
 def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from albertine.demo.abreast import _step, abreast
-from albertine.errors import InputError, Status, Stopped
+from albertine.errors import AlbertineError, InputError, Status, Stopped
+from albertine.processes import holding
+from albertine.settings import SettingError
 from albertine.train.journal import JOURNAL
 
 
@@ -40,11 +43,28 @@ def test_a_mistake_in_one_comes_out_as_it_is(tmp_path: Path) -> None:
         abreast("Making", {tmp_path / "two": partial(refuse, tmp_path / "two")}, 5)
 
 
-def test_to_have_been_asked_to_end_travels_between_processes() -> None:
-    import pickle
+@pytest.mark.parametrize(
+    "error",
+    [
+        Stopped("asked to end", Status.TERMINATED),
+        SettingError("steps", 3, "must be at least 10", ("warmup",)),
+        InputError("a.txt: empty"),
+    ],
+)
+def test_errors_travel_between_processes(error: AlbertineError) -> None:
+    travelled = pickle.loads(pickle.dumps(error))
+    assert type(travelled) is type(error)
+    assert str(travelled) == str(error)
+    assert travelled.status == error.status
+    assert vars(travelled) == vars(error)
 
-    stopped = pickle.loads(pickle.dumps(Stopped("asked to end", Status.TERMINATED)))
-    assert (str(stopped), stopped.status) == ("asked to end", Status.TERMINATED)
+
+def test_a_process_that_gets_no_signals_gets_none_after_holding_some() -> None:
+    with holding(signal.SIGINT):
+        with holding(signal.SIGINT, signal.SIGTERM):
+            pass
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) >= {signal.SIGINT}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_demo_that_is_asked_to_end_keeps_both_runs(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def test_one_of_four_versions_is_the_texts_own(corpus: Corpus, tmp_path: Path) -> None:
     found = write_cloze(corpus, tmp_path / "out", {"train": 200, "dev": 30}, 0)
     assert (found["train"]["questions"], found["dev"]["questions"]) == (200, 30)
-    assert 0.1 < found["train"]["commonest"] < 0.6
+    assert 0.15 < found["train"]["commonest"] < 0.38  # as good as guessing, whatever chance does to 200
     # What a tokenizer gives back need not have the spaces of the text, or its capitals.
     text = "".join(
         "".join(file.read_text(encoding="utf-8").lower().split())

@@ -171,6 +171,9 @@ def test_a_tuned_run_is_told_whatever_is_left_of_it(trained: Path, tmp_path: Pat
     run = tmp_path / "judge"
     finetune(str(trained), run, asked)
     assert "Score on dev" in read(report(run / "seed-1"))  # one of several
+    (run / "seed-0" / "task.json").unlink()  # as before the first evaluation
+    with pytest.raises(InputError, match="no model of it has been scored yet"):
+        report(run / "seed-0")
     for folder in run.glob("seed-*"):
         shutil.rmtree(folder)
     assert "How it learned" not in read(report(run))

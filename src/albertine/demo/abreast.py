@@ -11,7 +11,7 @@ import torch
 
 from albertine import progress
 from albertine.processes import in_processes
-from albertine.train.journal import JOURNAL, read_journal
+from albertine.train.journal import JOURNAL, last_lines
 
 Run = Callable[[], object]
 
@@ -60,4 +60,4 @@ def _step(run: Path) -> int:
     """Return how far a run is, as far as it has been written down."""
     if not (run / JOURNAL).exists():
         return 0
-    return max((line.get("step", 0) for line in read_journal(run)), default=0)
+    return int(next((line["step"] for line in reversed(last_lines(run)) if "step" in line), 0))

@@ -1,7 +1,7 @@
 """A multiple choice out of any text: which of four words stood there? The text has the answers.
 
 Every question is two segments of a sample, and four versions of the second one that differ in
-one word. The three wrong words are drawn as often as they occur, so how common a word is says nothing.
+one word. Wrong words are drawn as often as they occur, so how common a word is says next to nothing.
 """
 
 import json
@@ -22,7 +22,7 @@ from albertine.whole import new_folder
 
 _OPTIONS = 4
 _LONGEST = 40  # pieces
-_TRIES = 4  # samples looked at for a question: some have no word that is one piece
+_TRIES = 4  # samples looked at for a question: some have no word of one piece, some words come twice
 
 
 def write_cloze(corpus: Corpus, out: Path, sizes: dict[Split, int], seed: int) -> dict[str, Any]:
@@ -50,21 +50,26 @@ def _questions(
     words = np.flatnonzero(whole.known & (counts > 0))
     if len(words) < 2 * _OPTIONS:
         return
-    weights = counts[words].astype(np.float64)
+    shares = counts[words] / counts[words].sum()
     draw = np.random.Generator(np.random.PCG64([seed, size]))
     sampler = Sampler(corpus, Objective("sop", _LONGEST, short=0.0, seed=seed), split)
     made = 0
-    for sample in sampler.draw(np.arange(min(_TRIES * size, len(sampler)))):
+    for number in range(min(_TRIES * size, len(sampler))):
+        if made == size:
+            return
+        (sample,) = sampler.draw(np.array([number]))
         first, second = _in_order(sample)
         places = whole.of(second)
-        if made == size or not len(places):
+        if not len(places):
             continue
-        made += 1
         at = int(draw.choice(places))
         right = int(second[at])
-        shares = np.where(words == right, 0.0, weights)
-        wrong = draw.choice(words, _OPTIONS - 1, replace=False, p=shares / shares.sum())
-        options = draw.permutation([right, *wrong.tolist()])
+        options = draw.permutation([right, *draw.choice(words, _OPTIONS - 1, p=shares)])
+        if (
+            len(set(options.tolist())) < _OPTIONS
+        ):  # all four drawn anew, or the right one would be the commonest
+            continue
+        made += 1
         row = {
             "context": tokenizer.text(first.tolist()),
             "question": "",

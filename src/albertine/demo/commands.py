@@ -3,7 +3,7 @@
 import shlex
 
 from albertine.corpus.corpus import Corpus
-from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, RATES, TASKS, Lab
+from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, LOOKS, RATES, TASKS, Lab
 
 _LONGER = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
 
@@ -14,18 +14,20 @@ def by_hand(lab: Lab) -> list[str]:
     where = shlex.quote(settings.text) if settings.text else "world/text/"
     seed = f" --seed {settings.seed}" if settings.seed else ""
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
+    sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(lab.out / "cloze"))
     pieces = len(Corpus(lab.out / "corpus").tokenizer)
     lines = [
         f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
         f"albertine corpus build {where} --tokenizer tokenizer --held-out {HELD_OUT}{seed} --out corpus",
         f"albertine pretrain --corpus corpus --model demo --train.steps {settings.steps} "
-        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATES['albert']}{train_seed} --out albert",
+        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATES['albert']}{train_seed}{sample_seed} "
+        "--out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
     if not settings.text:
-        world = f"--tasks mnli,squad --train {settings.examples} --dev {lab.dev} --extra 0 --other 0"
+        world = f"--tasks mnli,squad --train {settings.examples} --dev {lab.dev} --test 1 --extra 0 --other 0"
         lines.insert(0, f"albertine world write world --stories {settings.stories} {world}{seed}")
     for name in lab.tasks:
         tuning = TASKS[name]
@@ -33,7 +35,8 @@ def by_hand(lab: Lab) -> list[str]:
         lines.append(
             f"albertine finetune albert --task {tuning.task} --data {data} --train.steps "
             f"{settings.tuning_steps} --train.batch {tuning.batch} --train.lr {tuning.rate:g} "
-            f"--train.optimizer {tuning.optimizer}{train_seed} --out {name}"
+            f"--train.optimizer {tuning.optimizer} --train.evaluate-every "
+            f"{-(-settings.tuning_steps // LOOKS)}{train_seed} --out {name}"
         )
     return lines
 

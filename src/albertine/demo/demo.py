@@ -47,7 +47,8 @@ def _take(out: Path, settings: DemoSettings) -> None:
     file = out / _SETTINGS
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not file.exists())):
         raise InputError(f"{out}: exists already and is no demo; name another --out or remove it")
-    if file.exists() and read(DemoSettings, layer_from_file(file)) != settings:
+    begun = file.exists() and any(one.name not in (_SETTINGS, _LOCK, "measured") for one in out.iterdir())
+    if begun and read(DemoSettings, layer_from_file(file)) != settings:
         raise InputError(f"{out}: a demo with other settings ({file}); give those, or another --out")
     out.mkdir(parents=True, exist_ok=True)
     with new_file(file) as partial:

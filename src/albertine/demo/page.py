@@ -39,7 +39,7 @@ def page_of(lab: Lab, seconds: float) -> Page:
         ("parameters of the ALBERT", f"{counts['albert']:,}"),
         ("times as many in the BERT", f"{counts['bert'] / counts['albert']:.1f}"),
         ("pieces of text to learn from", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
-        ("hidden pieces right", f"{probe['mlm_accuracy']['value']:.0%}"),
+        ("hidden pieces right", f"{probe['hidden_accuracy']['value']:.0%}"),
         ("orders right", f"{probe['sop_accuracy']['value']:.0%}"),
         ("for all of it", f"{max(1, round(seconds / 60)):,} min"),
     ]
@@ -92,8 +92,8 @@ def _known(known: dict[str, Any]) -> list[str]:
     rows = []
     for name in NETWORKS:
         probe = known[name]["probe"]
-        right = [_estimate(probe[f"{what}_accuracy"]) for what in ("mlm", "sop", "nsp")]
-        rows.append([_NAMES[name], right[0], f"{probe['mlm_loss']['value']:.3f}", *right[1:]])
+        right = [_estimate(probe[f"{what}_accuracy"]) for what in ("hidden", "sop", "nsp")]
+        rows.append([_NAMES[name], right[0], f"{probe['hidden_loss']['value']:.3f}", *right[1:]])
     said = (
         f"Measured on {known['albert']['probe']['samples']:,} held-out samples, with 95% intervals. Company, "
         "whether two segments come from one text, is BERT's objective; neither was trained on it."
@@ -118,8 +118,7 @@ def _tasks(lab: Lab) -> list[str]:
         ]
         drawn.append(bars(_TITLES[name], rows))
     said = (
-        "The same weights, tuned on a few thousand examples of each task, in percent right on examples that "
-        "they never saw. "
+        "The same weights, tuned on examples of each task, in percent right on others that they never saw. "
     )
     if not lab.settings.text:
         said += (

@@ -11,7 +11,8 @@ OUT/measured/NAME.json   what a step found out; it is not done again
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +50,7 @@ BATCH_TOKENS, HELD_OUT = 4_096, 0.02
 RATES = {"albert": 0.008, "bert": 0.004}  # of each, what is best for it
 _WORLD_PIECES, _TEXT_PIECES = 1_700, 8_000
 _PROBED = 60_000  # tokens
-_LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps between
+LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps between
 
 
 @dataclass(frozen=True)
@@ -152,22 +153,29 @@ class Lab:
         pieces = _TEXT_PIECES if self.settings.text else _WORLD_PIECES
         folder = self.out / "tokenizer"
         if not folder.exists():
-            make_vocabulary([self.text], folder, VocabularySettings(vocab_size=pieces, or_less=True))
+            with self._advising():
+                make_vocabulary([self.text], folder, VocabularySettings(vocab_size=pieces, or_less=True))
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Put advice on options that the demo does not have into words on what it has."""
+        try:
+            yield
+        except InputError as error:
+            if "--held-out" in str(error):
+                raise InputError(
+                    f"--text {self.settings.text}: too few documents; some are held out, so give several "
+                    "files, or put blank lines between documents"
+                ) from None
+            raise InputError(str(error).replace(", or give --on-error skip to leave it out", "")) from None
 
     def corpus(self) -> Corpus:
         """Build the corpus."""
         folder = self.out / "corpus"
         if not (folder / MANIFEST).exists():
             asked = CorpusSettings(held_out=HELD_OUT, seed=self.settings.seed)
-            try:
+            with self._advising():
                 build_corpus([self.text], self.out / "tokenizer", folder, asked)
-            except InputError as error:
-                if self.settings.text is None or "--held-out" not in str(error):
-                    raise
-                raise InputError(
-                    f"--text {self.text}: too few documents; some are held out, so give several files, "
-                    "or put blank lines between documents"
-                ) from None
         return Corpus(folder)
 
     def model(self, name: str) -> ModelSettings:
@@ -182,7 +190,7 @@ class Lab:
         for name in NETWORKS:
             found = self.network(name)
             progress.say(
-                f"{name}: {found['mlm_accuracy']:.0%} of hidden pieces right, "
+                f"{name}: {found['mlm_accuracy']:.0%} of masked pieces right, "
                 f"{found['pair_accuracy']:.0%} of orders"
             )
 
@@ -260,7 +268,7 @@ class Lab:
                 lr=tuning.rate,
                 optimizer=tuning.optimizer,
                 seed=self.settings.seed,
-                evaluate_every=-(-steps // _LOOKS),
+                evaluate_every=-(-steps // LOOKS),
             ),
         )
 

@@ -19,7 +19,7 @@ def kind_of(model: ModelSettings) -> str:
 def picture(model: ModelSettings, title: str, answers: str) -> str:
     """Draw a network: its embedding, its blocks with what repeats, and what it answers."""
     plan = plan_of(model)
-    shared = len(set(plan)) == 1
+    shared = len(set(plan)) == 1 < len(plan)
     boxes = [
         ("box", f"{model.vocab_size:,} pieces, each {model.embedding_size} wide", "token, position, segment")
     ]

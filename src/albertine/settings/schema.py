@@ -35,6 +35,9 @@ class SettingError(InputError):
         self.problem = problem
         self.others = others
 
+    def __reduce__(self) -> tuple[Any, ...]:  # from one process to another
+        return type(self), (self.key, self.value, self.problem, self.others)
+
 
 LONGEST_SHOWN = 80
 

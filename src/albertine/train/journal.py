@@ -23,6 +23,7 @@ Point = tuple[float, float]
 JOURNAL = "metrics.jsonl"
 HELD_OUT = "held_out_"
 _TOGETHER = 50  # lines that wait for each other
+_TAIL = 1 << 14  # bytes
 
 
 class Journal:
@@ -86,8 +87,19 @@ class Journal:
 
 def read_journal(folder: Path) -> list[Line]:
     """Return the lines of a run; a last one that was cut off is left out."""
+    return _lines_in((folder / JOURNAL).read_bytes())
+
+
+def last_lines(folder: Path) -> list[Line]:
+    """Return some of the last lines, however long the journal is."""
+    with (folder / JOURNAL).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+        return _lines_in(file.read())
+
+
+def _lines_in(block: bytes) -> list[Line]:
     lines = []
-    for line in (folder / JOURNAL).read_bytes().splitlines():
+    for line in block.splitlines():
         try:
             lines.append(json.loads(line))
         except ValueError:
@@ -102,7 +114,7 @@ def points(lines: Sequence[Line], key: str, over: str = "step") -> list[Point]:
 
 def thinned(curve: Sequence[Point], most: int) -> list[Point]:
     """Return means of stretches, where there are many more points than can be told apart."""
-    size = max(1, len(curve) // most)
+    size = max(1, -(-len(curve) // most))
     stretches = [curve[at : at + size] for at in range(0, len(curve), size)]
     return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in stretches]
 
