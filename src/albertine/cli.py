@@ -350,7 +350,7 @@ def demo(
     settings: Annotated[DemoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
     shared: Shared = SHARED,
 ) -> None:
-    """Do all of it once, small, in some minutes: from text to tuned models and a report.
+    """Do all of it once, small, in six minutes: from text to tuned models and a report.
 
     Broken off, the same command goes on.
 

@@ -16,7 +16,7 @@ from albertine.text.sources import find_sources
 from albertine.whole import new_file
 
 _SETTINGS, _LOCK, _CLOCK = "demo.toml", "demo.lock", "clock"
-_MINUTES = 11
+_MINUTES = 6
 
 
 def demo(out: Path, settings: DemoSettings) -> None:
