@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,31 +17,26 @@ from albertine.demo.abreast import _step, abreast
 from albertine.errors import AlbertineError, InputError, Status, Stopped
 from albertine.processes import holding
 from albertine.settings import SettingError
+from albertine.text.tokenizer import load_tokenizer
 from albertine.train.journal import JOURNAL
 
 
-def write(folder: Path, steps: int) -> None:
-    """Make a run of some steps, as its journal tells."""
-    folder.mkdir()
-    (folder / JOURNAL).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, steps + 1)))
-    time.sleep(1)
-
-
-def refuse(folder: Path) -> None:
-    """Make no run."""
-    raise InputError(f"{folder}: refused")
-
-
 def test_all_are_made_and_told_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = {tmp_path / name: partial(write, tmp_path / name, 5) for name in ("one", "two", "three")}
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / JOURNAL).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
+    runs = {
+        tmp_path / name: partial(shutil.copytree, made, tmp_path / name) for name in ("one", "two", "three")
+    }
     abreast("Making", runs, 5)
     assert all((run / JOURNAL).exists() for run in runs)
     assert "Making: 15 steps" in capsys.readouterr().err
 
 
 def test_a_mistake_in_one_comes_out_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="two: refused"):
-        abreast("Making", {tmp_path / "two": partial(refuse, tmp_path / "two")}, 5)
+    nowhere = tmp_path / "nowhere"
+    with pytest.raises(InputError, match="nowhere: no such folder; a tokenizer's is asked for"):
+        abreast("Making", {tmp_path / "two": partial(load_tokenizer, nowhere)}, 5)
 
 
 @pytest.mark.parametrize(

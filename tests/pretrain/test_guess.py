@@ -85,7 +85,7 @@ def test_what_cannot_be_asked_is_refused(checkpoint: Path, corpus: Corpus, tmp_p
         guess.fill("[MASK] " + "word " * 500)
     with pytest.raises(InputError, match="half a character"):
         guess.fill("[MASK] \ud800")
-    with pytest.raises(InputError, match="text is asked for, not int"):
+    with pytest.raises(InputError, match="text: must be text, not int"):
         guess.order(1, "b")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="a preset"):
         albertine.guesser("albert-base")
