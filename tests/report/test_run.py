@@ -86,14 +86,20 @@ def test_without_its_corpus_there_is_still_a_report(trained: Path) -> None:
     assert "How it learned" in page
 
 
-def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> None:
+def judged(trained: Path, folder: Path) -> Path:
+    """Return two tuned runs of some steps, in one folder."""
     rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 1), ("it is bad", 0)] * 20)
-    (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
+    (folder / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
     tune = TuneSettings(steps=6, batch=8, evaluate_every=2, lr=1e-3)
     asked = FinetuneSettings(
-        task="classify", data=str(tmp_path / "data.tsv"), device="cpu", seeds=2, train=tune
+        task="classify", data=str(folder / "data.tsv"), device="cpu", seeds=2, train=tune
     )
-    finetune(str(trained), tmp_path / "judge", asked)
+    finetune(str(trained), folder / "judge", asked)
+    return folder / "judge"
+
+
+def test_a_tuned_run_is_told_with_its_scores(trained: Path, tmp_path: Path) -> None:
+    judged(trained, tmp_path)
     page = read(report(tmp_path / "judge"))
     assert "seed-1" in page
     assert "Labels: 0, 1." in page
@@ -162,14 +168,7 @@ def test_numbers_that_are_no_percentages_are_not_shown_as_such(trained: Path, tm
 
 
 def test_a_tuned_run_is_told_whatever_is_left_of_it(trained: Path, tmp_path: Path) -> None:
-    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 1), ("it is bad", 0)] * 20)
-    (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
-    tune = TuneSettings(steps=4, batch=8, evaluate_every=2, lr=1e-3)
-    asked = FinetuneSettings(
-        task="classify", data=str(tmp_path / "data.tsv"), device="cpu", seeds=2, train=tune
-    )
-    run = tmp_path / "judge"
-    finetune(str(trained), run, asked)
+    run = judged(trained, tmp_path)
     assert "Score on dev" in read(report(run / "seed-1"))  # one of several
     (run / "seed-0" / "task.json").unlink()  # as before the first evaluation
     with pytest.raises(InputError, match="no model of it has been scored yet"):

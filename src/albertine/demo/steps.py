@@ -47,7 +47,7 @@ from albertine.world.write import write_world
 MODEL = MODELS["demo"]
 NETWORKS = ("albert", "bert")
 BATCH_TOKENS, HELD_OUT = 4_096, 0.02
-RATES = {"albert": 0.008, "bert": 0.004}  # of each, what is best for it
+RATES = {"albert": 0.008, "bert": 0.004}  # what the batch suggests; twice that, where a layer is shared
 _WORLD_PIECES, _TEXT_PIECES = 1_700, 8_000
 _PROBED = 60_000  # tokens
 LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps between
