@@ -3,13 +3,14 @@ BIN := .venv/bin
 # The Python that the environment was made with, until another one is named.
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help demo test docs lint format bench clean core dev
+.PHONY: help demo test coverage docs lint format bench clean core dev
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     set up, then make an ALBERT from nothing and write a report"
 	@echo "make test     set up and run the tests"
+	@echo "make coverage run the tests and say which lines they never reach, in build/coverage/"
 	@echo "make docs     build the documentation as a site, in build/site/"
 	@echo "make lint     style, types and the floors of the house"
 	@echo "make format   bring the code into the house style"
@@ -28,6 +29,10 @@ demo: core
 
 test: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4
+
+coverage: dev
+	@$(BIN)/pytest -n auto --maxprocesses 4 --cov --cov-report term --cov-report html:build/coverage
+	@echo "build/coverage/index.html"
 
 docs: dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
