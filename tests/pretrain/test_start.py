@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.settings import Objective
 from albertine.model.network import Model
 from albertine.model.strip import Strip
 from albertine.pretrain.neighbours import look_at_neighbours
 from albertine.pretrain.plateau import Plateau
+from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
-from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.pretrain.unigram import without_context
 from albertine.settings import MODELS, ModelSettings
 from albertine.train.told import Told
@@ -99,7 +101,7 @@ def test_what_attention_brings_gets_less_with_depth() -> None:
 def test_it_learns_of_context_where_the_published_start_does_not(
     settings: PretrainSettings, tales: Corpus, tmp_path: Path
 ) -> None:
-    """Same batches, same steps; the difference is far more than seeds make."""
+    """Same batches, same steps; the difference is far more than seeds make. And it reads longer texts too."""
     settings = with_train(
         settings,
         steps=100,
@@ -109,13 +111,21 @@ def test_it_learns_of_context_where_the_published_start_does_not(
         evaluate_every=100,
         evaluate_tokens=9999,
     )
-    settings = replace(settings, corpus=tales.folder, model=MODELS["demo"])
+    model, objective = replace(MODELS["demo"], max_length=256), Objective(max_length=64)
+    settings = replace(settings, corpus=tales.folder, model=model, objective=objective)
+    given = frozenset({"objective.max_length"})
     found = {
-        local: pretrain(tmp_path / str(local), replace(settings, local_start=local), frozenset())["mlm_loss"]
+        local: pretrain(tmp_path / str(local), replace(settings, local_start=local), given)["mlm_loss"]
         for local in (True, False)
     }
     level = steps_of(tmp_path / "True")[0]["mlm_unigram_loss"]
     assert found[True] < without_context(level) - 0.2 < found[False] - 0.2
+    near, far = (
+        probe(str(tmp_path / "True"), ProbeSettings(corpus=tales.folder, tokens=20_000, max_length=length))
+        for length in (64, 256)
+    )
+    gained_near, gained_far = (one.unigram - one.hidden_loss.value for one in (near, far))
+    assert gained_far > 0.8 * gained_near > 0.6
 
 
 def test_a_checkpoint_to_start_from_keeps_its_own(settings: PretrainSettings, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ hundredth of the state that it is added to. So nothing pulls it towards the neig
 know most of a hidden piece, and a run learns piece frequencies, then which pieces are not
 hidden, and then nothing for millions of tokens.
 
-Here positions begin as waves. Turning a wave is shifting it: a head whose queries are its keys,
+Here positions begin as waves (`waves`). Turning a wave is shifting it: a head whose queries are its keys,
 turned, begins by looking so many pieces to the left or to the right. What it brings is the
 part of the embedding that is no position, as large as the state, or smaller in a deep network,
 which brings it often. All of it are ordinary weights in ALBERT's own shapes, free to move from the
@@ -21,10 +21,9 @@ import torch
 from torch import Tensor
 
 from albertine.model.network import DEVIATION, Model
+from albertine.pretrain.waves import Waves
 
 _OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, in turn
-# Waves from nearly half a turn a piece to a tenth of that: short enough to tell neighbours apart.
-_FASTEST, _RANGE = 0.95 * math.pi, 10.0
 _LOUDER = 2.0  # positions beside tokens, which soon grow
 _PEAK = 8.5  # score of the piece that a head looks for, where others have some 0
 _ENOUGH_LAYERS = 4  # in which what attention brings may be as large as the state
@@ -38,12 +37,12 @@ def look_at_neighbours(network: Model, seed: int, layers: int) -> None:
     encoder: Any = network.encoder
     model = network.model
     width, hidden = model.embedding_size, model.hidden_size
-    waves = min(hidden // model.heads // 2, width // 4)  # half of the embedding at most
+    each = Waves.of(model)
+    waves = len(each)
     if not waves:
         return
-    pace = _FASTEST * _RANGE ** (-torch.arange(waves, dtype=torch.float64) / waves)
     positions = torch.zeros_like(encoder.embedding.positions.weight, dtype=torch.float64)
-    positions[:, : 2 * waves] = _waves(len(positions), pace) * (_LOUDER * DEVIATION)
+    positions[:, : 2 * waves] = each.over(len(positions)) * (_LOUDER * DEVIATION)
     into = torch.eye(width, dtype=torch.float64)
     if encoder.embedding.projection is not None:
         into = _orthogonal(f"{seed}/projection", hidden, width) * math.sqrt(hidden / width)
@@ -61,26 +60,12 @@ def look_at_neighbours(network: Model, seed: int, layers: int) -> None:
         for head, offset in zip(range(model.heads), cycle(_OFFSETS)):
             rows = slice(head * (hidden // model.heads), head * (hidden // model.heads) + 2 * waves)
             keys[rows] = sharpness * back[: 2 * waves]
-            queries[rows] = sharpness * _turn(pace, offset) @ back[: 2 * waves]
+            queries[rows] = sharpness * each.turned(offset) @ back[: 2 * waves]
         brings = _orthogonal(f"{seed}/{number}/values", hidden, width) * math.sqrt(hidden / width)
         values = brings[:, 2 * waves :] @ back[2 * waves :]
         _set(block.qkv.weight, torch.cat([queries, keys, values]))
         size = min(1.0, _ENOUGH_LAYERS / (layers * model.inner_groups))
         _set(block.out.weight, size * beside @ _orthogonal(f"{seed}/{number}/out", hidden, hidden))
-
-
-def _waves(rows: int, pace: Tensor) -> Tensor:
-    """Return sines and cosines in turn, [rows, 2 * waves], of mean square 1."""
-    angles = torch.arange(rows, dtype=torch.float64)[:, None] * pace
-    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1) * math.sqrt(2)
-
-
-def _turn(pace: Tensor, offset: int) -> Tensor:
-    """Return the matrix that makes of the waves at a position those `offset` pieces on."""
-    sine, cosine = (pace * offset).sin(), (pace * offset).cos()
-    turns = torch.stack([torch.stack([cosine, sine], 1), torch.stack([-sine, cosine], 1)], 1)
-    whole: Tensor = torch.block_diag(*turns)
-    return whole
 
 
 def _orthogonal(name: str, rows: int, columns: int) -> Tensor:

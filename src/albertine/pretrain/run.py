@@ -60,7 +60,7 @@ def _begin(network: Model, settings: PretrainSettings, frequencies: Frequencies)
     """Let fresh weights know what every run would learn first."""
     if settings.unigram_start:
         start_from(network, frequencies)
-    if settings.local_start:
+    if settings.looks_at_neighbours:
         look_at_neighbours(network, settings.train.seed, settings.depth_at(0))
 
 

@@ -41,6 +41,11 @@ class PretrainSettings(Settings):
                 "curriculum", self.curriculum.depth, 'depth can only grow where share = "all" and groups = 1'
             )
 
+    @property
+    def looks_at_neighbours(self) -> bool:
+        """Whether the network began with the local start."""
+        return self.local_start and self.init is None
+
     def objective_at(self, step: int) -> Objective:
         """Return what is asked of the network at a step, counted from 0."""
         length, masked = self.curriculum.stages("length"), self.curriculum.stages("masked")
@@ -56,10 +61,14 @@ class PretrainSettings(Settings):
         depth = self.curriculum.stages("depth")
         return int(depth.at(step, self.train.steps)) if depth else self.model.layers
 
-    def longest(self) -> int:
-        """Return the longest sample of the whole run."""
+    def longest(self, steps: int | None = None) -> int:
+        """Return the longest sample of the first steps, or of the whole run."""
         stages = self.curriculum.stages("length")
-        return int(max(stages.values)) if stages else self.objective.max_length
+        if not stages:
+            return self.objective.max_length
+        share = 1.0 if steps is None else max(0, steps - 1) / self.train.steps
+        reached = [value for value, begin in zip(stages.values, stages.begins, strict=True) if begin <= share]
+        return int(max(reached))
 
 
 @dataclass(frozen=True)

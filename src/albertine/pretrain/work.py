@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from albertine.corpus.batches import Batch, Batches, Position, to_batch
 from albertine.corpus.corpus import Corpus
@@ -19,8 +20,9 @@ from albertine.model.network import Model
 from albertine.pretrain.plateau import Plateau
 from albertine.pretrain.scores import table_of
 from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.waves import Waves
 from albertine.train.ranks import Ranks
-from albertine.train.sharding import whole
+from albertine.train.sharding import like, whole
 from albertine.train.told import Told
 from albertine.train.work import Part, Share
 
@@ -57,6 +59,7 @@ class Pretraining:
         self._batches: Batches | None = None
         self._coming: Generator[Batch] | None = None
         self._start = {"place": 0, "batch": 0, "samples": 0}
+        self._beyond: Tensor | None = None
         self._held_out: tuple[Objective, list[Batch]] | None = None
 
     # Where in the data.
@@ -156,6 +159,18 @@ class Pretraining:
             pair_right = (out.pair_logits.argmax(1) == targets.pair).sum()
         parts = (Part(out.masked.loss, masked_right), Part(out.pair_loss, pair_right))
         return parts if self._paired else parts[:1]
+
+    def follow(self, network: Any, step: int) -> None:
+        """Let the positions that no sample reached in so many steps go on as those do that were."""
+        table: Tensor = network.encoder.embedding.positions.weight
+        reached, waves = self.settings.longest(step), Waves.of(self.settings.model)
+        if not self.settings.looks_at_neighbours or reached >= len(table) or not len(waves):
+            return
+        first = whole(table.detach())[:reached]
+        if self._beyond is None or self._beyond.shape[1] != reached:
+            self._beyond = waves.beyond(reached, len(table)).to(first)
+        with torch.no_grad():
+            table.copy_(like(torch.cat([first, self._beyond @ first]), table))
 
     # How it goes.
 

@@ -119,6 +119,9 @@ class Tuning:
 
     # What is learned.
 
+    def follow(self, network: Model, step: int) -> None:
+        """Nothing does."""
+
     def turns(self, step: int) -> bool:  # noqa: ARG002
         """Tell that every step asks for the same."""
         return False

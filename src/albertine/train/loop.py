@@ -166,6 +166,7 @@ class Trainer:
         if verdict == "fine":
             self._gradients.clip(norm, self._train.clip)
             self._optimizers.step(rate)
+            self._work.follow(self.network, self.step + 1)
         elif self._doctor.bad == 1:
             self._event(
                 f"loss {sum(losses):.3g}, gradient {norm:.3g}: not finite; the step is left out",

@@ -94,6 +94,9 @@ class Work(Protocol):
     def turns(self, step: int) -> bool:
         """Tell whether a step asks for something else than the one before it."""
 
+    def follow(self, network: Any, step: int) -> None:
+        """Let weights that no gradient reaches follow those that a step has moved."""
+
     def remark(self, told: Told) -> str | None:
         """Say something about how it goes, if there is something to say."""
 
