@@ -28,7 +28,14 @@ from albertine.tasks.examples import Question
 from albertine.tasks.finetune import finetune
 from albertine.tasks.pipeline import pipeline
 from albertine.tasks.predict import predict
-from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, FinetuneSettings, PredictSettings
+from albertine.tasks.prepare import read_examples
+from albertine.tasks.settings import (
+    DataSettings,
+    EnsembleSettings,
+    EvaluateSettings,
+    FinetuneSettings,
+    PredictSettings,
+)
 from albertine.tasks.task import find
 from albertine.text.documents import Troubles
 from albertine.text.tokenizer import load_tokenizer
@@ -134,6 +141,27 @@ def test_a_bad_row_stops_or_is_left_out(
     assert predict(str(judge / "run"), tmp_path / "a.jsonl", replace(settings, on_error="skip"), NOTHING) == 2
     assert "1 rows left out, as" in capsys.readouterr().err
     assert [json.loads(one)["id"] for one in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
+
+
+def test_questions_have_as_many_options_as_the_network_was_tuned_on(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options: list[list[str]] = [["mi", "lo"], ["mi", "lo", "vu"], ["vu", "lo"]]
+    rows = [{"question": "ka?", "options": some, "label": 1} for some in options]
+    data = str(write_jsonl(tmp_path / "new.jsonl", rows))
+    card = Card("choice", "choice", options=2, max_length=64)
+    model = made(tmp_path / "model", checkpoint, HeadSettings("choice", labels=1, options=2), card)
+    settings = PredictSettings(data=data, device="cpu")
+    problem = "new.jsonl, line 2: 3 options, where others have 2; mend it, or give --on-error skip"
+    with pytest.raises(InputError, match=problem):
+        predict(str(model), tmp_path / "a.jsonl", settings, NOTHING)
+    assert predict(str(model), tmp_path / "a.jsonl", replace(settings, on_error="skip"), NOTHING) == 2
+    skipping = DataSettings(on_error="skip")
+    assert len(read_examples(find("choice"), data, "train", skipping, solved=True)) == 2
+    assert len(read_examples(find("choice"), data, "dev", skipping, solved=True, options=3)) == 1
+    assert capsys.readouterr().err.count("2 rows left out") == 1
+    with pytest.raises(InputError, match=problem):
+        read_examples(find("choice"), data, "train", DataSettings(), solved=True)
 
 
 @pytest.mark.parametrize(

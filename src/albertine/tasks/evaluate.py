@@ -9,7 +9,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics import headline
-from albertine.tasks.prepare import tell
+from albertine.tasks.prepare import alike, tell
 from albertine.tasks.settings import DataSettings, EvaluateSettings
 from albertine.tasks.task import unanswered
 from albertine.tasks.tuned import Tuned, columns_of, tuned
@@ -89,7 +89,8 @@ def part_of(
     assert settings.data is not None
     troubles = Troubles(skip=settings.on_error == "skip")
     columns = columns_of(model.card, settings, given)
-    yield from model.task.examples(settings.data, part, columns, troubles, solved=solved)
+    found = model.task.examples(settings.data, part, columns, troubles, solved=solved)
+    yield from alike(found, model.card.options, troubles)
     tell(troubles)
 
 

@@ -1,6 +1,6 @@
 """From what a person names to what runs need: examples, encoded once for all of them, and the model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,10 +91,12 @@ def _longest(settings: FinetuneSettings, task: Task, network: ModelSettings) -> 
     return asked or min(row_for(task.name).max_length, network.max_length)
 
 
-def read_examples(task: Task, data: str, part: str, settings: DataSettings, *, solved: bool) -> list[Example]:
-    """Read all examples of a part; there must be some."""
+def read_examples(
+    task: Task, data: str, part: str, settings: DataSettings, *, solved: bool, options: int | None = None
+) -> list[Example]:
+    """Read all examples of a part, at least one; questions have so many options, or as many as the first."""
     troubles = Troubles(skip=settings.on_error == "skip")
-    coming = task.examples(data, part, settings, troubles, solved=solved)
+    coming = alike(task.examples(data, part, settings, troubles, solved=solved), options, troubles)
     found = list(progress.track(coming, f"Reading {part}", unit="examples"))
     tell(troubles)
     if not found:
@@ -103,6 +105,17 @@ def read_examples(task: Task, data: str, part: str, settings: DataSettings, *, s
     if untold is not None:
         raise InputError(f"{untold.place}: does not say what is right, which training and scoring need")
     return found
+
+
+def alike(examples: Iterable[Example], options: int | None, troubles: Troubles) -> Iterator[Example]:
+    """Yield all but questions with another number of options, among which one network cannot choose."""
+    for one in examples:
+        if isinstance(one, Choice):
+            options = options or len(one.options)
+            if len(one.options) != options:
+                troubles.meet(one.place, f"{len(one.options)} options, where others have {options}")
+                continue
+        yield one
 
 
 def tell(troubles: Troubles) -> None:
@@ -117,10 +130,11 @@ def _examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], li
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     dev_part = task.parts("dev", settings.dev or settings.data)[0]
     train = read_examples(task, settings.data, "train", settings, solved=True)
-    if settings.dev is not None:
-        return train, read_examples(task, settings.dev, dev_part, settings, solved=True)
-    if task.official and (Path(settings.data).is_dir() or settings.data.startswith("hub:")):
-        return train, read_examples(task, settings.data, dev_part, settings, solved=True)
+    has_dev = task.official and (Path(settings.data).is_dir() or settings.data.startswith("hub:"))
+    dev = settings.dev or (settings.data if has_dev else None)
+    if dev is not None:
+        options = len(train[0].options) if isinstance(train[0], Choice) else None
+        return train, read_examples(task, dev, dev_part, settings, solved=True, options=options)
     if len(train) < 2:
         raise InputError(f"{settings.data}: one example, and none to measure on; name --dev")
     drawn = uniform(ask(settings.train.seed, _HELD_OUT, np.arange(len(train))))
