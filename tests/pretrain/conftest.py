@@ -34,6 +34,18 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus(folder / "corpus")
 
 
+@pytest.fixture(autouse=True)
+def sketched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing a curve takes longer than a run in these tests; who looks at it asks for `curves`."""
+    if "curves" not in request.fixturenames:
+        monkeypatch.setattr("albertine.pretrain.run.draw", lambda _: None)
+
+
+@pytest.fixture
+def curves() -> None:
+    """Draw the curves of runs, as everywhere else."""
+
+
 @pytest.fixture
 def settings(corpus: Corpus) -> PretrainSettings:
     train = TrainSettings(

@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +27,7 @@ from albertine.train.journal import read_journal
 from albertine.train.schedule import Schedule
 from albertine.train.settings import TrainSettings
 from albertine.train.work import Part
+from tests.conftest import Nursery
 
 from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
 from .test_resume import broken_run
@@ -39,7 +37,9 @@ def losses(run: Path) -> list[float]:
     return [line["loss"] for line in steps_of(run) if "loss" in line]
 
 
-def test_the_folder_is_a_model_and_says_how_it_came_about(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_the_folder_is_a_model_and_says_how_it_came_about(
+    settings: PretrainSettings, tmp_path: Path, curves: None
+) -> None:
     scores = pretrain(tmp_path / "run", settings, GIVEN)
     read_by_them: Any = transformers.AlbertForPreTraining.from_pretrained
     theirs, loading = read_by_them(tmp_path / "run", output_loading_info=True)
@@ -124,7 +124,7 @@ def test_it_learns_more_than_frequencies(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With the settings that nobody gave."""
-    steps = 450 if batch_tokens == 1024 else 150
+    steps = 300 if batch_tokens == 1024 else 75
     settings = with_train(
         settings, steps=steps, batch_tokens=batch_tokens, save_every=None, lr=None, evaluate_every=steps
     )
@@ -346,22 +346,16 @@ def test_a_run_that_is_stuck_says_so(
 # The command line.
 
 
-def albertine_says(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "albertine", *words]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # the bits of a sum depend on how many there are
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
-
-
 def test_resume_takes_the_settings_of_the_run(
-    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: Nursery
 ) -> None:
     pretrain(tmp_path / "whole", settings, GIVEN)
     broken_run(settings, tmp_path / "run", monkeypatch)
-    done = albertine_says("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert nursery.run("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet") == ([0], "")
     assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
-    done = albertine_says("pretrain", "--out", str(tmp_path / "none"), "--resume")
-    assert done.returncode == 2
-    assert "no run to go on with" in done.stderr
-    done = albertine_says("pretrain", "--plot", str(tmp_path / "run"))
-    assert (done.returncode, done.stdout) == (0, "")
+    ended, said = nursery.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
+    assert ended == [2]
+    assert "no run to go on with" in said
+    ended, said = nursery.run("pretrain", "--plot", str(tmp_path / "run"))
+    assert (ended, said.count("\n")) == ([0], 1)
+    assert (tmp_path / "run" / "curve.svg").exists()

@@ -169,7 +169,6 @@ def test_a_tracker_that_is_not_there_is_refused(
 
 def test_a_run_under_way_can_be_drawn(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "run", settings, GIVEN)
-    (tmp_path / "run" / "curve.svg").unlink()
     draw(tmp_path / "run")
     assert "piece frequencies alone" in (tmp_path / "run" / "curve.svg").read_text()
     objective = replace(settings.objective, pair="none")

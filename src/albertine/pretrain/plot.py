@@ -52,6 +52,8 @@ def _paint(run: Path, settings: PretrainSettings, lines: Lines) -> None:
         axes.set_axisbelow(True)
         for step in (line["step"] for line in lines if "event" in line and "went back" in line["event"]):
             axes.axvline(step, color=_PAIR, linewidth=0.8, linestyle=":")
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # found once, for both files
     for kind in ("svg", "png"):
         with new_file(run / f"curve.{kind}") as file:
             figure.savefig(file, format=kind, dpi=150)
