@@ -142,7 +142,11 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
         (["info", "--memory", "24"], "--memory 24: must be a number and a unit, as in 24GB or 16GiB"),
         (["info", "--length", "513"], "--length 513: must be at most model.max_length = 512"),
         (["info", "--compare", "brt-base"], "--compare brt-base: unknown preset (did you mean bert-base?)"),
-        (["bench", "stratup"], 'Unknown command "stratup". Did you mean "startup"?'),
+        (["bench", "stratup"], "stratup: no such command (did you mean startup?); known: startup, "),
+        (["nothing"], "nothing: no such command; known: info, "),
+        ([""], "an empty word: no such command"),
+        (["info", ""], "SUBJECT: empty; is a variable not set?"),
+        (["corpus", "build", "a.txt", "--out", ""], "--out: empty; is a variable not set?"),
     ],
 )
 def test_wrong_input_gets_one_line_and_status_2(

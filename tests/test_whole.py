@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from albertine.errors import InputError
-from albertine.whole import new_file, new_folder
+from albertine.whole import new_file, new_folder, refuse_existing
 
 
 def test_a_folder_appears_when_it_is_finished(tmp_path: Path) -> None:
@@ -49,3 +49,33 @@ def test_a_taken_folder_is_refused(tmp_path: Path) -> None:
     with new_folder(tmp_path / "empty") as folder:
         (folder / "a").write_text("x")
     assert (tmp_path / "empty" / "a").exists()
+
+
+def test_where_nothing_can_take_the_place_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="you are in this folder; name a folder in it"), new_folder(Path()):
+        pass
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
+    with pytest.raises(InputError, match="a disk is mounted here"), new_folder(tmp_path / "disk"):
+        pass
+    assert [one.name for one in tmp_path.iterdir()] == ["disk"]
+
+
+def test_a_failure_names_what_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as found, new_folder(tmp_path / "made") as folder:  # noqa: PT011
+        raise OSError(28, "No space left on device", str(folder / "a"))
+    assert found.value.filename == str(tmp_path / "made")
+    with pytest.raises(FileNotFoundError) as missing, new_file(tmp_path / "nowhere" / "a") as file:
+        file.write_text("x")
+    assert missing.value.filename == str(tmp_path / "nowhere" / "a")
+
+
+def test_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
+    refuse_existing(tmp_path / "a")
+    refuse_existing(Path("/dev/null"))
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(InputError, match="exists already; name another file or remove it"):
+        refuse_existing(tmp_path / "a")

@@ -104,6 +104,12 @@ class Shared:
 
 SHARED = Shared()
 
+# What the system says of a path that somebody gave, and that no other attempt would find better.
+_WRONG_PATHS = {
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EACCES, errno.EPERM, errno.EROFS,
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class NoSettings(Settings):
@@ -189,6 +195,8 @@ def _take_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) -> 
     A table takes a preset's name: `--model albert-base` is `model.preset`.
     """
     for argument in arguments:
+        if any(token.value == "" and token.implicit_value is UNSET for token in argument.tokens):
+            raise InputError(f"{argument.name}: empty; is a variable not set?")
         groups = argument.parameter.group
         if argument.tokens and isinstance(groups, tuple) and _SETTINGS_GROUP in groups:
             token = argument.tokens[-1]
@@ -205,10 +213,12 @@ def _explain(app: App, error: Exception, words: Sequence[str]) -> tuple[Status, 
     if isinstance(error, AlbertineError):
         return error.status, _one_line(error)
     if isinstance(error, CycloptsError):
-        return Status.BAD_INPUT, f"{_misuse(error, words)}; see {_named(app, words)} --help"
+        return Status.BAD_INPUT, f"{_misuse(app, error, words)}; see {_named(app, words)} --help"
     if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename else ""
+        name = f"{shortened(str(error.filename))}: " if error.filename else ""
         advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
+        if error.errno in _WRONG_PATHS:
+            return Status.BAD_INPUT, f"{name}{error.strerror}; name another path"
         return Status.FAILED, f"{name}{error.strerror or error}{advice}"
     if isinstance(error, MemoryError):
         return Status.FAILED, f"not enough memory ({_one_line(error)}); take a smaller model or batch"
@@ -229,15 +239,28 @@ def _named(app: App, words: Sequence[str]) -> str:
     return " ".join(names)
 
 
-def _misuse(error: CycloptsError, words: Sequence[str]) -> str:
+def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
     """Say what is wrong with the words that were typed."""
     if isinstance(error, UnknownOptionError):
         return _unknown_option(error, words)
     if isinstance(error, UnusedCliTokensError):
         return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
-    if isinstance(error, UnknownCommandError) and words[0].startswith("-"):
-        return f"{shortened(words[0])}: options come after the command"
+    if isinstance(error, UnknownCommandError):
+        if words[0].startswith("-"):
+            return f"{shortened(words[0])}: options come after the command"
+        return _unknown_command(app, words)
     return _one_line(error).rstrip(".")
+
+
+def _unknown_command(app: App, words: Sequence[str]) -> str:
+    """Name a word that is no command, and those that there are in its place."""
+    for word in words:
+        if word not in app:
+            known = [name for name in app if not name.startswith("-")]
+            meant = f"{shortened(word) or 'an empty word'}: no such command{nearest(word, known)}"
+            return f"{meant}; known: {', '.join(known)}"
+        app = app[word]
+    return f"{shortened(' '.join(words))}: a command is missing"
 
 
 def _unknown_option(error: UnknownOptionError, words: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ and a failed or killed attempt leaves what was there before.
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +20,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to fill; when the block ends well it becomes `folder`, not existing or empty before."""
     folder = folder.resolve()
     refuse_taken(folder)
+    if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # nothing can take its place
+        what = "a disk is mounted here" if folder.is_mount() else "you are in this folder"
+        raise InputError(f"{folder}: {what}; name a folder in it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
     partial.mkdir()
@@ -31,8 +34,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         partial.replace(folder)
         to_disk(folder.parent)
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # a write that fails does not say where
-            error.filename = str(folder)
+        if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
+            error.filename = str(folder)  # a write that fails says nothing, or names what nobody knows of
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -42,6 +45,12 @@ def refuse_taken(folder: Path) -> None:
     """Refuse to write where something lies already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already; name another folder or remove it")
+
+
+def refuse_existing(file: Path) -> None:
+    """Refuse to write over a file."""
+    if file.is_file():
+        raise InputError(f"{file}: exists already; name another file or remove it")
 
 
 @contextmanager
@@ -54,11 +63,12 @@ def new_file(file: Path) -> Iterator[Path]:
         partial.replace(file)
         to_disk(file.parent)
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # a write that fails does not say where
-            error.filename = str(file)
+        if error.errno is not None and str(error.filename or partial) == str(partial):
+            error.filename = str(file)  # as above
         raise
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def to_disk(path: Path) -> None:

@@ -21,7 +21,8 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.check import check_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import Manifest
-from albertine.corpus.settings import CorpusSettings
+from albertine.corpus.samples import Sampler
+from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.corpus.workplace import workplace
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.text import sources
@@ -393,6 +394,24 @@ def test_a_torn_corpus_is_refused_when_it_is_opened(corpus: Corpus, tmp_path: Pa
         (tmp_path / "copy" / "train-00000.arrow").write_bytes(whole[:cut])
         with pytest.raises(AlbertineError, match="train-00000"):
             Corpus(tmp_path / "copy").shards("train")
+
+
+def test_a_changed_byte_of_what_arrow_says_is_refused_or_harmless(corpus: Corpus, tmp_path: Path) -> None:
+    """Where the file tells of its columns, at its ends. What is in them `corpus check` knows."""
+    whole = (corpus.folder / "train-00000.arrow").read_bytes()
+    shutil.copytree(corpus.folder, tmp_path / "copy")
+    draw = random.Random(1)
+    refused = 0
+    for at in [*draw.sample(range(300), 40), *draw.sample(range(len(whole) - 400, len(whole)), 60)]:
+        damaged = bytearray(whole)
+        damaged[at] ^= draw.randrange(1, 256)
+        (tmp_path / "copy" / "train-00000.arrow").write_bytes(damaged)
+        try:
+            changed = Corpus(tmp_path / "copy")
+            Sampler(changed, Objective(max_length=32)).draw(np.arange(50))
+        except AlbertineError:
+            refused += 1
+    assert refused > 5
 
 
 def test_samples_are_shown(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,10 @@ import itertools
 import math
 import pickle
 import random
+import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from albertine.corpus.samples import Sample, Sampler
 from albertine.corpus.settings import Objective
 from albertine.corpus.windows import Windows
 from albertine.errors import InputError
+from albertine.pretrain.unigram import Frequencies
 from albertine.text.words import WordStarts
 
 DEVIATIONS = 5.0  # a bound that one test in two million passes by chance
@@ -424,3 +427,19 @@ def test_the_length_of_a_foreign_segment_tells_nothing(corpus: Corpus) -> None:
     # A foreign document may end early, and then the segment is shorter; never is it otherwise.
     assert np.mean(second[1]) - np.mean(second[0]) < DEVIATIONS * spread
     assert np.mean(second[1]) > 0.75 * np.mean(second[0])
+
+
+def test_pieces_that_the_vocabulary_has_not_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+    shutil.copytree(corpus.folder, tmp_path / "copy")
+    file = tmp_path / "copy" / "train-00000.arrow"
+    changed = Corpus(tmp_path / "copy")
+    shard = changed.shards("train")[0]
+    place = file.read_bytes().index(shard.tokens[:200].tobytes())
+    damaged = bytearray(file.read_bytes())
+    damaged[place : place + 400] = b"\xff" * 400
+    file.write_bytes(damaged)
+    with pytest.raises(InputError, match="pieces that are not in its vocabulary; `albertine corpus check"):
+        Frequencies.of(Corpus(tmp_path / "copy"))
+    sampler = Sampler(Corpus(tmp_path / "copy"), Objective(max_length=32))
+    with pytest.raises(InputError, match="damaged"):
+        sampler.draw(np.arange(len(sampler)))

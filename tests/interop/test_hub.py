@@ -205,5 +205,15 @@ def test_without_a_network_and_a_cache_it_is_told(hub: dict[str, str]) -> None:
 
 def test_names_and_paths_are_told_apart() -> None:
     assert is_hub_name("albert/albert-base-v2")
-    for path in ("albert-base", "./runs/one", "../one", "a/b/c", "/a", "a/", "~/a"):
+    for path in (
+        "albert-base",
+        "./runs/one",
+        "../one",
+        "a/b/c",
+        "/a",
+        "a/",
+        "~/a",
+        "ünï/cöde",
+        "a/" + 95 * "b",
+    ):
         assert not is_hub_name(path)

@@ -412,7 +412,7 @@ def test_saving_never_overwrites_and_leaves_nothing_half_written(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("albertine.interop.huggingface.save_file", full)
+    monkeypatch.setattr("albertine.interop.huggingface.write_tensors", full)
     with pytest.raises(OSError, match="No space left"):
         save_folder(model, tmp_path / "n")
     assert [one.name for one in tmp_path.iterdir()] == ["m"]

@@ -167,6 +167,19 @@ def test_a_tracker_that_is_not_there_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_tracker_that_knows_nobody_is_no_defect(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    def refuse(**_: Any) -> None:
+        raise wandb.Error("No API key configured.\nUse `wandb login`")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    with pytest.raises(InputError, match=r"wandb: No API key configured\. Use `wandb login`"):
+        pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN)
+
+
 def test_a_run_under_way_can_be_drawn(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "run", settings, GIVEN)
     draw(tmp_path / "run")

@@ -143,6 +143,15 @@ def test_a_bad_row_stops_or_is_left_out(
     assert [json.loads(one)["id"] for one in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
 
 
+def test_nothing_is_written_over(judge: Path, tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "new.csv", [{"review": "ka ka"}])
+    before = data.read_bytes()
+    settings = PredictSettings(data=str(data), device="cpu")
+    with pytest.raises(InputError, match=r"new.csv: exists already; name another file or remove it"):
+        predict(str(judge / "run"), data, settings, NOTHING)
+    assert data.read_bytes() == before
+
+
 def test_questions_have_as_many_options_as_the_network_was_tuned_on(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -465,6 +474,9 @@ def test_spans_of_two_models_are_averaged_by_token(checkpoint: Path, world: Path
         asked = replace(settings, data=str(dev), choose="greedy")
         told = ensemble(order, tmp_path / "out.jsonl", asked, NOTHING)
         answers = [json.loads(line)["answer"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        with pytest.raises(InputError, match=r"out\.jsonl: exists already"):
+            ensemble(order, tmp_path / "out.jsonl", asked, NOTHING)
+        (tmp_path / "out.jsonl").unlink()
         examples = find("squad-2.0").examples(str(dev), "dev", asked, Troubles(skip=False), solved=True)
         golds = [
             [answer.text for answer in one.answers or ()] for one in examples if isinstance(one, Question)

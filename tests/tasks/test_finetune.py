@@ -190,6 +190,9 @@ def test_a_sweep_tries_all_and_keeps_the_best(
     assert len(found["runs"]) == 4
     with pytest.raises(InputError, match="must be numbers"):
         Grid(lr="fast")
+    for key, text in (("lr", "nan"), ("lr", "-1e-5"), ("batch", "0"), ("batch", "0x"), ("dropout", "5")):
+        with pytest.raises(InputError, match=f'{key} = "{text}": each must be'):
+            Grid(**{key: text})
 
 
 def test_a_run_that_collapses_starts_again_more_gently(

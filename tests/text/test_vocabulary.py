@@ -134,6 +134,13 @@ def test_a_size_that_the_text_does_not_give(text: Path, tmp_path: Path, size: in
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("or_less", [True, False])
+def test_hardly_any_text_gives_no_vocabulary(tmp_path: Path, or_less: bool) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InputError, match="too little text for any vocabulary; give more"):
+        make_vocabulary([str(tmp_path / "a.txt")], tmp_path / "made", VocabularySettings(or_less=or_less))
+
+
 def test_the_size_that_is_said_to_be_possible_is(text: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         make_vocabulary([str(text)], tmp_path / "made", VocabularySettings(vocab_size=30_000))

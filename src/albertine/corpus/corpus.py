@@ -2,6 +2,9 @@
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from albertine.corpus.manifest import Split, read_manifest
 from albertine.corpus.shards import Shard
@@ -29,6 +32,14 @@ class Corpus:
         if tokenizer.fingerprint != self.manifest.tokenizer:
             raise InputError(f"{self.folder / 'tokenizer'}: not the tokenizer that the corpus was built with")
         return tokenizer
+
+    def refuse_strange(self, ids: NDArray[Any]) -> None:
+        """Refuse ids of pieces that the vocabulary has not: the disk or somebody has changed a shard."""
+        if len(ids) and ids.max() >= len(self.tokenizer):
+            raise InputError(
+                f"{self.folder}: damaged, it has pieces that are not in its vocabulary; "
+                f"`albertine corpus check {self.folder}` says where"
+            )
 
     def shards(self, split: Split) -> list[Shard]:
         """Return the shards of a split, opened once."""

@@ -39,7 +39,7 @@ class Counted:
     def entropy(self) -> float:
         """Return the entropy of the pieces of train, in nats."""
         chances = self.counts[self.counts > 0] / max(1, self.counts.sum())
-        return float(-(chances * np.log(chances)).sum()) if len(chances) else 0.0
+        return float((chances * -np.log(chances)).sum())
 
 
 def write_shards(

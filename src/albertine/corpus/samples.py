@@ -115,6 +115,7 @@ class Sampler:
         chance = Stream(key, 64 + room // 8 + 4 * min(len(window), room))
         pair = draw_pair(window, room, self.objective, self._shards, chance)
         tokens, types = self._laid_out(pair)
+        self._corpus.refuse_strange(tokens)
         places = choose(*_words(pair), budget(len(tokens), self.objective), self.objective.ngram, chance)
         labels = tokens[places]
         hide(tokens, places, self._mask, self._ordinary, chance)

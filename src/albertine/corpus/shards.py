@@ -117,7 +117,16 @@ def _opened(file: Path) -> Any:
     try:
         return pa.ipc.open_file(pa.memory_map(str(file)))
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: torn or no shard ({_first_line(error)}); build the corpus again") from None
+        raise _torn(file, error) from None
+
+
+def _torn(file: Path, error: Exception) -> InputError:
+    reason = str(error).partition("\n")[0]
+    return InputError(f"{file}: torn or no shard ({reason}); build the corpus again")
+
+
+# What Arrow and numpy raise over columns that are missing, of another type or cut.
+_DAMAGE = (AttributeError, LookupError, TypeError, ValueError, OSError, pa.ArrowException)
 
 
 class Shard:
@@ -133,20 +142,18 @@ class Shard:
         reader = _opened(file)
         if reader.num_record_batches != 1:
             raise InputError(f"{file}: no shard of a finished corpus; build the corpus again")
-        batch = reader.get_batch(0)
-        tokens = batch.column("tokens")
-        self.tokens: NDArray[Any] = tokens.values.to_numpy()
-        self.documents: NDArray[np.int32] = tokens.offsets.to_numpy()
-        self.sentences: NDArray[np.uint32] = batch.column("sentences").values.to_numpy()
-        bits = batch.column("starts").values
-        assert bits.offset == 0
-        self._bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
+        try:
+            batch = reader.get_batch(0)
+            tokens = batch.column("tokens")
+            self.tokens: NDArray[Any] = tokens.values.to_numpy()
+            self.documents: NDArray[np.int32] = tokens.offsets.to_numpy()
+            self.sentences: NDArray[np.uint32] = batch.column("sentences").values.to_numpy()
+            bits = batch.column("starts").values
+            self._bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
+        except _DAMAGE as error:
+            raise _torn(file, error) from None
 
     def starts(self, first: int, last: int) -> NDArray[np.bool_]:
         """Tell of the pieces between two places which begin a word."""
         bits = np.unpackbits(self._bits[first >> 3 : (last + 7) >> 3], bitorder="little")
         return bits[first & 7 : (first & 7) + last - first].view(np.bool_)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -40,7 +40,8 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
     if manifest.skipped:
         told += f"; {manifest.skipped:,} places skipped, as {manifest.skipped_places[0]}"
     total = sum((folder / entry.file).stat().st_size for entry in manifest.shards)
-    out.print(f"{told}; {len(manifest.shards)} shards, {size(total)}", highlight=False, markup=False)
+    shards = f"{len(manifest.shards)} shards" if len(manifest.shards) != 1 else "1 shard"
+    out.print(f"{told}; {shards}, {size(total)}", highlight=False, markup=False)
     out.print(
         f"unigram entropy {manifest.unigram_entropy:.3f}: about the MLM loss of knowing frequencies alone",
         highlight=False,

@@ -14,10 +14,13 @@ from albertine.settings import MODELS
 _SMALL = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 
+_LONGEST = 96  # name of a repository
+
 
 def is_hub_name(source: str) -> bool:
     """Tell whether this reads as OWNER/NAME."""
-    return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source) is not None
+    reads_so = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source, re.ASCII)
+    return len(source) <= _LONGEST and reads_so is not None
 
 
 def locate(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
@@ -35,6 +38,7 @@ def fetch(name: str, revision: str | None = None, *, weights: bool = True) -> Pa
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
+        HFValidationError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
@@ -48,6 +52,8 @@ def fetch(name: str, revision: str | None = None, *, weights: bool = True) -> Pa
         folder = get("model*.safetensors") if weights else get()
         if weights and not any(folder.glob("model*.safetensors")):
             folder = get("pytorch_model.bin")
+    except HFValidationError as error:
+        raise InputError(f"{name}: no name that the hub has ({error})") from None
     except GatedRepoError:
         raise InputError(
             f"{name}: the hub asks for permission; accept its terms there and set HF_TOKEN"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from albertine import progress
@@ -27,6 +26,7 @@ from albertine.interop.names import Family, family_of, slots
 from albertine.interop.tensors import read_safetensors, read_tensors
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.tensors import write_tensors
 from albertine.text.tokenizer import Tokenizer
 from albertine.whole import new_folder
 
@@ -156,9 +156,9 @@ def frozen(
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
         if beside:
-            save_file(beside, folder / _BESIDE)
+            write_tensors(beside, folder / _BESIDE)
         if tokenizer:
             tokenizer.save(folder)
             _limit(folder / "tokenizer_config.json", network.max_length)

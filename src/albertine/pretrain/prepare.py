@@ -45,6 +45,17 @@ def settled(
     if model.vocab_size < pieces:
         raise InputError(f"{corpus.folder}: has {pieces:,} pieces, the model only {model.vocab_size:,}")
     objective = settings.objective
+    if objective.pair != "none" and model.segments < 2:
+        raise InputError(
+            f"model.segments = {model.segments}: pairs take two; "
+            "give --model.segments 2, or --objective.pair none"
+        )
+    deepest = settings.curriculum.stages("depth")
+    if deepest and max(deepest.values) > model.layers:
+        raise InputError(
+            f"curriculum.depth = {settings.curriculum.depth}: the model has {model.layers} layers; "
+            "give --model.layers as many as it ends with"
+        )
     if "objective.max_length" not in given:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     schedule = Schedule.of(settings.train)
@@ -102,8 +113,8 @@ def checkpoint_of(source: str, corpus: Corpus) -> Model:
     if source in MODELS:
         raise InputError(f"{source}: a preset, with nothing learned yet; name a checkpoint")
     folder = locate(source)
-    _refuse_stranger(source, folder, corpus)
     model = load(folder, PRETRAIN)
+    _refuse_stranger(source, folder, corpus)
     known, pieces = model.model.vocab_size, len(corpus.tokenizer)
     if known < pieces:
         raise InputError(f"{source}: knows {known:,} pieces, {corpus.folder} has {pieces:,}")

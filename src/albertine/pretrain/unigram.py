@@ -32,6 +32,7 @@ class Frequencies:
         counts = np.zeros(len(corpus.tokenizer), np.int64)
         left = _ENOUGH
         for shard in corpus.shards("train"):
+            corpus.refuse_strange(shard.tokens[:left])
             counts += np.bincount(shard.tokens[:left], minlength=len(counts))
             left -= min(left, len(shard.tokens))
         return cls(counts)

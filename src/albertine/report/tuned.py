@@ -47,10 +47,10 @@ def _results(run: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
     try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
-        found = {}
-    if not {"median", "best", "runs"} <= set(found):
+        found = None
+    if not isinstance(found, dict) or not {"median", "best", "runs"} <= set(found):
         raise InputError(f"{file}: torn; run the same albertine finetune again: it writes this file anew")
     return found
 

@@ -21,6 +21,7 @@ from albertine.tasks.metrics import headline
 from albertine.tasks.predict import write
 from albertine.tasks.settings import EnsembleSettings
 from albertine.tasks.tuned import Tuned, tuned
+from albertine.whole import refuse_existing
 
 Rows = list[list[Row]]
 
@@ -56,6 +57,8 @@ def ensemble(
         raise InputError("a model is named twice; it would only count double")
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, or a file")
+    if out is not None:
+        refuse_existing(out)  # before any work is done
     models = [tuned(source, settings.device, settings.precision, task=settings.task) for source in sources]
     first = models[0]
     for model in models[1:]:

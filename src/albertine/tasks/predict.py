@@ -21,7 +21,7 @@ from albertine.tasks.formats import glue
 from albertine.tasks.settings import PredictSettings
 from albertine.tasks.tuned import tuned
 from albertine.text.hub import HUB
-from albertine.whole import new_file
+from albertine.whole import new_file, refuse_existing
 
 Answered = Iterator[tuple[Example, dict[str, Any]]]
 _SHORT = {
@@ -71,6 +71,7 @@ def _destination(out: Path | None) -> Iterator[tuple[TextIO, str]]:
         raise InputError(f"{out}: written are {', '.join(_FORMS)}; name a file of one of them")
     if out.is_dir():
         raise InputError(f"{out}: a folder; name a file")
+    refuse_existing(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with new_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         yield stream, form
@@ -112,6 +113,7 @@ _FORMS = {".jsonl": _json, ".csv": _csv, ".tsv": _tsv}
 def _submit(task: str, part: str, answered: Answered, out: Path | None) -> int:
     if out is None or out.suffix:
         raise InputError(f"{out or '--out'}: GLUE's server takes files named by task; name a folder for them")
+    refuse_existing(glue.submitted(task, part, out))
     out.mkdir(parents=True, exist_ok=True)
     found = [
         (example.name, answer["label"] if "label" in answer else f"{answer['value']:.3f}")
@@ -125,6 +127,7 @@ def _squad(answered: Answered, out: Path | None) -> int:
     """Write answers by question, as the official script takes them, and the doubts that there are any."""
     if out is None or out.suffix.lower() != ".json":
         raise InputError(f"{out or '--out'}: SQuAD's script takes a .json of answers; name one")
+    refuse_existing(out)
     answers: dict[str, str] = {}
     doubts: dict[str, float] = {}
     for example, answer in answered:

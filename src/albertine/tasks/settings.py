@@ -1,5 +1,6 @@
 """What can be set of tasks: where examples are, how a model is tuned on them; apart, for the help page."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -132,9 +133,13 @@ class Grid(Settings):
         found = []
         for word in getattr(self, key).split(","):
             try:
-                found.append((float(word.strip().removesuffix("x")), word.strip().endswith("x")))
+                value = float(word.strip().removesuffix("x"))
             except ValueError:
                 raise SettingError(key, getattr(self, key), 'must be numbers, as in "1e-5, 2x"') from None
+            if not (0 <= value < 1 if key == "dropout" else 0 < value < math.inf):
+                below = "from 0 to below 1" if key == "dropout" else "above 0"
+                raise SettingError(key, getattr(self, key), f"each must be {below}")
+            found.append((value, word.strip().endswith("x")))
         return found
 
 

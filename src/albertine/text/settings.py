@@ -27,12 +27,15 @@ class ReadingSettings(Settings):
             raise SettingError("language", self.language, "must be a code of two or three letters, as in en")
 
 
+FEWEST = 16  # pieces of a vocabulary
+
+
 @dataclass(frozen=True)
 class VocabularySettings(ReadingSettings):
     """How text is read, and what vocabulary comes of it."""
 
     vocab_size: int = setting(
-        30_000, "Pieces in all, the five special ones among them.", least=16, most=1_000_000
+        30_000, "Pieces in all, the five special ones among them.", least=FEWEST, most=1_000_000
     )
     or_less: bool = setting(False, "Take fewer pieces where there is too little text for so many.")
     cased: bool = setting(False, "Keep capitals.")

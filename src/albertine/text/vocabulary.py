@@ -31,7 +31,7 @@ from albertine.protobuf import fields
 from albertine.text.documents import Troubles, documents
 from albertine.text.pipelines import add_special, albert_pipeline
 from albertine.text.sentencepiece import SentencePieceModel, read_sentencepiece
-from albertine.text.settings import VocabularySettings
+from albertine.text.settings import FEWEST, VocabularySettings
 from albertine.text.sources import Source, find_sources, portions_of
 from albertine.text.tokenizer import SpecialPieces, Tokenizer
 from albertine.whole import new_folder
@@ -119,6 +119,8 @@ def _learned(words: Counter[str], settings: VocabularySettings) -> list[tuple[st
         model = _trained(lines, wanted, settings)
     except _TooManyError as error:
         most = _possible(lines, error, settings)
+        if most < FEWEST:
+            raise InputError("too little text for any vocabulary; give more") from None
         if settings.or_less:
             progress.say(f"too little text for {wanted:,} pieces; taking {most:,}")
             return _learned(words, replace(settings, vocab_size=most))

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from albertine import progress
 from albertine.errors import WorkError
+from albertine.tensors import write_tensors
 from albertine.whole import new_folder, to_disk
 
 FOLDER = "trainer"
@@ -118,7 +119,7 @@ class Snapshots:
         folder = self.folder / name_of(step, before)
         with new_folder(folder) as partial:
             what.model(partial)
-            save_file(what.optimizer, partial / OPTIMIZER)
+            write_tensors(what.optimizer, partial / OPTIMIZER)
             files = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
             state = {**what.state, "format": FORMAT, "files": files}
             text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)

@@ -50,14 +50,18 @@ class _Wandb:
         known = run / "wandb" / "id"  # a name may be that of many runs
         if not known.exists():
             known.write_text(uuid4().hex, encoding="utf-8")
-        self._run = wandb.init(
-            project="albertine",
-            name=run.resolve().name,
-            id=known.read_text(encoding="utf-8"),
-            dir=run,
-            resume="allow",
-            config=settings,
-        )
+        try:
+            self._run = wandb.init(
+                project="albertine",
+                name=run.resolve().name,
+                id=known.read_text(encoding="utf-8"),
+                dir=run,
+                resume="allow",
+                config=settings,
+            )
+        except wandb.Error as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"train.track = wandb: {reason}") from None
 
     def log(self, step: int, numbers: dict[str, float]) -> None:
         self._run.log(numbers, step=step)

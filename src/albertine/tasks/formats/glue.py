@@ -160,10 +160,15 @@ def _from_hub(task: GlueTask, name: str, data: str, part: str, troubles: Trouble
             yield Labelled(row.place, title, texts, label=label)
 
 
+def submitted(name: str, part: str, out: Path) -> Path:
+    """Return the file of a part, under the name that the benchmark's server takes."""
+    title = GLUE[name].folder
+    return out / f"{_SUBMITTED.get(f'{title}/{part}', title)}.tsv"
+
+
 def submit(name: str, part: str, out: Path, predictions: Sequence[tuple[str, str]]) -> Path:
     """Write a file as the benchmark's server takes it; return which."""
-    title = GLUE[name].folder
-    file = out / f"{_SUBMITTED.get(f'{title}/{part}', title)}.tsv"
+    file = submitted(name, part, out)
     with new_file(file) as partial:
         lines = [f"{one}\t{prediction}\n" for one, prediction in predictions]
         partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")
