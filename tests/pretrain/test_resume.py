@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import save_file
 
 import albertine
 from albertine.corpus.build import build_corpus
@@ -26,6 +25,7 @@ from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.work import Pretraining
 from albertine.settings import write
+from albertine.tensors import write_tensors
 from albertine.train import keeper, snapshots
 from albertine.train.folder import publish
 from albertine.train.loop import Trainer
@@ -176,7 +176,7 @@ def test_signals_at_any_moment(settings: PretrainSettings, tmp_path: Path, nurse
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
     """Let some of the writings of a checkpoint fail half way."""
-    whole, count = save_file, 0
+    whole, count = write_tensors, 0
 
     def save(tensors: Any, file: Path) -> None:
         nonlocal count
@@ -186,7 +186,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         whole(tensors, file)
 
-    monkeypatch.setattr(snapshots, "save_file", save)
+    monkeypatch.setattr(snapshots, "write_tensors", save)
 
 
 def test_a_disk_that_is_full_for_a_while_stops_nothing(
@@ -375,7 +375,7 @@ def test_workers_that_outlive_a_killed_run_do_not_hold_its_folder(
 
 @pytest.mark.parametrize("when", [1, 2, 3])  # the first evaluation, one in the middle, the last
 def test_an_evaluation_that_was_broken_off_is_made_up_for(
-    when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
     settings = with_train(settings, evaluate_every=6)
     pretrain(tmp_path / "whole", settings, GIVEN)
@@ -398,7 +398,7 @@ def test_an_evaluation_that_was_broken_off_is_made_up_for(
 
 
 def test_a_break_before_the_folder_is_the_last_model_is_mended(
-    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
     pretrain(tmp_path / "whole", settings, GIVEN)
 

@@ -220,7 +220,6 @@ def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> 
         ({"model": replace(MODEL, vocab_size=100)}, "has 130 pieces, the model only 100"),
         ({"objective": Objective(max_length=100)}, "samples of 100 pieces: the model takes 64"),
         ({"curriculum": Curriculum(length="32, 128 from 0.5")}, "samples of 128 pieces: the model takes 64"),
-        ({"curriculum": Curriculum(depth="2, 9 from 0.5")}, "the model has 2 layers; give --model.layers"),
         ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs take two"),
         ({"corpus": None}, "--corpus is missing"),
         (

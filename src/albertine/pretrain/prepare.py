@@ -50,12 +50,6 @@ def settled(
             f"model.segments = {model.segments}: pairs take two; "
             "give --model.segments 2, or --objective.pair none"
         )
-    deepest = settings.curriculum.stages("depth")
-    if deepest and max(deepest.values) > model.layers:
-        raise InputError(
-            f"curriculum.depth = {settings.curriculum.depth}: the model has {model.layers} layers; "
-            "give --model.layers as many as it ends with"
-        )
     if "objective.max_length" not in given:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     schedule = Schedule.of(settings.train)
