@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from albertine import progress
 from albertine.demo.abreast import _step, abreast
 from albertine.errors import AlbertineError, InputError, Status, Stopped
 from albertine.processes import holding
@@ -21,7 +22,10 @@ from albertine.text.tokenizer import load_tokenizer
 from albertine.train.journal import JOURNAL
 
 
-def test_all_are_made_and_told_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_are_made_and_told_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0)  # a fast machine is through before it would say a word
     made = tmp_path / "made"
     made.mkdir()
     (made / JOURNAL).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
