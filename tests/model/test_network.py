@@ -237,9 +237,9 @@ def test_the_estimate_of_activations_is_what_the_network_keeps(dtype: torch.dtyp
         network(strip, targets)
     precision: Any = "fp32" if dtype == torch.float32 else "bf16"
     estimate = activation_bytes(model, tokens, precision, recompute=recompute)
-    if dtype == torch.bfloat16 and not recompute:
+    if not recompute:
         # On a CPU the probabilities of short sequences are kept, where the kernel keeps a number a row.
-        estimate += model.layers * tokens * model.heads * (2 * length - 4)
+        estimate += model.layers * tokens * model.heads * (dtype.itemsize * length - 4)
     if recompute:
         # The inside of one step is alive only while it runs again, in the backward pass; its input is kept.
         deep, shallower = (

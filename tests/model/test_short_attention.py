@@ -1,36 +1,102 @@
-"""Attention with its own backward against the same in float64, and against the kernel's accuracy."""
+"""Attention by groups with its own backward against float64, and against the kernel's accuracy."""
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from albertine.model.short_attention import ShortAttention
+from albertine.model.attention import Cuts, attend
+from albertine.model.short_attention import groups_of, longest
+from albertine.model.strip import Strip
+
+HEADS, WIDTH = 3, 48
+LONGEST = longest(torch.bfloat16)
+RAGGED = [[1], [2], [7, 7, 7], [64], [129, 129], [1, 1, 2, 5, 5, 9, 40], [30, 90, 100, 101, 128, 128]]
+
+
+def strip_of_lengths(lengths: list[int]) -> Strip:
+    tokens = torch.zeros(sum(lengths), dtype=torch.long)
+    return Strip(tokens, torch.zeros_like(tokens), torch.tensor([0, *lengths]).cumsum(0))
+
+
+def one_by_one(qkv: Tensor, lengths: list[int]) -> Tensor:
+    """Attend, sequence by sequence, with the kernel."""
+    parts = []
+    for rows in torch.split(qkv, lengths):
+        query, key, value = rows.view(len(rows), 3, HEADS, -1).permute(1, 2, 0, 3)
+        parts.append(functional.scaled_dot_product_attention(query[None], key[None], value[None])[0])
+    return torch.cat([part.transpose(0, 1).flatten(1) for part in parts])
 
 
 def error(value: Tensor, exact: Tensor) -> float:
     return float((value.double() - exact).norm() / exact.norm())
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, 64, 129])
-def test_outputs_and_gradients_are_those_of_float64(length: int) -> None:
-    generator = torch.Generator().manual_seed(length)
-    parts = [torch.randn(6, length, 16, generator=generator).bfloat16() for _ in range(3)]
-    weight = torch.randn(6, length, 16, generator=generator)
+@pytest.mark.parametrize("lengths", RAGGED, ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_outputs_and_gradients_are_those_of_float64(lengths: list[int], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(sum(lengths))
+    qkv = torch.randn(sum(lengths), 3 * WIDTH, generator=generator, dtype=torch.float64).to(dtype)
+    weight = torch.randn(sum(lengths), WIDTH, generator=generator, dtype=torch.float64).to(dtype)
 
-    def run(dtype: torch.dtype, kernel: bool) -> list[Tensor]:
-        leaves = [part.to(dtype).requires_grad_() for part in parts]
+    def run(precision: torch.dtype, *, kernel: bool) -> list[Tensor]:
+        leaf = qkv.to(precision).requires_grad_()
         if kernel:
-            out = functional.scaled_dot_product_attention(leaves[0], leaves[1], leaves[2])
+            out = one_by_one(leaf, lengths)
         else:
-            out = ShortAttention.apply(*leaves)  # type: ignore[no-untyped-call]  # torch's own
-        (out.float() * weight).sum().backward() if dtype != torch.float64 else (out * weight).sum().backward()
-        return [out.detach(), *(one.grad for one in leaves if one.grad is not None)]
+            out = attend(leaf, Cuts.of(strip_of_lengths(lengths)), HEADS, 0.0)
+        out.backward(weight.to(precision))
+        assert leaf.grad is not None
+        return [out.detach(), *leaf.grad.split(WIDTH, 1)]
 
     exact = run(torch.float64, kernel=True)
-    ours, kernels = run(torch.bfloat16, kernel=False), run(torch.bfloat16, kernel=True)
+    ours, kernels = run(dtype, kernel=False), run(dtype, kernel=True)
+    least = {torch.bfloat16: 4e-3, torch.float32: 1e-6, torch.float64: 1e-14}[dtype]
     for mine, theirs, right in zip(ours, kernels, exact, strict=True):
         if right.abs().max() > 1e-9:  # over one token nothing depends on query and key
-            assert error(mine, right) < max(2 * error(theirs, right), 4e-3)
+            assert error(mine, right) < max(2 * error(theirs, right), least)
         else:
             assert mine.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_long_sequences_lie_beside_short_ones(grad: bool) -> None:
+    lengths = [3, 60, LONGEST, LONGEST + 1, LONGEST + 1, LONGEST + 40]
+    qkv = torch.randn(sum(lengths), 3 * WIDTH).bfloat16().requires_grad_(grad)
+    found = attend(qkv, Cuts.of(strip_of_lengths(lengths)), HEADS, 0.0)
+    exact = one_by_one(qkv.detach().double(), lengths)
+    assert error(found.detach(), exact) < 4e-3
+
+
+def test_what_lengthens_one_sequence_is_seen_by_none() -> None:
+    lengths = [5, 9]
+    qkv = torch.randn(14, 3 * WIDTH)
+    qkv[5:] = float("nan")
+    found = attend(qkv.requires_grad_(), Cuts.of(strip_of_lengths(lengths)), HEADS, 0.0)
+    assert found[:5].isfinite().all()
+    assert found[5:].isnan().all()
+
+
+@given(st.lists(st.integers(1, LONGEST), max_size=80))
+def test_groups_are_all_sequences_in_order_with_little_between(lengths: list[int]) -> None:
+    groups = groups_of(Cuts.of(strip_of_lengths(lengths)).blocks)
+    coming = iter(sorted(lengths))
+    for group in groups:
+        own = [next(coming) for _ in range(group.count)]
+        assert group.length == max(own)
+        assert group.tokens == sum(own)
+        assert group.count * group.length - group.tokens <= 64
+        if group.places is not None:
+            rows = torch.arange(1, group.tokens + 1.0)[:, None]
+            back = torch.empty_like(rows)
+            group.shortened(group.lengthened(rows), back)
+            assert back.equal(rows)
+    assert next(coming, None) is None
+
+
+def test_sequences_of_one_length_are_one_call() -> None:
+    (group,) = groups_of(((8, 128),))
+    assert group.places is None
+    assert len(groups_of(((4, 50), (4, 51), (4, 52), (4, 53)))) == 1

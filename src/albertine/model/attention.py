@@ -2,9 +2,9 @@
 
 On CUDA in bf16 there is a kernel for this, variable-length flash attention. On
 other machines sequences of equal length, lying side by side, are a dense block:
-so the encoder sorts a strip by length once (`Cuts.order`), every distinct length
-becomes one dense call, and neither padding nor mask is ever needed. Splitting
-and joining are one copy each, forward and backward.
+so the encoder sorts a strip by length once (`Cuts.order`), and every distinct length
+becomes one dense call. Where that is faster, short sequences of nearly the same
+length share one (`short_attention`).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from albertine.model.short_attention import LONGEST, ShortAttention
+from albertine.model.short_attention import Blocks, ShortAttention, groups_of, longest
 from albertine.model.strip import Strip
 
 _WIDEST_HEAD = 256  # that the CUDA kernel takes; a width is also a multiple of 8
@@ -30,7 +30,7 @@ class Cuts:
         offsets: the offsets in sorted order, on the device, for the CUDA kernel.
     """
 
-    blocks: tuple[tuple[int, int], ...]
+    blocks: Blocks
     order: Tensor | None
     offsets: Tensor
 
@@ -76,10 +76,30 @@ def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
     fits = width % 8 == 0 and width <= _WIDEST_HEAD
     if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and fits and not dropout:
         return _attend_flash(qkv, cuts, heads)
-    if len(cuts.blocks) == 1:
-        return _attend_block(qkv, *cuts.blocks[0], heads, dropout)
-    runs = torch.split(qkv, [count * length for count, length in cuts.blocks])
-    parts = [_attend_block(run, *block, heads, dropout) for run, block in zip(runs, cuts.blocks, strict=True)]
+    # Without gradients the kernel is the faster one in fp32.
+    if qkv.is_cuda or dropout or (qkv.dtype != torch.bfloat16 and not qkv.requires_grad):
+        return _attend_blocks(qkv, cuts.blocks, heads, dropout)
+    short = tuple(block for block in cuts.blocks if block[1] <= longest(qkv.dtype))
+    long = cuts.blocks[len(short) :]
+    if not long:
+        return _attend_short(qkv, short, heads)
+    many = sum(count * length for count, length in short)
+    parts = torch.split(qkv, [many, len(qkv) - many])
+    return torch.cat([_attend_short(parts[0], short, heads), _attend_blocks(parts[1], long, heads, dropout)])
+
+
+def _attend_short(qkv: Tensor, blocks: Blocks, heads: int) -> Tensor:
+    """Attention of runs of short sequences, in groups."""
+    context: Tensor = ShortAttention.apply(qkv, groups_of(blocks), heads)  # type: ignore[no-untyped-call]  # torch's
+    return context
+
+
+def _attend_blocks(qkv: Tensor, blocks: Blocks, heads: int, dropout: float) -> Tensor:
+    """Attention of each run of equal lengths by itself."""
+    if len(blocks) == 1:
+        return _attend_block(qkv, *blocks[0], heads, dropout)
+    runs = torch.split(qkv, [count * length for count, length in blocks])
+    parts = [_attend_block(run, *block, heads, dropout) for run, block in zip(runs, blocks, strict=True)]
     return torch.cat(parts) if parts else qkv[:, : qkv.shape[1] // 3]
 
 
@@ -87,13 +107,7 @@ def _attend_block(qkv: Tensor, count: int, length: int, heads: int, dropout: flo
     """Attention of `count` sequences of one length."""
     width = qkv.shape[1] // 3
     query, key, value = qkv.view(count, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    short = not qkv.is_cuda and qkv.dtype == torch.bfloat16 and length <= LONGEST
-    if short and qkv.requires_grad and not dropout:
-        flat = (one.reshape(count * heads, length, -1) for one in (query, key, value))
-        attended: Tensor = ShortAttention.apply(*flat)  # type: ignore[no-untyped-call]  # torch's own
-        context = attended.view(count, heads, length, -1)
-    else:
-        context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+    context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
     return context.transpose(1, 2).reshape(count * length, width)
 
 

@@ -89,7 +89,7 @@ def training_memory(
 def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *, recompute: bool) -> int:
     """Estimate what a forward pass over this many tokens keeps for the backward pass.
 
-    In bf16 this is a GPU's; a CPU also keeps what attention weights are (`short_attention`).
+    This is a GPU's; a CPU also keeps the attention weights of short sequences (`short_attention`).
     """
     width = BYTES[precision]
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.ffn
