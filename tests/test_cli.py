@@ -190,3 +190,20 @@ def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "▁the" in capsys.readouterr().out
     assert run(app, words) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("corpus build text", "--tokenizer is missing; see albertine corpus build --help"),
+        (
+            "corpus build text --tokenizer",
+            "--tokenizer: its value is missing; see albertine corpus build --help",
+        ),
+        ("pretrain --train.steps", "--train.steps: its value is missing; see albertine pretrain --help"),
+        ("convert old", "DESTINATION is missing; see albertine convert --help"),
+    ],
+)
+def test_what_is_missing_is_named(words: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(app, words.split()) == 2
+    assert capsys.readouterr().err == f"albertine: {line}\n"

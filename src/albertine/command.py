@@ -24,6 +24,7 @@ from cyclopts import (
     ArgumentCollection,
     CycloptsError,
     Group,
+    MissingArgumentError,
     Parameter,
     UnknownCommandError,
     UnknownOptionError,
@@ -245,11 +246,20 @@ def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
         return _unknown_option(error, words)
     if isinstance(error, UnusedCliTokensError):
         return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
+    if isinstance(error, MissingArgumentError):
+        return _missing(error, words)
     if isinstance(error, UnknownCommandError):
         if words[0].startswith("-"):
             return f"{shortened(words[0])}: options come after the command"
         return _unknown_command(app, words)
     return _one_line(error).rstrip(".")
+
+
+def _missing(error: MissingArgumentError, words: Sequence[str]) -> str:
+    """Say which word is missing."""
+    assert error.argument is not None
+    name = error.keyword or error.argument.name
+    return f"{name}: its value is missing" if name in words else f"{name} is missing"
 
 
 def _unknown_command(app: App, words: Sequence[str]) -> str:

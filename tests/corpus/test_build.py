@@ -460,6 +460,19 @@ def test_a_folder_of_someone_else_is_left_alone(text: Path, tokenizer: Path, tmp
         built(text, tokenizer, tmp_path / "file")
 
 
+def test_a_build_that_was_ended_in_its_last_moment_is_finished(
+    text: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    whole = built(text, tokenizer, tmp_path / "made")
+    made = contents(tmp_path / "made")
+    (tmp_path / "made" / ".building.partial").mkdir()
+    (tmp_path / "made" / ".building.partial" / "part-00000.arrow").write_bytes(b"x")
+    with pytest.raises(InputError, match="a finished corpus is there"):
+        built(text, tokenizer, tmp_path / "made")
+    assert contents(tmp_path / "made") == made
+    assert Corpus(tmp_path / "made").manifest == whole
+
+
 def test_two_builds_do_not_share_a_folder(text: Path, tokenizer: Path, tmp_path: Path) -> None:
     with workplace(tmp_path / "made") as work:
         (work / "part-000000.arrow").write_text("under way")

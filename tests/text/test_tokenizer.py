@@ -267,6 +267,7 @@ def test_a_piece_of_a_script_without_spaces_is_a_word(tmp_path: Path) -> None:
         ("vocab.txt", b"[UNK]\n[CLS]\n", "has no pad_token"),
         ("vocab.txt", b"\xff\xfe", "torn or no vocabulary"),
         ("tokenizer_config.json", b"{", "not JSON"),
+        ("tokenizer_config.json", b"[]", "no table of options"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:

@@ -27,6 +27,7 @@ from albertine.version import __version__
 from albertine.whole import new_file, new_folder, to_disk
 
 _LOCK = "corpus.lock"
+_DONE = ".building.partial"
 # What only the second half of building looks at, or nothing that is written depends on.
 _LATER = ("held_out", "keep_duplicates", "seed")
 _NEVER = ("workers", "on_error")
@@ -51,13 +52,17 @@ def workplace(out: Path) -> Iterator[Path]:
             _give_up(out, work, fresh=fresh)
             raise
         # First out of sight: a half removed workplace would look like one to go on in.
-        shutil.rmtree(work.rename(out / ".building.partial"))
+        shutil.rmtree(work.rename(out / _DONE))
         to_disk(out)
 
 
 def _refuse_foreign(out: Path, work: Path) -> None:
     taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if taken and not (work / _LOCK).exists():
+        if (out / MANIFEST).exists():
+            # Ended in its last moment, a build leaves what it was made in; nobody needs that.
+            shutil.rmtree(out / _DONE, ignore_errors=True)
+            raise InputError(f"{out}: a finished corpus is there; use it, name another folder, or remove it")
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
 

@@ -216,7 +216,9 @@ def _options(folder: Path) -> Mapping[str, Any]:
                 values = json.loads(file.read_text(encoding="utf-8"))
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{file}: not JSON ({error}); get the file again") from None
-            said |= values if isinstance(values, dict) else {}
+            if not isinstance(values, dict):
+                raise InputError(f"{file}: no table of options; get the file again")
+            said |= values
     return said
 
 
