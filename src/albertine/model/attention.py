@@ -1,10 +1,10 @@
-"""Attention over a strip: each token looks at its own sequence, and nothing is padded.
+"""Attention over a strip: each token looks at its own sequence.
 
 On CUDA in bf16 there is a kernel for this, variable-length flash attention. On
 other machines sequences of equal length, lying side by side, are a dense block:
-so the encoder sorts a strip by length once (`Cuts.order`), and every distinct length
-becomes one dense call. Where that is faster, short sequences of nearly the same
-length share one (`short_attention`).
+so the encoder sorts a strip by length once (`Cuts.order`). Then short sequences of
+nearly the same length share a call on a CPU (`short_attention`), and any other
+length has one of its own, without padding or mask.
 """
 
 from dataclasses import dataclass
