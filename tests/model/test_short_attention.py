@@ -79,6 +79,32 @@ def test_what_lengthens_one_sequence_is_seen_by_none() -> None:
     assert found[5:].isnan().all()
 
 
+@pytest.mark.parametrize("lengths", [[128] * 8, [30, 35, 40, 128]], ids=str)
+def test_dropout_leaves_out_so_many_and_has_the_gradient_of_what_it_left(lengths: list[int]) -> None:
+    cuts, rate = Cuts.of(strip_of_lengths(lengths)), 0.25
+    qkv = torch.randn(sum(lengths), 3 * WIDTH, dtype=torch.float64)
+
+    def found(rows: Tensor) -> Tensor:
+        torch.manual_seed(3)
+        return attend(rows, cuts, HEADS, rate)
+
+    # One value everywhere: what comes out is the share of attention that stays, made up for.
+    even = qkv.clone()
+    even[:, 2 * WIDTH :] = 1
+    shares = found(even.requires_grad_()).detach()
+    assert float(shares.mean()) == pytest.approx(1, abs=0.02)
+    assert float(shares.std()) > 0.02
+    # The gradient along a direction, by differences; in fp32 scores are no finer in a float64 strip.
+    leaf = qkv.clone().requires_grad_()
+    weight, direction = torch.randn(sum(lengths), WIDTH).double(), torch.randn_like(qkv)
+    (found(leaf) * weight).sum().backward()
+    assert leaf.grad is not None
+    step = 1e-5
+    sides = [(found((qkv + sign * step * direction).requires_grad_()) * weight).sum() for sign in (1, -1)]
+    slope = float((sides[0] - sides[1]).detach()) / (2 * step)
+    assert float((leaf.grad * direction).sum()) == pytest.approx(slope, rel=1e-6)
+
+
 @given(st.lists(st.integers(1, LONGEST), max_size=80))
 def test_groups_are_all_sequences_in_order_with_little_between(lengths: list[int]) -> None:
     groups = groups_of(Cuts.of(strip_of_lengths(lengths)).blocks)

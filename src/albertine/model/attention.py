@@ -77,20 +77,26 @@ def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
     if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and fits and not dropout:
         return _attend_flash(qkv, cuts, heads)
     # Without gradients the kernel is the faster one in fp32.
-    if qkv.is_cuda or dropout or (qkv.dtype != torch.bfloat16 and not qkv.requires_grad):
+    if not qkv.is_cpu or (qkv.dtype != torch.bfloat16 and not qkv.requires_grad):
         return _attend_blocks(qkv, cuts.blocks, heads, dropout)
     short = tuple(block for block in cuts.blocks if block[1] <= longest(qkv.dtype))
     long = cuts.blocks[len(short) :]
     if not long:
-        return _attend_short(qkv, short, heads)
+        return _attend_short(qkv, short, heads, dropout)
     many = sum(count * length for count, length in short)
     parts = torch.split(qkv, [many, len(qkv) - many])
-    return torch.cat([_attend_short(parts[0], short, heads), _attend_blocks(parts[1], long, heads, dropout)])
+    attended = (
+        _attend_short(parts[0], short, heads, dropout),
+        _attend_blocks(parts[1], long, heads, dropout),
+    )
+    return torch.cat(attended)
 
 
-def _attend_short(qkv: Tensor, blocks: Blocks, heads: int) -> Tensor:
+def _attend_short(qkv: Tensor, blocks: Blocks, heads: int, dropout: float) -> Tensor:
     """Attention of runs of short sequences, in groups."""
-    context: Tensor = ShortAttention.apply(qkv, groups_of(blocks), heads)  # type: ignore[no-untyped-call]  # torch's
+    context: Tensor = ShortAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
+        qkv, groups_of(blocks), heads, dropout
+    )
     return context
 
 
