@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
+from albertine.model.drop import drop
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
@@ -43,7 +44,7 @@ class Embedding(nn.Module):
         rows = [strip.tokens, strip.positions, strip.types]
         tokens, positions, types = rows if order is None else [row[order] for row in rows]
         embedded = self.tokens(tokens) + self.segments(types) + self.positions(positions)
-        embedded = functional.dropout(self.norm(embedded), self.dropout, self.training).to(dtype)
+        embedded = drop(self.norm(embedded), self.dropout if self.training else 0.0).to(dtype)
         if self.projection is None:
             return embedded
         return functional.linear(embedded, self.projection.weight.to(dtype), self.projection.bias.to(dtype))
@@ -129,7 +130,7 @@ class Shape:
 
 def mix(hidden: Tensor, context: Tensor, weights: AttentionWeights, shape: Shape) -> Tensor:
     """Close attention: project the context, add the residual, normalise."""
-    mixed = functional.dropout(functional.linear(context, weights.out, weights.out_bias), shape.dropout)
+    mixed = drop(functional.linear(context, weights.out, weights.out_bias), shape.dropout)
     return functional.layer_norm(
         hidden + mixed, hidden.shape[-1:], weights.norm, weights.norm_bias, shape.epsilon
     )
@@ -138,7 +139,7 @@ def mix(hidden: Tensor, context: Tensor, weights: AttentionWeights, shape: Shape
 def feed_forward(hidden: Tensor, weights: FfnWeights, shape: Shape) -> Tensor:
     """Widen, activate, narrow; add the residual, normalise."""
     wide = functional.gelu(functional.linear(hidden, weights.up, weights.up_bias), approximate=shape.form)
-    change = functional.dropout(functional.linear(wide, weights.down, weights.down_bias), shape.dropout)
+    change = drop(functional.linear(wide, weights.down, weights.down_bias), shape.dropout)
     return functional.layer_norm(
         hidden + change, hidden.shape[-1:], weights.norm, weights.norm_bias, shape.epsilon
     )

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from albertine.model.drop import mask_of, masked
+
 Blocks = tuple[tuple[int, int], ...]  # how many sequences of which length, the shortest first
 
 _KEPT = 1024  # bytes of a row of probabilities; beyond, the kernel is as fast and needs less memory
@@ -106,8 +108,9 @@ class ShortAttention(torch.autograd.Function):
             parts = group.by_head(group.lengthened(rows), 3, heads).contiguous()
             query, key, value = parts.flatten(1, 2)
             chances = _chances(query, key, group)
-            mask = _mask(chances, dropout) if dropout else None
-            found = torch.bmm(_dropped(chances, mask, dropout), value).view(parts.shape[1:]).transpose(1, 2)
+            mask = mask_of(chances.shape, dropout) if dropout else None
+            looks = chances if mask is None else masked(chances, mask, dropout)
+            found = torch.bmm(looks, value).view(parts.shape[1:]).transpose(1, 2)
             group.shortened(found.reshape(-1, out.shape[1]), out)
             if ctx.needs_input_grad[0]:
                 kept += [query, key, value, chances, mask]
@@ -125,7 +128,10 @@ class ShortAttention(torch.autograd.Function):
         for group, rows, out in zip(ctx.groups, *sides, strict=True):
             query, key, value, chances, mask = (next(kept) for _ in range(5))
             arrived = group.by_head(group.lengthened(rows), 1, ctx.heads).flatten(0, 2)
-            of_chances = _dropped(torch.bmm(arrived, value.transpose(1, 2)), mask, ctx.dropout)
+            of_looks = torch.bmm(arrived, value.transpose(1, 2))
+            looks, of_chances = (
+                one if mask is None else masked(one, mask, ctx.dropout) for one in (chances, of_looks)
+            )
             of_scores = torch._softmax_backward_data(of_chances, chances, -1, of_chances.dtype)
             of_scores.mul_(1 / sqrt(query.shape[-1]))
             whole = out if group.places is None else out.new_empty(group.count * group.length, out.shape[1])
@@ -134,7 +140,7 @@ class ShortAttention(torch.autograd.Function):
                 (
                     torch.bmm(of_scores, key),
                     torch.bmm(of_scores.transpose(1, 2), query),
-                    torch.bmm(_dropped(chances, mask, ctx.dropout).transpose(1, 2), arrived),
+                    torch.bmm(looks.transpose(1, 2), arrived),
                 ),
                 strict=True,
             ):
@@ -146,18 +152,6 @@ class ShortAttention(torch.autograd.Function):
 
 def _split(rows: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
     return torch.split(rows, [group.tokens for group in groups])
-
-
-def _mask(values: Tensor, dropout: float) -> Tensor:
-    """Draw what stays: sixteen bits for each number, which are several times as fast as torch's one."""
-    draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    bits = draws.view(torch.int16)[: values.numel()].view(values.shape)
-    return bits >= round(dropout * 2**16) - 2**15
-
-
-def _dropped(values: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    """Drop what the mask has no room for, and make up for it."""
-    return values if mask is None else (values * mask).mul_(1 / (1 - dropout))
 
 
 def _chances(query: Tensor, key: Tensor, group: Group) -> Tensor:
