@@ -59,9 +59,21 @@ def test_what_is_asked_stays() -> None:
 
 def test_narrow_models_learn_faster() -> None:
     row = row_for("cola")
-    assert rate_for(row, 4096) == rate_for(row, 768) == row.lr
-    assert rate_for(row, 384) == pytest.approx(4 * row.lr)
-    assert rate_for(row, 32) == 5e-4
+    assert rate_for(row, 4096, row.batch) == rate_for(row, 768, row.batch) == row.lr
+    assert rate_for(row, 384, row.batch) == pytest.approx(4 * row.lr)
+    assert rate_for(row, 32, row.batch) == 5e-4
+
+
+def test_few_examples_are_taken_in_smaller_batches() -> None:
+    row = row_for("qqp")
+    assert row.batch_for(row.examples) == 128
+    assert (row.batch_for(4000), row.steps_for(4000, 32)) == (32, 800)
+    assert rate_for(row, 768, 32) == pytest.approx(row.lr / 2)
+    assert row.batch_for(100) == 16
+    found = settled(FinetuneSettings(), "qqp", BASE, 4000, 128).train
+    assert (found.batch, found.steps, found.lr) == (32, 800, 2.5e-5)
+    given = settled(FinetuneSettings(train=TuneSettings(batch=128)), "qqp", BASE, 4000, 128).train
+    assert (given.batch, given.steps, given.lr) == (128, 200, 5e-5)
 
 
 @pytest.mark.parametrize("task", NAMES)

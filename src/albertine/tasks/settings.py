@@ -49,12 +49,15 @@ class TuneSettings(LoopSettings):
         0, "Steps of the optimizer; 0: the paper's for the task, fewer where there is less data.", least=0
     )
     batch: int | None = setting(
-        None, "Examples of one step; the paper's for the task if not set.", least=1, most=1_000_000
+        None,
+        "Examples of one step; if not set, the paper's for the task, or fewer where there is little data.",
+        least=1,
+        most=1_000_000,
     )
     optimizer: OptimizerName = setting("adamw", "AdamW as in the paper, Muon or LAMB.")
     lr: float | None = setting(
         None,
-        "Highest learning rate; if not set, the paper's for the task, higher for narrow models.",
+        "Highest learning rate; if not set, the paper's for task and batch, higher for narrow models.",
         least=0.0,
         most=10.0,
     )

@@ -2,12 +2,15 @@
 
 Steps: the paper's, for data of the paper's size. With less data a run makes as many passes
 as the paper's did, but takes at least as many examples as its runs on the smallest
-tasks, MRPC and RTE, and makes at most as many passes as its run on WNLI.
+tasks, MRPC and RTE, and makes at most as many passes as its run on WNLI. Where that
+would be fewer steps than theirs, the batch is halved, to 16 at the least.
 
-Rate: the paper's, for models of its widths. Narrower ones, which a person without a GPU
-trains, want a higher one: it grows as the width falls.
+Rate: the paper's, for models of its widths and for its batch, with whose square root it
+falls. Narrower models, which a person without a GPU trains, want a higher one: it
+grows as the width falls.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -16,7 +19,8 @@ from albertine.tasks.settings import FinetuneSettings
 
 S = TypeVar("S", bound=FinetuneSettings)
 
-_LEAST_EXAMPLES = 800 * 32
+_LEAST_STEPS, _LEAST_BATCH = 800, 16
+_LEAST_EXAMPLES = _LEAST_STEPS * 32
 _MOST_PASSES = 2000 * 16 / 635
 _PAPERS_LEAST_WIDTH = 768
 _HIGHEST_RATE = 5e-4
@@ -36,11 +40,23 @@ class Row:
 
     def steps_for(self, examples: int, batch: int) -> int:
         """Return the steps for so many examples, or samples of long passages."""
-        if examples >= self.examples and batch == self.batch:
-            return self.steps
-        passes = self.steps * self.batch / self.examples
-        seen = min(max(passes * examples, _LEAST_EXAMPLES), max(_MOST_PASSES, passes) * examples)
-        return max(1, min(round(seen / batch), round(self.steps * self.batch / batch)))
+        return max(1, round(self._taken(examples) / batch))
+
+    def batch_for(self, examples: int) -> int:
+        """Return the batch for so many."""
+        batch, least = self.batch, min(self.steps, _LEAST_STEPS)
+        while batch >= 2 * _LEAST_BATCH and self.steps_for(examples, batch) < least:
+            batch //= 2
+        return batch
+
+    def _taken(self, examples: int) -> float:
+        """Return how many examples a run takes, over all its passes."""
+        papers = self.steps * self.batch
+        if examples >= self.examples:
+            return papers
+        passes = papers / self.examples
+        wanted = min(max(passes * examples, _LEAST_EXAMPLES), max(_MOST_PASSES, passes) * examples)
+        return min(wanted, papers)
 
 
 TABLE = {
@@ -70,10 +86,10 @@ def row_for(task: str, *, v2: bool = False) -> Row:
     return _V2.get(name, TABLE[name]) if v2 else TABLE[name]
 
 
-def rate_for(row: Row, width: int) -> float:
-    """Return the rate for a model's width."""
+def rate_for(row: Row, width: int, batch: int) -> float:
+    """Return the rate for a model's width, and for a batch."""
     narrow = max(1.0, _PAPERS_LEAST_WIDTH / width) ** 2
-    return float(f"{min(row.lr * narrow, _HIGHEST_RATE):.3g}")
+    return float(f"{min(row.lr * math.sqrt(batch / row.batch) * narrow, _HIGHEST_RATE):.3g}")
 
 
 def settled(settings: S, task: str, model: ModelSettings, samples: int, longest: int) -> S:
@@ -87,7 +103,7 @@ def settled(settings: S, task: str, model: ModelSettings, samples: int, longest:
         longest: the longest sequence, settled already.
     """
     row, train = row_for(task, v2=settings.v2), settings.train
-    batch = train.batch or row.batch
+    batch = train.batch or row.batch_for(samples)
     steps = train.steps or row.steps_for(samples, batch)
     warmup = min(steps, round(steps * row.warmup / row.steps)) if train.warmup is None else train.warmup
     tuned = replace(
@@ -95,7 +111,7 @@ def settled(settings: S, task: str, model: ModelSettings, samples: int, longest:
         batch=batch,
         steps=steps,
         warmup=warmup,
-        lr=rate_for(row, model.hidden_size) if train.lr is None else train.lr,
+        lr=rate_for(row, model.hidden_size, batch) if train.lr is None else train.lr,
         evaluate_every=train.evaluate_every or max(1, steps // 10),
     )
     return replace(
