@@ -3,7 +3,7 @@
 import shlex
 
 from albertine.corpus.corpus import Corpus
-from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, LOOKS, RATES, TASKS, Lab
+from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, LOOKS, RATES, TASKS, WORLD_HEADS, Lab
 
 _LONGER = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
 
@@ -16,13 +16,13 @@ def by_hand(lab: Lab) -> list[str]:
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(lab.out / "cloze"))
+    for_world = f" --model.heads {WORLD_HEADS} --train.lr {RATES['albert']}" if not settings.text else ""
     pieces = len(Corpus(lab.out / "corpus").tokenizer)
     lines = [
         f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
         f"albertine corpus build {where} --tokenizer tokenizer --held-out {HELD_OUT}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo --train.steps {settings.steps} "
-        f"--train.batch-tokens {BATCH_TOKENS} --train.lr {RATES['albert']}{train_seed}{sample_seed} "
-        "--out albert",
+        f"albertine pretrain --corpus corpus --model demo{for_world} --train.steps {settings.steps} "
+        f"--train.batch-tokens {BATCH_TOKENS}{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]

@@ -45,9 +45,12 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 MODEL = MODELS["demo"]
+# The world's few pieces leave room for more places to look at; with ordinary text each head must see more.
+WORLD_HEADS = 8
 NETWORKS = ("albert", "bert")
 BATCH_TOKENS, HELD_OUT = 4_096, 0.02
-RATES = {"albert": 0.008, "bert": 0.004}  # what the batch suggests; twice that, where a layer is shared
+# Of the world's networks; with one's own text the batch decides.
+RATES = {"albert": 0.008, "bert": 0.004}
 _WORLD_PIECES, _TEXT_PIECES = 1_700, 8_000
 _PROBED = 60_000  # tokens
 LOOKS = 2  # at dev, while a task is tuned: some take as long as the steps between
@@ -180,7 +183,8 @@ class Lab:
 
     def model(self, name: str) -> ModelSettings:
         """Return one of the two networks: as wide, as deep, as many operations a token."""
-        model = replace(MODEL, vocab_size=len(Corpus(self.out / "corpus").tokenizer))
+        heads = MODEL.heads if self.settings.text else WORLD_HEADS
+        model = replace(MODEL, heads=heads, vocab_size=len(Corpus(self.out / "corpus").tokenizer))
         return model if name == "albert" else bert_of_same_shape(model)
 
     def networks(self) -> None:
@@ -204,7 +208,7 @@ class Lab:
             train=TrainSettings(
                 steps=steps,
                 batch_tokens=BATCH_TOKENS,
-                lr=RATES[name],
+                lr=None if self.settings.text else RATES[name],
                 seed=seed,
                 evaluate_every=-(-steps // 15),
             ),

@@ -47,7 +47,7 @@ MODELS: Mapping[str, ModelSettings] = MappingProxyType(
         "albert-small": ModelSettings(hidden_size=512, layers=8, heads=8),
         "albert-tiny": ModelSettings(hidden_size=256, layers=6, heads=4, vocab_size=8_000),
         "demo": ModelSettings(
-            hidden_size=128, layers=4, heads=8, embedding_size=64, vocab_size=2_000, max_length=128
+            hidden_size=128, layers=4, heads=4, embedding_size=64, vocab_size=2_000, max_length=128
         ),
     }
 )
