@@ -1,5 +1,7 @@
 """The network: counts, seeds, depth, precision, and what must not change a result."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +19,7 @@ from albertine.model.network import Model
 from albertine.model.parameters import count_parameters
 from albertine.model.strip import Strip
 from albertine.settings import MODELS, HeadSettings, ModelSettings
+from albertine.train.machine import fast_at_bf16
 
 SMALL = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
 STRIP = Strip.from_sequences([[3, 5, 8, 2, 9], [7, 1], [4, 4, 4, 4, 4], [6]])
@@ -281,3 +284,26 @@ def test_recomputation_does_not_mind_a_change_of_mode_before_the_backward_pass()
     hidden = model.encoder(STRIP)
     model.eval()
     hidden.sum().backward()
+
+
+@pytest.mark.skipif(not fast_at_bf16(torch.device("cpu")), reason="takes a CPU with bf16")
+def test_strips_of_ever_new_lengths_take_no_more_memory() -> None:
+    """In a process of its own: the peak is the process's, and what products prepare is read once."""
+    script = """
+import resource, torch
+from albertine.model.encoder import Computation
+from albertine.model.network import Model
+from albertine.model.strip import Strip
+from albertine.settings import MODELS
+
+network = Model(MODELS["demo"]).eval()
+network.encoder.computation = Computation(torch.bfloat16)
+for length in range(100, 400):
+    with torch.no_grad():
+        network.encoder(Strip.from_sequences([[5] * 100] * (length // 100) + [[5] * (length % 100)]))
+    if length == 120:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 100e6

@@ -1,5 +1,6 @@
 """The encoder: an embedding, a few blocks, and a plan that runs depth through them."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -24,6 +25,11 @@ from albertine.model.layers import (
 from albertine.model.plan import plan_of
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
+
+# For each shape of a product in bf16 a CPU's library keeps what it prepared, for the last 1,024 shapes, and
+# torch the same again. Strips are as long as they are, so gigabytes came together; a few steps' are enough.
+for _kept in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # read at the first product
+    os.environ.setdefault(_kept, "64")
 
 
 @dataclass
