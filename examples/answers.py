@@ -29,7 +29,7 @@ def main() -> None:
     first, *second = zip(*(line.split("\t") for line in lines), strict=True)
 
     started = time.monotonic()
-    answers = judge(list(first), *map(list, second))  # nothing is padded, whatever the lengths
+    answers = judge(list(first), *map(list, second))  # together, whatever the lengths
     seconds = time.monotonic() - started
 
     for line, answer in zip(lines, answers, strict=True):

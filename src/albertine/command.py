@@ -247,7 +247,7 @@ def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
     if isinstance(error, MissingArgumentError):
-        return _missing(error, words)
+        return _missing(error)
     if isinstance(error, UnknownCommandError):
         if words[0].startswith("-"):
             return f"{shortened(words[0])}: options come after the command"
@@ -255,11 +255,10 @@ def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
     return _one_line(error).rstrip(".")
 
 
-def _missing(error: MissingArgumentError, words: Sequence[str]) -> str:
+def _missing(error: MissingArgumentError) -> str:
     """Say which word is missing."""
     assert error.argument is not None
-    name = error.keyword or error.argument.name
-    return f"{name}: its value is missing" if name in words else f"{name} is missing"
+    return f"{error.keyword}: its value is missing" if error.keyword else f"{error.argument.name} is missing"
 
 
 def _unknown_command(app: App, words: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from albertine.corpus.samples import Sampler
 from albertine.corpus.settings import CorpusSettings, Objective
 from albertine.corpus.workplace import workplace
 from albertine.errors import AlbertineError, InputError, WorkError
+from albertine.lock import held
 from albertine.text import sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.words import WordStarts
@@ -465,8 +466,15 @@ def test_a_build_that_was_ended_in_its_last_moment_is_finished(
 ) -> None:
     whole = built(text, tokenizer, tmp_path / "made")
     made = contents(tmp_path / "made")
-    (tmp_path / "made" / ".building.partial").mkdir()
-    (tmp_path / "made" / ".building.partial" / "part-00000.arrow").write_bytes(b"x")
+    left = tmp_path / "made" / ".building.partial"
+    left.mkdir()
+    (left / "part-00000.arrow").write_bytes(b"x")
+    (left / "corpus.lock").touch()
+    with (
+        held(left / "corpus.lock", "mine"),
+        pytest.raises(InputError, match="another process is building there"),
+    ):
+        built(text, tokenizer, tmp_path / "made")
     with pytest.raises(InputError, match="a finished corpus is there"):
         built(text, tokenizer, tmp_path / "made")
     assert contents(tmp_path / "made") == made

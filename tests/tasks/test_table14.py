@@ -74,6 +74,9 @@ def test_few_examples_are_taken_in_smaller_batches() -> None:
     assert (found.batch, found.steps, found.lr) == (32, 800, 2.5e-5)
     given = settled(FinetuneSettings(train=TuneSettings(batch=128)), "qqp", BASE, 4000, 128).train
     assert (given.batch, given.steps, given.lr) == (128, 200, 5e-5)
+    given = settled(FinetuneSettings(train=TuneSettings(steps=5000)), "qqp", BASE, 4000, 128).train
+    assert (given.batch, given.steps, given.lr) == (128, 5000, 5e-5)
+    assert rate_for(row, 768, 1024) == row.lr
 
 
 @pytest.mark.parametrize("task", NAMES)

@@ -22,6 +22,7 @@ import torch
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.peer import as_delivered
 from albertine.bench.settings import ModelBench
 from albertine.errors import InputError, WorkError
 from albertine.model.cost import count_flops
@@ -158,6 +159,8 @@ def _serve(side: str, case: Case, settings: ModelBench, folder: Path, pipe: Conn
     """Be one side: make ready, then work when asked to and say how long it took."""
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    if side != "ours":
+        as_delivered()
     try:
         step = (_our_step if side == "ours" else _their_step)(case, settings, folder / "weights")
         device = torch.device(settings.device)

@@ -18,6 +18,7 @@ from torch import Tensor
 from albertine.corpus.batches import Batch
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.samples import Sample, Sampler
+from albertine.model.encoder import SHAPES_KEPT
 from albertine.settings import ModelSettings
 from albertine.train.machine import now
 from albertine.train.schedule import Schedule
@@ -27,6 +28,7 @@ class Peer:
     """The other side."""
 
     def __init__(self, model: ModelSettings, corpus: Corpus, device: torch.device, dtype: torch.dtype):
+        as_delivered()
         os.environ["TRANSFORMERS_VERBOSITY"] = "error"
         import transformers
 
@@ -112,3 +114,10 @@ class Peer:
             total, count = total + float(loss), count + int(chosen.sum())
         self.network.train()
         return total / count
+
+
+def as_delivered() -> None:
+    """Undo, before the first product of this process, what our network asks of the libraries below."""
+    for name, ours in SHAPES_KEPT.items():
+        if os.environ.get(name) == ours:
+            del os.environ[name]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from albertine.bench.peer import as_delivered
 from albertine.bench.settings import FinetuneBench
 from albertine.interop.names import family_of
 from albertine.model.heads import LabelOutput, SpanOutput, SpanTargets
@@ -34,6 +35,7 @@ class TuningPeer:
     """The other side."""
 
     def __init__(self, prepared: Prepared, settings: FinetuneBench, device: torch.device, dtype: torch.dtype):
+        as_delivered()
         os.environ["TRANSFORMERS_VERBOSITY"] = "error"
         import transformers
 

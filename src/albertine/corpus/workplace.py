@@ -42,8 +42,7 @@ def workplace(out: Path) -> Iterator[Path]:
     if not work.exists():
         with new_folder(work) as folder:
             (folder / _LOCK).touch()
-    busy = f"{out}: another process is building there; wait for it, or name another folder"
-    with held(work / _LOCK, busy):
+    with held(work / _LOCK, _busy(out)):
         for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         try:
@@ -56,12 +55,17 @@ def workplace(out: Path) -> Iterator[Path]:
         to_disk(out)
 
 
+def _busy(out: Path) -> str:
+    return f"{out}: another process is building there; wait for it, or name another folder"
+
+
 def _refuse_foreign(out: Path, work: Path) -> None:
     taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if taken and not (work / _LOCK).exists():
-        if (out / MANIFEST).exists():
-            # Ended in its last moment, a build leaves what it was made in; nobody needs that.
-            shutil.rmtree(out / _DONE, ignore_errors=True)
+        done = out / _DONE
+        if (done / _LOCK).exists():  # ended in its last moment, a build leaves what it worked in
+            with held(done / _LOCK, _busy(out)):
+                shutil.rmtree(done)
             raise InputError(f"{out}: a finished corpus is there; use it, name another folder, or remove it")
         raise InputError(f"{out}: exists already; name another folder or remove it")
 

@@ -81,6 +81,8 @@ def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
         return _attend_blocks(qkv, cuts.blocks, heads, dropout)
     short = tuple(block for block in cuts.blocks if block[1] <= longest(qkv.dtype))
     long = cuts.blocks[len(short) :]
+    if not short:
+        return _attend_blocks(qkv, long, heads, dropout)
     if not long:
         return _attend_short(qkv, short, heads, dropout)
     many = sum(count * length for count, length in short)

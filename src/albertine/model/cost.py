@@ -6,8 +6,8 @@ is counted in full: every position attends to its whole sequence.
 
 Memory follows what the network keeps for the backward pass: the inputs of its
 matrix products and norms in the precision of the computation, and attention
-without its score matrix (it is computed block by block and again in the backward
-pass). Weights, gradients and the two moments of the optimizer are fp32.
+without its score matrix, as a GPU does (it is computed block by block and again in
+the backward pass). Weights, gradients and the two moments of the optimizer are fp32.
 """
 
 from bisect import bisect_right

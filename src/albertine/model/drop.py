@@ -17,9 +17,9 @@ def drop(values: Tensor, rate: float) -> Tensor:
 
 
 def mask_of(shape: Size, rate: float) -> Tensor:
-    """Draw which values stay, from torch's generator."""
+    """Draw which values stay, from torch's generator; the rate is 0.99 at most, as in all settings."""
     count = shape.numel()
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    draws = torch.empty(-(-count // 4), dtype=torch.int64, device="cpu").random_(-(2**63), None)
     return draws.view(torch.int16)[:count].view(shape) >= round(rate * 2**16) - 2**15
 
 

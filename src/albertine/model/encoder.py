@@ -27,9 +27,11 @@ from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
 # For each shape of a product in bf16 a CPU's library keeps what it prepared, for the last 1,024 shapes, and
-# torch the same again. Strips are as long as they are, so gigabytes came together; a few steps' are enough.
-for _kept in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # read at the first product
-    os.environ.setdefault(_kept, "64")
+# torch the same again. Strips are as long as they are, so gigabytes came together. A step has some dozens of
+# shapes, more where sequences are long and many; what it prepares must last till depth comes by again.
+SHAPES_KEPT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128", "LRU_CACHE_CAPACITY": "128"}
+for _name, _count in SHAPES_KEPT.items():  # read at the first product
+    os.environ.setdefault(_name, _count)
 
 
 @dataclass

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from albertine.model.drop import mask_of, masked
 
@@ -64,11 +63,11 @@ class Group:
         return rows.new_zeros(self.count * self.length, rows.shape[1]).index_copy_(0, self.places, rows)
 
     def shortened(self, rows: Tensor, out: Tensor) -> None:
-        """Take the rows of real tokens."""
+        """Take the rows of real tokens, from [count, length, ...]."""
         if self.places is None:
-            out.copy_(rows)
+            out.view(rows.shape).copy_(rows)
         else:
-            torch.index_select(rows, 0, self.places, out=out)
+            torch.index_select(rows.reshape(-1, out.shape[1]), 0, self.places, out=out)
 
     def by_head(self, rows: Tensor, parts: int, heads: int) -> Tensor:
         """View [count * length, parts * H] as [parts, count, heads, length, D]."""
@@ -111,7 +110,7 @@ class ShortAttention(torch.autograd.Function):
             mask = mask_of(chances.shape, dropout) if dropout else None
             looks = chances if mask is None else masked(chances, mask, dropout)
             found = torch.bmm(looks, value).view(parts.shape[1:]).transpose(1, 2)
-            group.shortened(found.reshape(-1, out.shape[1]), out)
+            group.shortened(found, out)
             if ctx.needs_input_grad[0]:
                 kept += [query, key, value, chances, mask]
         ctx.save_for_backward(*kept)
@@ -119,9 +118,10 @@ class ShortAttention(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient of queries, keys and values."""
+        """Return the gradient of queries, keys and values; that has none of its own."""
+        if torch.is_grad_enabled():
+            raise NotImplementedError("attention of short sequences on a CPU has no second derivative")
         result = gradient.new_empty(len(gradient), 3 * gradient.shape[1])
         kept = iter(ctx.saved_tensors)
         sides = (_split(one, ctx.groups) for one in (gradient, result))
@@ -129,9 +129,8 @@ class ShortAttention(torch.autograd.Function):
             query, key, value, chances, mask = (next(kept) for _ in range(5))
             arrived = group.by_head(group.lengthened(rows), 1, ctx.heads).flatten(0, 2)
             of_looks = torch.bmm(arrived, value.transpose(1, 2))
-            looks, of_chances = (
-                one if mask is None else masked(one, mask, ctx.dropout) for one in (chances, of_looks)
-            )
+            looks = chances if mask is None else masked(chances, mask, ctx.dropout)
+            of_chances = of_looks if mask is None else masked(of_looks, mask, ctx.dropout)
             of_scores = torch._softmax_backward_data(of_chances, chances, -1, of_chances.dtype)
             of_scores.mul_(1 / sqrt(query.shape[-1]))
             whole = out if group.places is None else out.new_empty(group.count * group.length, out.shape[1])
@@ -146,7 +145,7 @@ class ShortAttention(torch.autograd.Function):
             ):
                 place.copy_(one.view(place.shape))
             if whole is not out:
-                group.shortened(whole, out)
+                group.shortened(whole.view(group.count, group.length, -1), out)
         return result, None, None, None
 
 

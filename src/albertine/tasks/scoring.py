@@ -1,8 +1,7 @@
 """A network and a kind of task together: examples in, scores and answers out, in order.
 
 Examples come in any number and are taken a window at a time, so memory is bounded; in a
-window samples go by length, so that attention finds equal ones side by side. Nothing
-is padded.
+window samples go by length, so that attention finds those of a length side by side.
 """
 
 import threading

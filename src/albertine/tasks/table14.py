@@ -1,13 +1,13 @@
 """The paper's settings for each task (its Table 14), and what they mean for less data and smaller models.
 
 Steps: the paper's, for data of the paper's size. With less data a run makes as many passes
-as the paper's did, but takes at least as many examples as its runs on the smallest
-tasks, MRPC and RTE, and makes at most as many passes as its run on WNLI. Where that
-would be fewer steps than theirs, the batch is halved, to 16 at the least.
+as the paper's did, but takes at least as many examples as its runs on MRPC and RTE,
+and makes at most as many passes as its run on WNLI. Where that would be fewer steps
+than the 800 on MRPC and RTE, the batch is halved, but for 16 and less.
 
-Rate: the paper's, for models of its widths and for its batch, with whose square root it
-falls. Narrower models, which a person without a GPU trains, want a higher one: it
-grows as the width falls.
+Rate: the paper's, for its batch and for models of its widths. It falls with the square
+root of a smaller batch. Narrower models, which a person without a GPU trains, want a
+higher one, within bounds: it grows as the width falls.
 """
 
 import math
@@ -44,8 +44,8 @@ class Row:
 
     def batch_for(self, examples: int) -> int:
         """Return the batch for so many."""
-        batch, least = self.batch, min(self.steps, _LEAST_STEPS)
-        while batch >= 2 * _LEAST_BATCH and self.steps_for(examples, batch) < least:
+        batch = self.batch
+        while batch >= 2 * _LEAST_BATCH and self.steps_for(examples, batch) < _LEAST_STEPS:
             batch //= 2
         return batch
 
@@ -89,7 +89,8 @@ def row_for(task: str, *, v2: bool = False) -> Row:
 def rate_for(row: Row, width: int, batch: int) -> float:
     """Return the rate for a model's width, and for a batch."""
     narrow = max(1.0, _PAPERS_LEAST_WIDTH / width) ** 2
-    return float(f"{min(row.lr * math.sqrt(batch / row.batch) * narrow, _HIGHEST_RATE):.3g}")
+    smaller = math.sqrt(min(1.0, batch / row.batch))
+    return float(f"{min(row.lr * smaller * narrow, _HIGHEST_RATE):.3g}")
 
 
 def settled(settings: S, task: str, model: ModelSettings, samples: int, longest: int) -> S:
@@ -103,7 +104,7 @@ def settled(settings: S, task: str, model: ModelSettings, samples: int, longest:
         longest: the longest sequence, settled already.
     """
     row, train = row_for(task, v2=settings.v2), settings.train
-    batch = train.batch or row.batch_for(samples)
+    batch = train.batch or (row.batch if train.steps else row.batch_for(samples))
     steps = train.steps or row.steps_for(samples, batch)
     warmup = min(steps, round(steps * row.warmup / row.steps)) if train.warmup is None else train.warmup
     tuned = replace(
