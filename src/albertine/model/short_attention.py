@@ -23,7 +23,7 @@ from albertine.model.drop import mask_of, masked
 
 Blocks = tuple[tuple[int, int], ...]  # how many sequences of which length, the shortest first
 
-_KEPT = 1024  # bytes of a row of probabilities; beyond, the kernel is as fast and needs less memory
+_KEPT = 1024  # bytes at most of a row of probabilities: each token keeps one for each head and step of depth
 _SPARE = 64  # tokens that a group may be lengthened by in all: as many cost about what a call costs
 _SCORES = 128 * 128 * 8  # that a group has for each head: more do not stay in the cache
 
