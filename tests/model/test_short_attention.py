@@ -70,6 +70,13 @@ def test_long_sequences_lie_beside_short_ones(grad: bool) -> None:
     assert error(found.detach(), exact) < 4e-3
 
 
+def test_a_second_derivative_is_refused() -> None:
+    qkv = torch.randn(5, 3 * WIDTH, requires_grad=True)
+    out = attend(qkv, Cuts.of(strip_of_lengths([2, 3])), HEADS, 0.0)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(out.sum(), qkv, create_graph=True)
+
+
 def test_what_lengthens_one_sequence_is_seen_by_none() -> None:
     lengths = [5, 9]
     qkv = torch.randn(14, 3 * WIDTH)

@@ -121,7 +121,7 @@ class ShortAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         """Return the gradient of queries, keys and values; that has none of its own."""
         if torch.is_grad_enabled():
-            raise NotImplementedError("attention of short sequences on a CPU has no second derivative")
+            raise RuntimeError("attention of short sequences on a CPU has no second derivative")
         result = gradient.new_empty(len(gradient), 3 * gradient.shape[1])
         kept = iter(ctx.saved_tensors)
         sides = (_split(one, ctx.groups) for one in (gradient, result))
