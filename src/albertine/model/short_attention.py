@@ -25,7 +25,7 @@ Blocks = tuple[tuple[int, int], ...]  # how many sequences of which length, the 
 
 _KEPT = 1024  # bytes at most of a row of probabilities: each token keeps one for each head and step of depth
 _SPARE = 64  # tokens that a group may be lengthened by in all: as many cost about what a call costs
-_SCORES = 128 * 128 * 8  # that a group has for each head: more do not stay in the cache
+_SCORES = 128 * 128 * 8  # that a group has for each head: more at once was slower
 
 
 @dataclass(frozen=True, eq=False)
