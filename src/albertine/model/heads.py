@@ -38,7 +38,7 @@ class Pooler(nn.Module):
 
     def forward(self, hidden: Tensor, strip: Strip) -> Tensor:
         """Summarise each sequence."""
-        return torch.tanh(_linear(self.dense, hidden[strip.first]))
+        return torch.tanh(_linear(self.dense, hidden.index_select(0, strip.first)))
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class SpanHead(nn.Module):
         """Score the tokens; each loss is a softmax over the tokens of one sequence."""
         start, end = _linear(self.out, hidden).unbind(-1)
         answerable = (
-            None if self.answerable is None else _linear(self.answerable, hidden[strip.first]).squeeze(1)
+            None if self.answerable is None else _linear(self.answerable, hidden.index_select(0, strip.first)).squeeze(1)
         )
         loss = None
         if targets is not None:

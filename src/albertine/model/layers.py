@@ -42,7 +42,7 @@ class Embedding(nn.Module):
         """Embed the tokens of a strip, in another order if asked: [N, H]."""
         self._check(strip)
         rows = [strip.tokens, strip.positions, strip.types]
-        tokens, positions, types = rows if order is None else [row[order] for row in rows]
+        tokens, positions, types = rows if order is None else [row.index_select(0, order) for row in rows]
         embedded = self.tokens(tokens) + self.segments(types) + self.positions(positions)
         embedded = drop(self.norm(embedded), self.dropout if self.training else 0.0).to(dtype)
         if self.projection is None:

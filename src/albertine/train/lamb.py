@@ -54,8 +54,8 @@ def _stretch(update: Tensor, weight: Tensor, parts: int) -> None:
     """Give each matrix of an update the length of the weights it moves; not where either has none."""
     long, wide = _lengths(weight, parts), _lengths(update, parts)
     ratio = torch.where((long > 0) & (wide > 0), long / wide, 1.0)
-    rows = ratio.repeat_interleave(len(update) // parts)
-    update.mul_(like(rows[:, None], update))
+    rows = ratio.repeat_interleave(len(update) // parts).unsqueeze(1)
+    update.mul_(like(rows, update))
 
 
 def _lengths(stacked: Tensor, parts: int) -> Tensor:
