@@ -228,9 +228,9 @@ class SpanHead(nn.Module):
     def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
         """Score the tokens; each loss is a softmax over the tokens of one sequence."""
         start, end = _linear(self.out, hidden).unbind(-1)
-        answerable = (
-            None if self.answerable is None else _linear(self.answerable, hidden.index_select(0, strip.first)).squeeze(1)
-        )
+        answerable = None
+        if self.answerable is not None:
+            answerable = _linear(self.answerable, hidden.index_select(0, strip.first)).squeeze(1)
         loss = None
         if targets is not None:
             loss = (_span_loss(start, strip, targets.start) + _span_loss(end, strip, targets.end)) / 2

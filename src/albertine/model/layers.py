@@ -8,6 +8,7 @@ adds the residual first.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -138,8 +139,25 @@ def mix(hidden: Tensor, context: Tensor, weights: AttentionWeights, shape: Shape
 
 def feed_forward(hidden: Tensor, weights: FfnWeights, shape: Shape) -> Tensor:
     """Widen, activate, narrow; add the residual, normalise."""
-    wide = functional.gelu(functional.linear(hidden, weights.up, weights.up_bias), approximate=shape.form)
+    wide = widened(hidden, weights, shape.form)
     change = drop(functional.linear(wide, weights.down, weights.down_bias), shape.dropout)
     return functional.layer_norm(
         hidden + change, hidden.shape[-1:], weights.norm, weights.norm_bias, shape.epsilon
     )
+
+
+def widened(hidden: Tensor, weights: FfnWeights, form: str) -> Tensor:
+    """Widen and activate; in bf16 by one call, where no backward pass asks for what lies between."""
+    learned = torch.is_grad_enabled() and (hidden.requires_grad or weights.up.requires_grad)
+    exact = hidden.dtype != torch.bfloat16 or not hidden.is_cpu
+    if learned or exact or torch.compiler.is_compiling() or not _in_one_call():
+        return functional.gelu(functional.linear(hidden, weights.up, weights.up_bias), approximate=form)
+    values: Tensor = torch.ops.mkldnn._linear_pointwise(hidden, weights.up, weights.up_bias, "gelu", [], form)
+    return values
+
+
+@cache
+def _in_one_call() -> bool:
+    """Tell whether torch has a product for this CPU that activates what it computes before rounding it."""
+    known = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return known and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")

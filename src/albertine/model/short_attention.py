@@ -37,27 +37,35 @@ class Group:
         count: how many sequences.
         length: of the longest.
         places: where each token lies once all are of that length; None where they are.
+        sources: which token lies at each place, any at an empty one; None likewise.
         hidden: minus infinity where there is no token, [count, 1, 1, length]; None likewise.
     """
 
     tokens: int
     count: int
     length: int
-    places: Tensor | None
-    hidden: Tensor | None
+    places: Tensor | None = None
+    sources: Tensor | None = None
+    hidden: Tensor | None = None
 
     @classmethod
     def of(cls, lengths: list[int]) -> "Group":
         """Make a group of sequences of these lengths."""
         tokens, count, longest = sum(lengths), len(lengths), max(lengths)
         if tokens == count * longest:
-            return cls(tokens, count, longest, None, None)
+            return cls(tokens, count, longest)
         real = torch.arange(longest) < torch.tensor(lengths).unsqueeze(1)
         hidden = torch.zeros(real.shape).masked_fill_(~real, float("-inf"))
-        return cls(tokens, count, longest, real.flatten().nonzero().squeeze(1), hidden[:, None, None])
+        places = real.flatten().nonzero().squeeze(1)
+        sources = (real.flatten().cumsum(0) - 1).clamp_(min=0)
+        return cls(tokens, count, longest, places, sources, hidden[:, None, None])
 
     def lengthened(self, rows: Tensor) -> Tensor:
-        """Put the rows of real tokens among empty ones, so that all sequences are equally long."""
+        """Make all sequences equally long; what lies at the empty places is hidden, so it may be anything."""
+        return rows if self.sources is None else rows.index_select(0, self.sources)
+
+    def lengthened_by_zeros(self, rows: Tensor) -> Tensor:
+        """Do so where what lies at the empty places is added up."""
         if self.places is None:
             return rows
         return rows.new_zeros(self.count * self.length, rows.shape[1]).index_copy_(0, self.places, rows)
@@ -127,7 +135,7 @@ class ShortAttention(torch.autograd.Function):
         sides = (_split(one, ctx.groups) for one in (gradient, result))
         for group, rows, out in zip(ctx.groups, *sides, strict=True):
             query, key, value, chances, mask = (next(kept) for _ in range(5))
-            arrived = group.by_head(group.lengthened(rows), 1, ctx.heads).flatten(0, 2)
+            arrived = group.by_head(group.lengthened_by_zeros(rows), 1, ctx.heads).flatten(0, 2)
             of_looks = torch.bmm(arrived, value.transpose(1, 2))
             looks = chances if mask is None else masked(chances, mask, ctx.dropout)
             of_chances = of_looks if mask is None else masked(of_looks, mask, ctx.dropout)
