@@ -79,7 +79,7 @@ def test_every_kind_learns(kind: str, checkpoint: Path, asked: FinetuneSettings,
             data=str(write_jsonl(tmp_path / "train.jsonl", rows(1, 300))),
             dev=str(write_jsonl(tmp_path / "dev.jsonl", rows(2, 50))),
         )
-    settings = with_train(settings, steps=250, evaluate_every=50, optimizer="muon", lr=2e-2)
+    settings = with_train(settings, steps=350, evaluate_every=50, optimizer="muon", lr=1e-2)
     _, (outcome,) = finetune(str(checkpoint), tmp_path / "run", settings)
     name = {"regress": "pearson", "tag": "f1", "span": "exact", "choice": "accuracy"}[kind]
     assert outcome.scores[name] > 0.85
