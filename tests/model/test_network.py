@@ -1,5 +1,6 @@
 """The network: counts, seeds, depth, precision, and what must not change a result."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,12 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from albertine.errors import InputError
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import Computation, Encoder
 from albertine.model.heads import MaskedTargets, PretrainTargets, SpanTargets, make_head
-from albertine.model.layers import FfnWeights, widened
+from albertine.model.layers import FfnWeights, _known_at_once, widened
 from albertine.model.network import Model
 from albertine.model.parameters import count_parameters
 from albertine.model.strip import Strip
@@ -201,29 +203,89 @@ def test_bf16_stays_near_fp32_and_weights_stay_fp32() -> None:
     assert model.encoder(STRIP).dtype == torch.bfloat16
 
 
+class AtOnce(TorchDispatchMode):
+    """Count the products that activate what they compute."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += "_linear_pointwise" in str(func)
+        return func(*args, **(kwargs or {}))
+
+
+def scored(model: Model, grad: bool) -> tuple[Tensor, int]:
+    with torch.set_grad_enabled(grad), AtOnce() as called:
+        return model.encoder(STRIP).detach(), called.count
+
+
+@pytest.mark.skipif(not _known_at_once(), reason="this CPU has no such product")
 @pytest.mark.parametrize("form", ["gelu_tanh", "gelu"])
-def test_without_a_backward_pass_bf16_is_no_less_exact(form: Any) -> None:
+def test_without_a_backward_pass_bf16_takes_fewer_calls_and_is_no_less_exact(form: Any) -> None:
     model = Model(replace(SMALL, activation=form), seed=1).eval()
     for parameter in model.encoder.ffn.parameters():
         parameter.data.mul_(5)  # or the activation hardly bends
-    with torch.no_grad():
-        exact = model.encoder(STRIP)
+    exact, none = scored(model, False)
     model.encoder.computation = Computation(dtype=torch.bfloat16)
-    learning = model.encoder(STRIP).detach()
-    with torch.no_grad():
-        scoring = model.encoder(STRIP)
-    assert scoring.dtype == torch.bfloat16
+    learning, still_none = scored(model, True)
+    scoring, calls = scored(model, False)
+    assert (none, still_none, calls) == (0, 0, SMALL.layers)
     off, usual = ((one - exact).square().mean().sqrt() for one in (scoring, learning))
     assert 0 < float(off) < 1.2 * float(usual)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        assert scored(model, False)[1] == 0
+    finally:
+        torch._C._set_mkldnn_enabled(True)
+
+
+@pytest.mark.parametrize(
+    "learns", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
+)
+def test_gradients_are_the_same_whatever_else_is_frozen(learns: str) -> None:
+    model = Model(SMALL, seed=1)
+    model.encoder.computation = Computation(dtype=torch.bfloat16)
+    _, expected = loss_and_gradients(model)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(learns in name)
+        parameter.grad = None
+    _, found = loss_and_gradients(model)
+    assert found
+    for name, gradient in found.items():
+        assert (gradient - expected[name]).norm() <= 0.03 * expected[name].norm() + 1e-6, name
+
+
+def test_autocast_of_a_network_in_fp32_is_left_to_torch() -> None:
+    model = Model(SMALL, seed=1).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = model.encoder(STRIP)
+    assert torch.allclose(found.float(), model.encoder(STRIP), atol=0.1)
+
+
+@pytest.mark.parametrize("isa", ["AVX2", "AVX2_VNNI_2", "AVX512_CORE"])
+def test_what_the_library_of_products_must_not_use_is_not_asked_for(isa: str) -> None:
+    code = (
+        "import torch, tests.model.test_network as here\n"
+        "model = here.Model(here.SMALL).eval()\n"
+        "model.encoder.computation = here.Computation(dtype=torch.bfloat16)\n"
+        "print(here.scored(model, False)[0].shape)"
+    )
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("form", ["tanh", "none"])
 def test_both_forms_of_gelu_are_told_apart_without_a_backward_pass(form: str) -> None:
-    bent = torch.linspace(-3.5, 3.5, 64)  # far below 0 the forms differ by a tenth
+    bent = torch.linspace(-3.5, 3.5, 64)  # at its lower end the forms differ by a quarter
     matrix, nothing = torch.zeros(64, 32).bfloat16(), torch.zeros(32)
     weights = FfnWeights(matrix, bent.bfloat16(), matrix.T, nothing, nothing, nothing)
     with torch.no_grad():
         found = widened(torch.ones(3, 32).bfloat16(), weights, form)
+        spread = torch.stack([weights.up_bias, weights.up_bias.neg()], 1)[:, 0]  # does not lie close
+        apart = weights._replace(up_bias=spread)
+        assert torch.equal(found, widened(torch.ones(3, 32).bfloat16(), apart, form))
     expected = torch.nn.functional.gelu(bent.bfloat16().float(), approximate=form)
     assert torch.allclose(found.float(), expected.expand(3, -1), rtol=2**-8, atol=0)
 

@@ -1,7 +1,8 @@
 """What would run on a GPU, on tensors that have a shape, a type and a device but no values.
 
-They refuse what a GPU would: a tensor that was left on the CPU, shapes and types that a
-kernel does not take. So this finds a wrong call where there is no GPU, and no wrong value.
+They refuse much of what a GPU would, as a tensor that was left on the CPU among others. So
+this finds wrong calls of a forward pass where there is no GPU; it finds no wrong value, and
+says nothing of backward passes.
 """
 
 from dataclasses import replace
@@ -28,14 +29,17 @@ SEQUENCES, TOKENS = len(LENGTHS), sum(LENGTHS)
 
 
 class Called(TorchDispatchMode):
-    """Remember which operations were called."""
+    """Remember which operations were called, and what the kernel for strips was given."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.names: list[str] = []
+        self.strips: list[tuple[Any, ...]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.append(str(func))
+        if "varlen_attn" in str(func):
+            self.strips.append(args)
         return func(*args, **(kwargs or {}))
 
 
@@ -75,7 +79,11 @@ def run(model: ModelSettings, head: HeadSettings, dtype: torch.dtype, targets: A
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), Called() as called:
         given = () if targets is None else (targets(),)
         output = functional_call(network, weights_of(network), (on_the_gpu(strip), *given))
-    return output, sum("varlen_attn" in name for name in called.names)
+    assert not any("mkldnn" in name for name in called.names)
+    for query, key, value, *offsets in (arguments[:5] for arguments in called.strips):
+        assert {one.device.type for one in (query, key, value, *offsets)} == {"cuda"}
+        assert {one.dtype for one in offsets} == {torch.int32}
+    return output, len(called.strips)
 
 
 TARGETS: dict[str, Any] = {

@@ -147,17 +147,31 @@ def feed_forward(hidden: Tensor, weights: FfnWeights, shape: Shape) -> Tensor:
 
 
 def widened(hidden: Tensor, weights: FfnWeights, form: str) -> Tensor:
-    """Widen and activate; in bf16 by one call, where no backward pass asks for what lies between."""
-    learned = torch.is_grad_enabled() and (hidden.requires_grad or weights.up.requires_grad)
-    exact = hidden.dtype != torch.bfloat16 or not hidden.is_cpu
-    if learned or exact or torch.compiler.is_compiling() or not _in_one_call():
-        return functional.gelu(functional.linear(hidden, weights.up, weights.up_bias), approximate=form)
-    values: Tensor = torch.ops.mkldnn._linear_pointwise(hidden, weights.up, weights.up_bias, "gelu", [], form)
+    """Widen and activate; by one call where there is one, and no backward pass asks for what lies between."""
+    up, bias = weights.up, weights.up_bias
+    learned = torch.is_grad_enabled() and any(one.requires_grad for one in (hidden, up, bias))
+    if learned or not _at_once(hidden, up):
+        return functional.gelu(functional.linear(hidden, up, bias), approximate=form)
+    # It reads the bias as if it lay close.
+    values: Tensor = torch.ops.mkldnn._linear_pointwise(hidden, up, bias.contiguous(), "gelu", [], form)
     return values
 
 
+def _at_once(hidden: Tensor, up: Tensor) -> bool:
+    """Tell whether a product of these may activate what it computes, before it is rounded."""
+    if torch.compiler.is_compiling() or not (hidden.is_cpu and hidden.dtype == up.dtype == torch.bfloat16):
+        return False
+    return bool(torch.backends.mkldnn.enabled) and _known_at_once()
+
+
 @cache
-def _in_one_call() -> bool:
-    """Tell whether torch has a product for this CPU that activates what it computes before rounding it."""
-    known = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    return known and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def _known_at_once() -> bool:
+    """Tell whether torch and this CPU have such a product that is fast; no more than trying it tells."""
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
+        return False
+    some = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
+    try:
+        torch.ops.mkldnn._linear_pointwise(some, some, some[0, :1], "gelu", [], "tanh")
+    except (AttributeError, RuntimeError):  # not in this torch; not for the instructions that oneDNN may use
+        return False
+    return True
