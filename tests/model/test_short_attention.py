@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from albertine.model.attention import Cuts, attend
+from albertine.model.attention import Cuts, attend, rows_for
 from albertine.model.short_attention import groups_of, longest
 from albertine.model.strip import Strip
 
@@ -133,3 +133,36 @@ def test_sequences_of_one_length_are_one_call() -> None:
     (group,) = groups_of(((8, 128),))
     assert group.places is None
     assert len(groups_of(((4, 50), (4, 51), (4, 52), (4, 53)))) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("lengths", [[5], [3, 5, 5], [3, 700], [700]], ids=str)
+def test_spare_rows_are_seen_by_none_and_teach_nothing(lengths: list[int], dtype: torch.dtype) -> None:
+    cuts, many = Cuts.of(strip_of_lengths(lengths)), sum(lengths)
+    rows = torch.randn(many, 3 * WIDTH).to(dtype)
+    alone, beside = rows.clone().requires_grad_(), rows.clone().requires_grad_()
+    foreign = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype)
+    expected = attend(alone, cuts, HEADS, 0.0)
+    found = attend(torch.cat([beside, foreign]), cuts, HEADS, 0.0)
+    assert torch.equal(found[:many], expected)
+    assert not found[many:].any()
+    gradient = torch.randn(many, WIDTH).to(dtype)
+    expected.backward(gradient)
+    found[:many].backward(gradient)
+    assert alone.grad is not None
+    assert beside.grad is not None
+    assert torch.equal(alone.grad, beside.grad)
+
+
+def test_in_bf16_strips_have_few_numbers_of_rows() -> None:
+    numbers = [rows_for(tokens) for tokens in range(1, 4097)]
+    assert all(0 <= rows - tokens < max(16, tokens / 16) for tokens, rows in enumerate(numbers, start=1))
+    assert len({rows for rows in numbers if rows > 2048}) == 16
+    strip = strip_of_lengths([3, 9, 5])
+    assert Cuts.of(strip).spare == 0
+    assert Cuts.of(strip, torch.bfloat16).spare == 15
+    assert Cuts.of(strip_of_lengths([]), torch.bfloat16).spare == 0
+    values = torch.arange(32.0).view(32, 1)
+    assert Cuts.of(strip, torch.bfloat16).restore(values).flatten().tolist() == [
+        *range(3), *range(8, 17), *range(3, 8)
+    ]  # fmt: skip

@@ -5,6 +5,10 @@ other machines sequences of equal length, lying side by side, are a dense block:
 so the encoder sorts a strip by length once (`Cuts.order`). Then short sequences of
 nearly the same length share a call on a CPU (`short_attention`), and any other
 length has one of its own, without padding or mask.
+
+For each new shape of a product in bf16 a CPU's library makes itself ready, which takes
+longer than the product. Strips are as long as they are; so there a few spare rows are
+put behind a strip's tokens, which nobody looks at, and their number is one of few.
 """
 
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ from albertine.model.short_attention import Blocks, ShortAttention, groups_of, l
 from albertine.model.strip import Strip
 
 _WIDEST_HEAD = 256  # that the CUDA kernel takes; a width is also a multiple of 8
+_LEAST_STEP, _STEPS = 16, 32  # numbers of rows are a multiple of 16, and 16 to 32 of them in each octave
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,52 +31,70 @@ class Cuts:
 
     Attributes:
         blocks: (sequences, length) of each run of equal lengths, in sorted order.
-        order: tokens of the strip in sorted order, [N]; None where they lie so already.
+        order: which token of the strip each row is: sorted by length, then any for spare rows; None
+            where rows are the strip as it lies.
+        spare: how many rows at the end are nobody's.
         offsets: the offsets in sorted order, on the device, for the CUDA kernel.
     """
 
     blocks: Blocks
     order: Tensor | None
+    spare: int
     offsets: Tensor
 
     @classmethod
-    def of(cls, strip: Strip) -> "Cuts":
-        """Sort a strip's sequences by length; equal ones keep their order."""
+    def of(cls, strip: Strip, dtype: torch.dtype = torch.float32) -> "Cuts":
+        """Sort a strip's sequences by length, equal ones in their order, to be computed in a precision."""
         lengths, device = strip.lengths, strip.tokens.device
         runs = [(length, len(list(run))) for length, run in groupby(sorted(lengths))]
         blocks = tuple((count, length) for length, count in runs if length)
-        if lengths == sorted(lengths):
-            return cls(blocks, None, strip.offsets.to(device, torch.int32))
+        many = len(strip.tokens)
+        spare = rows_for(many) - many if strip.tokens.is_cpu and dtype == torch.bfloat16 else 0
+        if lengths == sorted(lengths) and not spare:
+            return cls(blocks, None, 0, strip.offsets.to(device, torch.int32))
         sequences = sorted(range(len(strip)), key=lengths.__getitem__)
         starts = strip.offsets.tolist()
         order = torch.cat([torch.arange(starts[i], starts[i + 1]) for i in sequences])
         offsets = functional.pad(torch.tensor([lengths[i] for i in sequences]).cumsum(0), (1, 0))
-        return cls(blocks, order.to(device), offsets.to(device, torch.int32))
+        order = functional.pad(order, (0, spare))
+        return cls(blocks, order.to(device), spare, offsets.to(device, torch.int32))
 
-    def restore(self, values: Tensor) -> Tensor:
-        """Bring values of sorted tokens, [N, ...], back into the order of the strip."""
+    def restore(self, rows: Tensor) -> Tensor:
+        """Bring values of the rows, [N + spare, ...], back into the order of the strip, [N, ...]."""
         if self.order is None:
-            return values
-        restored: Tensor = _Restored.apply(values, self.order)  # type: ignore[no-untyped-call]  # torch's own
+            return rows
+        order = self.order.narrow(0, 0, len(self.order) - self.spare)
+        restored: Tensor = _Restored.apply(rows, order)  # type: ignore[no-untyped-call]  # torch's own
         return restored
 
 
+def rows_for(tokens: int) -> int:
+    """Return how many rows some tokens are computed as: their number rounded up, by a 16th at most."""
+    step = max(_LEAST_STEP, (1 << max(0, tokens - 1).bit_length()) // _STEPS)
+    return -(-tokens // step) * step
+
+
 class _Restored(torch.autograd.Function):
-    """A permutation undone. Each row has one source, so its gradient is a copy and not a sum."""
+    """The first rows in their old order. Each has one source, so its gradient is a copy and not a sum."""
 
     @staticmethod
-    def forward(ctx, values: Tensor, order: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx, rows: Tensor, order: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.save_for_backward(order)
+        ctx.spare = len(rows) - len(order)
+        values = rows.narrow(0, 0, len(order))
         return torch.empty_like(values).index_copy_(0, order, values)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
         (order,) = ctx.saved_tensors
-        return gradient.index_select(0, order), None
+        rows = gradient.new_empty(len(order) + ctx.spare, *gradient.shape[1:])
+        torch.index_select(gradient, 0, order, out=rows[: len(order)])
+        rows[len(order) :].zero_()
+        return rows, None
 
 
 def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
-    """Let every token attend to its sequence: [N, 3 * H] with queries, keys and values, to [N, H]."""
+    """Let every token attend to its sequence: [rows, 3 * H] with queries, keys, values, to [rows, H]."""
     width = qkv.shape[1] // 3 // heads
     fits = width % 8 == 0 and width <= _WIDEST_HEAD
     if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and fits and not dropout:
@@ -85,7 +108,7 @@ def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
         return _attend_blocks(qkv, long, heads, dropout)
     if not long:
         return _attend_short(qkv, short, heads, dropout)
-    many = sum(count * length for count, length in short)
+    many = _tokens(short)
     parts = torch.split(qkv, [many, len(qkv) - many])
     attended = (
         _attend_short(parts[0], short, heads, dropout),
@@ -104,11 +127,17 @@ def _attend_short(qkv: Tensor, blocks: Blocks, heads: int, dropout: float) -> Te
 
 def _attend_blocks(qkv: Tensor, blocks: Blocks, heads: int, dropout: float) -> Tensor:
     """Attention of each run of equal lengths by itself."""
-    if len(blocks) == 1:
+    spare = len(qkv) - _tokens(blocks)
+    if len(blocks) == 1 and not spare:
         return _attend_block(qkv, *blocks[0], heads, dropout)
-    runs = torch.split(qkv, [count * length for count, length in blocks])
+    *runs, rest = torch.split(qkv, [*(count * length for count, length in blocks), spare])
     parts = [_attend_block(run, *block, heads, dropout) for run, block in zip(runs, blocks, strict=True)]
-    return torch.cat(parts) if parts else qkv[:, : qkv.shape[1] // 3]
+    width = qkv.shape[1] // 3
+    return torch.cat([*parts, rest.new_zeros(spare, width)]) if parts else qkv[:, :width]
+
+
+def _tokens(blocks: Blocks) -> int:
+    return sum(count * length for count, length in blocks)
 
 
 def _attend_block(qkv: Tensor, count: int, length: int, heads: int, dropout: float) -> Tensor:

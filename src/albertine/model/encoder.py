@@ -62,13 +62,13 @@ class Encoder(nn.Module):
 
     def forward(self, strip: Strip, *, depth: int | None = None) -> Tensor:
         """Encode a strip: [N, H]. `depth` runs fewer layers, or more of a shared one."""
-        cuts = Cuts.of(strip)
+        cuts = Cuts.of(strip, self.computation.dtype)
         *_, last = self._steps(strip, cuts, depth)
         return cuts.restore(last)
 
     def states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
         """Yield the hidden states [N, H] that depth goes through: the embedding, then each step's output."""
-        cuts = Cuts.of(strip)
+        cuts = Cuts.of(strip, self.computation.dtype)
         yield from map(cuts.restore, self._steps(strip, cuts, depth))
 
     def _steps(self, strip: Strip, cuts: Cuts, depth: int | None) -> Iterator[Tensor]:

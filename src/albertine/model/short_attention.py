@@ -103,7 +103,10 @@ def groups_of(blocks: Blocks) -> tuple[Group, ...]:
 
 
 class ShortAttention(torch.autograd.Function):
-    """Softmax of scaled scores times values: [N, 3 * H] with queries, keys and values, to [N, H]."""
+    """Softmax of scaled scores times values: [N, 3 * H] with queries, keys and values, to [N, H].
+
+    Rows behind those of all groups get 0.
+    """
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, groups: tuple[Group, ...], heads: int, dropout: float) -> Tensor:
@@ -121,6 +124,7 @@ class ShortAttention(torch.autograd.Function):
             group.shortened(found, out)
             if ctx.needs_input_grad[0]:
                 kept += [query, key, value, chances, mask]
+        context[_tokens(groups) :].zero_()
         ctx.save_for_backward(*kept)
         ctx.groups, ctx.heads, ctx.dropout = groups, heads, dropout
         return context
@@ -131,6 +135,7 @@ class ShortAttention(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise RuntimeError("attention of short sequences on a CPU has no second derivative")
         result = gradient.new_empty(len(gradient), 3 * gradient.shape[1])
+        result[_tokens(ctx.groups) :].zero_()
         kept = iter(ctx.saved_tensors)
         sides = (_split(one, ctx.groups) for one in (gradient, result))
         for group, rows, out in zip(ctx.groups, *sides, strict=True):
@@ -157,8 +162,12 @@ class ShortAttention(torch.autograd.Function):
         return result, None, None, None
 
 
+def _tokens(groups: tuple[Group, ...]) -> int:
+    return sum(group.tokens for group in groups)
+
+
 def _split(rows: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
-    return torch.split(rows, [group.tokens for group in groups])
+    return torch.split(rows[: _tokens(groups)], [group.tokens for group in groups])
 
 
 def _chances(query: Tensor, key: Tensor, group: Group) -> Tensor:
