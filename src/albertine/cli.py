@@ -289,7 +289,7 @@ def pretrain(
         shared.read(NoSettings)
         drawing.draw(plot)
         return
-    before = settings_of(out) if resume and out is not None else None
+    before = settings_of(out, PretrainSettings) if resume and out is not None else None
     asked = shared.read(PretrainSettings, before)
     if out is None:
         raise InputError("--out is missing: the folder of the run")

@@ -39,6 +39,17 @@ def be_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+@contextmanager
+def quietly(quiet: bool = True) -> Iterator[None]:
+    """Silence the same for a while, if so."""
+    before = _quiet
+    be_quiet(before or quiet)
+    try:
+        yield
+    finally:
+        be_quiet(before)
+
+
 def is_quiet() -> bool:
     """Tell whether only results and errors are wanted."""
     return _quiet

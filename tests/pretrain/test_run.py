@@ -356,7 +356,7 @@ def test_resume_takes_the_settings_of_the_run(
     assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
     ended, said = nursery.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
     assert ended == [2]
-    assert "no run to go on with" in said
+    assert "no run (it has no settings.toml)" in said
     ended, said = nursery.run("pretrain", "--plot", str(tmp_path / "run"))
     assert (ended, said.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from albertine import progress
 from albertine.corpus.finish import Counted, write_shards
 from albertine.corpus.jobs import jobs_of, run_jobs, troubles_of
 from albertine.corpus.manifest import Manifest, ShardEntry, write_manifest
@@ -47,7 +48,18 @@ def build_corpus(texts: Sequence[str], tokenizer: Path, out: Path, settings: Cor
         manifest = _manifest(mine.fingerprint, len(mine), entries, counted, sources, settings)
         manifest = dataclasses.replace(manifest, skipped=skipped, skipped_places=places[:_LISTED])
         write_manifest(out, manifest)
+    _tell_of_much_held_out(manifest, settings.held_out)
     return manifest
+
+
+def _tell_of_much_held_out(manifest: Manifest, asked: float) -> None:
+    """Say it where whole documents are far more than the share that was asked for."""
+    share = manifest.tokens["dev"] / max(1, sum(manifest.tokens.values()))
+    if share > 2 * asked > 0:
+        progress.say(
+            f"held out: {share:.0%} of the text, where {asked:.0%} was asked for; documents are held out "
+            "whole, and these are few or long"
+        )
 
 
 def _manifest(

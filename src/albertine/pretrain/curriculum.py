@@ -7,6 +7,11 @@ from itertools import pairwise
 from albertine.settings import SettingError, Settings, setting
 
 _LATER = re.compile(r"(\S+) from (\S+)")
+_LIKE = {
+    "length": "128, 512 from 0.9",
+    "depth": "3, 6 from 0.25, 12 from 0.5",
+    "masked": "0.3, 0.15 from 0.5",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Stages:
 
 def parse(key: str, text: str, least: float, most: float) -> Stages:
     """Read stages; `key` is the setting to complain of."""
-    how = 'give values and the share of the run from which each holds, as in "128, 512 from 0.9"'
+    how = f'give values and the share of the run from which each holds, as in "{_LIKE[key]}"'
     first, *later = (part.strip() for part in text.split(","))
     matches = [_LATER.fullmatch(part) for part in later]
     try:
@@ -44,11 +49,12 @@ def parse(key: str, text: str, least: float, most: float) -> Stages:
 class Curriculum(Settings):
     """What changes during the run; what is not set stays as the other tables say."""
 
-    length: str | None = setting(None, 'Longest sample, as in "128, 512 from 0.9".')
+    length: str | None = setting(None, f'Longest sample, as in "{_LIKE["length"]}".')
     depth: str | None = setting(
-        None, 'How many layers, as in "3, 6 from 0.25, 12 from 0.5"; for models that share all of them.'
+        None,
+        f'How many of its layers the model has, as in "{_LIKE["depth"]}"; for those that share all of them.',
     )
-    masked: str | None = setting(None, 'Share of the pieces to predict, as in "0.3, 0.15 from 0.5".')
+    masked: str | None = setting(None, f'Share of the pieces to predict, as in "{_LIKE["masked"]}".')
 
     def check(self) -> None:
         """Refuse what is no list of stages."""

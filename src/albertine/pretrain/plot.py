@@ -28,7 +28,7 @@ _POINTS = 400  # a curve is drawn as so many means
 
 def draw(run: Path) -> None:
     """Draw the curve of a run, under way or done."""
-    settings = read(PretrainSettings, settings_of(run))
+    settings = read(PretrainSettings, settings_of(run, PretrainSettings))
     if not (run / JOURNAL).exists():
         raise InputError(f"{run}: has no {JOURNAL} yet; there is nothing to draw")
     lines = read_journal(run)

@@ -64,7 +64,7 @@ def settled(
     if train.batch_tokens < found.longest() * processes:
         of = f" for each of {processes} processes" if processes > 1 else ""
         raise InputError(
-            f"train.batch_tokens = {train.batch_tokens}: must hold a sample of {found.longest()} pieces{of}"
+            f"--train.batch-tokens {train.batch_tokens}: must hold a sample of {found.longest()} pieces{of}"
         )
     return found
 

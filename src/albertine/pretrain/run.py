@@ -68,7 +68,7 @@ def _begun(run: Path, settings: PretrainSettings) -> ModelSettings | None:
     """Return the network of a run that began with a checkpoint, which it needs no longer."""
     if settings.init is None or not has_checkpoints(run):
         return None
-    return read(PretrainSettings, settings_of(run)).model
+    return read(PretrainSettings, settings_of(run, PretrainSettings)).model
 
 
 def assembled(

@@ -57,6 +57,8 @@ def shortened(text: str) -> str:
 
 def shown(value: object) -> str:
     """Write a value as a person would in TOML, on one line."""
+    if value is None:
+        return "(not set)"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from albertine.errors import InputError, nearest
 from albertine.interop.config import settings_in
-from albertine.interop.hub import is_hub_name, locate
+from albertine.interop.hub import locate
 from albertine.model.cost import (
     BYTES,
     Flops,
@@ -184,7 +184,7 @@ def _memory(settings: InfoSettings, *, recompute: bool) -> TrainingMemory:
 
 def folder_of(subject: str | None) -> Path | None:
     """Return where a checkpoint lies; None for what is no checkpoint."""
-    if subject is None or not (Path(subject).is_dir() or is_hub_name(subject)):
+    if subject is None or (subject in MODELS and not Path(subject).is_dir()):
         return None
     return locate(subject, weights=False)
 

@@ -23,7 +23,7 @@ from albertine.tasks.task import OWN, Task, find
 from albertine.text.tokenizer import Tokenizer
 
 FORMAT = 1
-COLUMNS = ("text", "other", "label", "question", "context", "answers", "options", "name")
+COLUMNS = ("text", "other", "label", "question", "context", "answers", "options")
 _KINDS = {"classify": "classify", "regress": "regress", "token": "tag", "span": "span", "choice": "choice"}
 
 

@@ -65,8 +65,7 @@ def ensemble(
         _refuse_misfit(first, model)
     part = first.task.parts("dev", settings.data)[0]
     examples = list(part_of(first, part, settings, given, solved=True))
-    if not examples:
-        raise InputError(f"{settings.data}: no examples in {part}")
+    asked = _to_answer(first, settings, given) if out is not None else {}
     tables = [_rows(model, examples) for model in models]
     sheets = first.scorer().sheets(examples)
 
@@ -78,7 +77,7 @@ def ensemble(
     members = list(range(len(models))) if settings.choose == "all" else _greedy(singles, together)
     value, scores = together(members)
     if out is not None:
-        _answer(first, [models[at] for at in members], out, settings, given)
+        _answer(first, [models[at] for at in members], out, asked, official=Path(settings.data).is_dir())
     return Joined(
         first.card.task,
         {model.source: one for model, one in zip(models, singles, strict=True)},
@@ -144,14 +143,18 @@ def _assessed(
     return model.kind.assess(examples, answers())
 
 
-def _answer(
-    reader: Tuned, models: Sequence[Tuned], out: Path, settings: EnsembleSettings, given: frozenset[str]
-) -> None:
-    """Answer test with several models; the reader's threshold is the one of all together."""
+def _to_answer(reader: Tuned, settings: EnsembleSettings, given: frozenset[str]) -> dict[str, list[Example]]:
+    """Read what is to be answered, test where there is one."""
     assert settings.data is not None
-    official = Path(settings.data).is_dir()
-    for part in reader.task.parts("test" if official else "dev", settings.data):
-        examples = list(part_of(reader, part, settings, given, solved=False))
+    parts = reader.task.parts("test" if Path(settings.data).is_dir() else "dev", settings.data)
+    return {part: list(part_of(reader, part, settings, given, solved=False)) for part in parts}
+
+
+def _answer(
+    reader: Tuned, models: Sequence[Tuned], out: Path, asked: dict[str, list[Example]], *, official: bool
+) -> None:
+    """Answer with several models; the reader's threshold is the one of all together."""
+    for part, examples in asked.items():
         sheets = reader.scorer().sheets(examples)
         rows = averaged([_rows(model, examples) for model in models])
         answered = (

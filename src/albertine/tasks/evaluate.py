@@ -62,8 +62,6 @@ def _measured(model: Tuned, part: str, settings: EvaluateSettings, given: frozen
     coming = part_of(model, part, settings, given, solved=True)
     counted = progress.track(coming, f"Evaluating {model.card.task}, {part}", unit="examples")
     pairs = list(model.scorer().answered(counted))
-    if not pairs:
-        raise InputError(f"{settings.data}: no examples in {part}")
     if all(unanswered(example) for example, _ in pairs):
         raise InputError(
             f"{settings.data}: {part} of {model.card.task} does not say what is right; "
@@ -85,13 +83,17 @@ def _measured(model: Tuned, part: str, settings: EvaluateSettings, given: frozen
 def part_of(
     model: Tuned, part: str, settings: DataSettings, given: frozenset[str], *, solved: bool
 ) -> Iterator[Example]:
-    """Yield the examples of a part, read as the model was tuned, and say what was left out."""
+    """Yield the examples of a part, at least one, read as the model was tuned; say what was left out."""
     assert settings.data is not None
     troubles = Troubles(skip=settings.on_error == "skip")
     columns = columns_of(model.card, settings, given)
     found = model.task.examples(settings.data, part, columns, troubles, solved=solved)
-    yield from alike(found, model.card.options, troubles)
+    count = 0
+    for count, example in enumerate(alike(found, model.card.options, troubles), start=1):  # noqa: B007
+        yield example
     tell(troubles)
+    if not count:
+        raise InputError(f"{settings.data}: no examples in {part}")
 
 
 def averages(found: Sequence[Evaluated]) -> dict[str, float]:

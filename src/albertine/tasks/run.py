@@ -17,7 +17,7 @@ from albertine.tasks.rates import scales_for
 from albertine.tasks.scoring import at_once_on
 from albertine.tasks.settings import FinetuneSettings
 from albertine.tasks.work import Collapsed, Tuning
-from albertine.train.folder import occupied
+from albertine.train.folder import has_checkpoints, occupied
 from albertine.train.journal import JOURNAL, held_out_scores, read_journal
 from albertine.train.keeper import Keeper
 from albertine.train.loop import Trainer
@@ -118,7 +118,8 @@ def assembled(
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
     head, dropout = prepared.kind.head, settings.dropout or 0.0
-    network = network_for(prepared, head, dropout, train.seed, fresh=settings.fresh)
+    with progress.quietly(has_checkpoints(run)):  # weights of its own will take the place of these
+        network = network_for(prepared, head, dropout, train.seed, fresh=settings.fresh)
     dtype = choose_precision(train.precision, ranks.device)
     network.encoder.computation = Computation(dtype, train.recompute, train.compile)
     if train.freeze_embeddings:

@@ -27,6 +27,7 @@ import tokenizers
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
+from albertine.processes import in_processes
 from albertine.protobuf import fields
 from albertine.text.documents import Troubles, documents
 from albertine.text.pipelines import add_special, albert_pipeline
@@ -115,6 +116,7 @@ def _learned(words: Counter[str], settings: VocabularySettings) -> list[tuple[st
     """Return a vocabulary without special pieces, likeliest first."""
     lines = training_lines(words)
     wanted = settings.vocab_size
+    progress.say(f"learning {wanted:,} pieces from {len(words):,} words")
     try:
         model = _trained(lines, wanted, settings)
     except _TooManyError as error:
@@ -190,7 +192,15 @@ class _TooManyError(Exception):
 
 
 def _trained(lines: list[str], size: int, settings: VocabularySettings) -> SentencePieceModel:
+    """Run the trainer in a process of its own: at work it hears no signal, and can only be ended."""
+    asked = [(lines, size, settings)]
+    ((_, model),) = in_processes(_train, asked, 1, advice="read less text, with --sample-mb")
+    return read_sentencepiece(model)
+
+
+def _train(asked: tuple[list[str], int, VocabularySettings]) -> bytes:
     """Run SentencePiece's trainer over counted words."""
+    lines, size, settings = asked
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -221,7 +231,7 @@ def _trained(lines: list[str], size: int, settings: VocabularySettings) -> Sente
                 f"--vocab-size {settings.vocab_size}: {problem}; give more, or less --coverage"
             ) from None
         raise WorkError(f"the trainer of the vocabulary failed: {error}") from None
-    return read_sentencepiece(model.getvalue())
+    return model.getvalue()
 
 
 @cache

@@ -52,11 +52,18 @@ def _is_new(run: Path) -> bool:
     return not inside and not any((run / FOLDER).glob("*"))
 
 
-def settings_of(run: Path) -> Layer:
-    """Return the settings that a run was started with."""
+def settings_of(run: Path, kind: type[Settings] | None = None) -> Layer:
+    """Return the settings that a run was started with; of a kind, if one is asked for."""
     if not (run / SETTINGS).exists():
-        raise InputError(f"{run}: no run to go on with (no {SETTINGS})")
-    return layer_from_file(run / SETTINGS)
+        raise InputError(f"{run}: no run (it has no {SETTINGS})")
+    layer = layer_from_file(run / SETTINGS)
+    known = {field.name for field, _ in fields(kind)} if kind else set(layer.values)
+    strange = next((key for key in layer.values if key not in known), None)
+    if strange is not None:
+        raise InputError(
+            f"{run}: a run of another command (its {SETTINGS} says {strange}); name another folder"
+        )
+    return layer
 
 
 def publish(run: Path, snapshot: Path) -> None:
@@ -83,7 +90,7 @@ def _remove_halves(run: Path) -> None:
 
 
 def _refuse_others(run: Path, settings: Settings, free: frozenset[str]) -> None:
-    before = read(type(settings), settings_of(run))
+    before = read(type(settings), settings_of(run, type(settings)))
     for key, was, now in _differences(before, settings, ""):
         if key not in free:
             raise InputError(

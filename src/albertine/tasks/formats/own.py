@@ -33,6 +33,7 @@ def examples(
         yield from sentences(Path(source), troubles, tagged=solved)
         return
     make, wanted = _MAKERS[kind], _WANTED[kind](columns, solved)
+    wanted += (columns.name,) if columns.name else ()
     for row in rows(source, troubles, wanted):
         try:
             yield make(row, columns, solved)
@@ -54,7 +55,7 @@ _WANTED["regress"] = _WANTED["classify"]
 
 
 def _name(row: Row, columns: DataSettings) -> str:
-    value = row.cells.get(columns.name)
+    value = row.cells.get(columns.name or "id")
     return str(row.number) if value is None or isinstance(value, dict | list) else str(value)
 
 
@@ -187,4 +188,4 @@ _MAKERS: dict[str, Callable[[Row, DataSettings, bool], Example]] = {
 def refuse_unknown_file(source: str, kind: str) -> None:
     """Refuse what is a folder: one's own examples are a file."""
     if Path(source).is_dir():
-        raise InputError(f"{source}: a folder; for {kind} name a file, and --dev for the one to measure on")
+        raise InputError(f"{source}: a folder; for {kind}, name a file")
