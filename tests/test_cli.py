@@ -118,7 +118,10 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["info", "albert-lage"], "--model albert-lage: unknown preset (did you mean albert-large?)"),
+        (
+            ["info", "albert-lage"],
+            "albert-lage: neither a folder, a hub name nor a preset (did you mean albert-large?)",
+        ),
         (["info", "--model.heads", "5"], "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
         (
             ["info", "--model.hiden_size", "5"],

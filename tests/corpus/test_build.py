@@ -306,14 +306,18 @@ def test_doubles_are_dropped_but_for_the_first(tokenizer: Path, tmp_path: Path) 
     assert (kept.documents["train"], kept.duplicates) == (6, 0)
 
 
-def test_documents_are_set_aside_by_seed_and_number(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_documents_are_set_aside_by_seed_and_number(
+    text: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     aside = {}
     for name, asked in (("a", {"seed": 0}), ("b", {"seed": 0}), ("c", {"seed": 1})):
         manifest = built(text, tokenizer, tmp_path / name, held_out=0.1, **asked)
         assert manifest.documents == {"train": 36, "dev": 4}
         aside[name] = Corpus(tmp_path / name).shards("dev")[0].tokens.tolist()
     assert aside["a"] == aside["b"] != aside["c"]
+    assert "held out:" not in capsys.readouterr().err
     assert built(text, tokenizer, tmp_path / "least", held_out=0.001).documents["dev"] == 1
+    assert "of the text, where 0.1% was asked for" in capsys.readouterr().err
     (tmp_path / "one.txt").write_text("\n".join(made_up(1, 30)))
     with pytest.raises(
         InputError, match=r"--held-out 0\.01: whole documents are set aside, and the text is 1 document"
@@ -359,6 +363,7 @@ def test_check_names_what_is_damaged(
     copy = tmp_path / "copy"
     shutil.copytree(corpus.folder, copy)
     assert run(app, ["corpus", "check", str(copy)]) == 0
+    assert "every checksum and count agrees" in capsys.readouterr().err
     shard, manifest = copy / "train-00000.arrow", copy / "manifest.json"
     if how == "changed":
         damage(shard)

@@ -54,7 +54,7 @@ def cut_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trainer, "_advance", advance)
 
 
-GROWING = Curriculum("16, 32 from 0.5", "1, 2 from 0.25, 3 from 0.7", "0.3, 0.15 from 0.4")
+GROWING = Curriculum("16, 32 from 0.5", "1, 2 from 0.25", "0.3, 0.15 from 0.4")
 VARIANTS: dict[str, dict[str, Any]] = {
     "muon": {},
     "adamw": {"train": {"optimizer": "adamw"}},

@@ -247,6 +247,13 @@ def test_a_curriculum_that_is_none_is_refused(text: str) -> None:
         Curriculum(length=text)
 
 
+def test_depth_grows_to_the_models_own_and_no_further() -> None:
+    with pytest.raises(InputError, match=r"the model has 2 layers \(model.layers\)"):
+        PretrainSettings(model=MODEL, curriculum=Curriculum(depth="1, 3 from 0.5"))
+    with pytest.raises(InputError, match=r'as in "0.3, 0.15 from 0.5"'):
+        Curriculum(masked="-1")
+
+
 def test_stages_hold_from_their_share_on() -> None:
     stages = Curriculum(masked="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("masked")
     assert stages is not None
@@ -357,6 +364,13 @@ def test_resume_takes_the_settings_of_the_run(
     ended, said = nursery.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
     assert ended == [2]
     assert "no run (it has no settings.toml)" in said
+    (tmp_path / "judge" / "trainer" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "judge" / "trainer" / "run.lock").touch()
+    (tmp_path / "judge" / "settings.toml").write_text('task = "classify"\n')
+    for words in (["--resume"], ["--corpus", str(settings.corpus)]):
+        ended, said = nursery.run("pretrain", "--out", str(tmp_path / "judge"), *words)
+        assert ended == [2]
+        assert "judge: a run of another command (its settings.toml says task); name another folder" in said
     ended, said = nursery.run("pretrain", "--plot", str(tmp_path / "run"))
     assert (ended, said.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

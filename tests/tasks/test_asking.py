@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -141,6 +142,25 @@ def test_a_bad_row_stops_or_is_left_out(
     assert predict(str(judge / "run"), tmp_path / "a.jsonl", replace(settings, on_error="skip"), NOTHING) == 2
     assert "1 rows left out, as" in capsys.readouterr().err
     assert [json.loads(one)["id"] for one in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
+
+
+@pytest.mark.parametrize("content", ["review\n", ""])
+def test_of_no_rows_no_file_is_left(content: str, judge: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text(content)
+    settings = PredictSettings(data=str(tmp_path / "none.csv"), device="cpu")
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"none.csv: no examples in"):
+            predict(str(judge / "run"), tmp_path / "a.csv", settings, NOTHING)
+    assert [one.name for one in tmp_path.iterdir()] == ["none.csv"]
+
+
+def test_a_column_of_names_that_was_asked_for_must_be_there(judge: Path, tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "new.csv", [{"review": "ka ka", "key": "a7"}])
+    settings = PredictSettings(data=str(data), device="cpu", name="nosuch")
+    with pytest.raises(InputError, match=r"new.csv: no column nosuch; it has review, key"):
+        predict(str(judge / "run"), tmp_path / "a.jsonl", settings, frozenset({"name"}))
+    predict(str(judge / "run"), tmp_path / "a.jsonl", replace(settings, name="key"), frozenset({"name"}))
+    assert json.loads((tmp_path / "a.jsonl").read_text())["id"] == "a7"
 
 
 def test_nothing_is_written_over(judge: Path, tmp_path: Path) -> None:
@@ -425,7 +445,9 @@ def test_scores_are_averaged() -> None:
     assert averaged([one]) is one
 
 
-def test_models_are_taken_as_long_as_one_helps(judge: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_models_are_taken_as_long_as_one_helps(
+    judge: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = json.loads((judge / "run/task.json").read_text())
     card = Card("classify", "classify", tuple(known["labels"]), tuple(known["scores"]), max_length=64)
     card = replace(card, columns={"text": "review", "label": "stars"})
@@ -440,6 +462,11 @@ def test_models_are_taken_as_long_as_one_helps(judge: Path, checkpoint: Path, tm
     assert found.gain == 0.0
     assert found.headline == max(found.singles.values()) == 1.0
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 60
+    with monkeypatch.context() as patch:  # what is to be answered is read before anything is scored
+        patch.setattr("albertine.tasks.ensemble._rows", lambda *_: pytest.fail("scored first"))
+        patch.setattr("albertine.tasks.ensemble._to_answer", Mock(side_effect=InputError("no such file")))
+        with pytest.raises(InputError, match="no such file"):
+            ensemble(sources, tmp_path / "more.jsonl", settings, NOTHING)
     every = ensemble(sources, None, replace(settings, choose="all"), NOTHING)
     assert every.chosen == sources
     with pytest.raises(InputError, match="an ensemble has two at least"):

@@ -92,7 +92,11 @@ def test_every_kind_learns(kind: str, checkpoint: Path, asked: FinetuneSettings,
 
 
 def test_broken_off_a_run_goes_on_to_the_same_weights(
-    checkpoint: Path, asked: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path,
+    asked: FinetuneSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = with_train(asked, save_every=7, optimizer="muon")
     asked = replace(asked, dropout=0.1)
@@ -112,7 +116,9 @@ def test_broken_off_a_run_goes_on_to_the_same_weights(
         with monkeypatch.context() as patch, pytest.raises(Pulled):
             patch.setattr(Tuning, "share", share)
             finetune(str(checkpoint), tmp_path / "run", asked)
+    assert "freshly drawn" in capsys.readouterr().err
     finetune(str(checkpoint), tmp_path / "run", asked)
+    assert "freshly drawn" not in capsys.readouterr().err
     assert best_of(tmp_path / "run") == best_of(tmp_path / "whole")
     for name in ("model.safetensors", "task.json", "config.json"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -73,6 +73,7 @@ def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
             "classify",
             "a.csv, line 3: 1 cells, where the header has 2; mend it",
         ),
+        ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: no text in UTF-8; name a table of text"),
         ("a.csv", "review,label\nx,1\n", "classify", "a.csv: no column text; it has review, label"),
         ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
         (

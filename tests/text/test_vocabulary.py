@@ -2,8 +2,11 @@
 
 import io
 import random
+import signal
+import string
 import subprocess
 import sys
+import time
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -232,3 +235,27 @@ def test_the_lines_for_the_trainer_count_each_word_as_often_as_it_is() -> None:
             counted[word.replace("\x02", "")] += int(count)
         assert len(line.encode()) < 4192
     assert counted == words
+
+
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_while_it_learns_it_ends_at_once(
+    how: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    draw = random.Random(0)
+    many = ["".join(draw.choices(string.ascii_lowercase, k=9)) for _ in range(200_000)]
+    (tmp_path / "a.txt").write_text("\n\n".join(" ".join(many[at : at + 9]) for at in range(0, len(many), 9)))
+    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(tmp_path / "a.txt")]
+    process = subprocess.Popen(
+        [*command, "--vocab-size", "8000", "--or-less", "--out", str(tmp_path / "made")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    assert "pieces from" in process.stderr.readline()
+    time.sleep(1.0)
+    asked = time.monotonic()
+    process.send_signal(how)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (status, "\nalbertine: interrupted\n")
+    assert time.monotonic() - asked < 5
+    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]

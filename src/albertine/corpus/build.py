@@ -57,8 +57,8 @@ def _tell_of_much_held_out(manifest: Manifest, asked: float) -> None:
     share = manifest.tokens["dev"] / max(1, sum(manifest.tokens.values()))
     if share > 2 * asked > 0:
         progress.say(
-            f"held out: {share:.0%} of the text, where {asked:.0%} was asked for; documents are held out "
-            "whole, and these are few or long"
+            f"held out: {share:.0%} of the text, where {100 * asked:g}% was asked for; "
+            "documents are held out whole, and these are few or long"
         )
 
 

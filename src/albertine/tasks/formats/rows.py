@@ -145,6 +145,8 @@ def _from_text(
 
 
 def _header(values: list[str], place: str) -> list[str]:
+    if any("\0" in value or not is_whole(value) for value in values):
+        raise InputError(f"{place}: no text in UTF-8; name a table of text, or save it as UTF-8")
     header = [value.strip() for value in values]
     twice = next((one for one in header if header.count(one) > 1), None)
     if twice is not None:
