@@ -141,7 +141,7 @@ def test_spare_rows_are_seen_by_none_and_teach_nothing(lengths: list[int], dtype
     cuts, many = Cuts.of(strip_of_lengths(lengths)), sum(lengths)
     rows = torch.randn(many, 3 * WIDTH).to(dtype)
     alone, beside = rows.clone().requires_grad_(), rows.clone().requires_grad_()
-    foreign = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype)
+    foreign = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype, requires_grad=True)
     expected = attend(alone, cuts, HEADS, 0.0)
     found = attend(torch.cat([beside, foreign]), cuts, HEADS, 0.0)
     assert torch.equal(found[:many], expected)
@@ -152,6 +152,8 @@ def test_spare_rows_are_seen_by_none_and_teach_nothing(lengths: list[int], dtype
     assert alone.grad is not None
     assert beside.grad is not None
     assert torch.equal(alone.grad, beside.grad)
+    assert foreign.grad is not None
+    assert not foreign.grad.any()
 
 
 def test_in_bf16_strips_have_few_numbers_of_rows() -> None:
@@ -166,3 +168,14 @@ def test_in_bf16_strips_have_few_numbers_of_rows() -> None:
     assert Cuts.of(strip, torch.bfloat16).restore(values).flatten().tolist() == [
         *range(3), *range(8, 17), *range(3, 8)
     ]  # fmt: skip
+
+
+def test_rows_go_back_to_their_tokens_and_gradients_to_their_rows() -> None:
+    cuts = Cuts.of(strip_of_lengths([3, 9, 5]), torch.bfloat16)
+    assert cuts.order is not None
+    rows = torch.randn(17 + cuts.spare, 4, requires_grad=True)
+    gradient = torch.randn(17, 4)
+    cuts.restore(rows).backward(gradient)
+    assert rows.grad is not None
+    assert torch.equal(rows.grad[:17], gradient[cuts.order[:17]])
+    assert not rows.grad[17:].any()

@@ -220,6 +220,7 @@ def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> 
         ({"model": replace(MODEL, vocab_size=100)}, "has 130 pieces, the model only 100"),
         ({"objective": Objective(max_length=100)}, "samples of 100 pieces: the model takes 64"),
         ({"curriculum": Curriculum(length="32, 128 from 0.5")}, "samples of 128 pieces: the model takes 64"),
+        ({"curriculum": Curriculum(depth="1, 3 from 0.5")}, "the model has 2 layers; give --model.layers"),
         ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs take two"),
         ({"corpus": None}, "--corpus is missing"),
         (
@@ -247,9 +248,7 @@ def test_a_curriculum_that_is_none_is_refused(text: str) -> None:
         Curriculum(length=text)
 
 
-def test_depth_grows_to_the_models_own_and_no_further() -> None:
-    with pytest.raises(InputError, match=r"the model has 2 layers \(model.layers\)"):
-        PretrainSettings(model=MODEL, curriculum=Curriculum(depth="1, 3 from 0.5"))
+def test_a_share_that_is_none_is_shown_one() -> None:
     with pytest.raises(InputError, match=r'as in "0.3, 0.15 from 0.5"'):
         Curriculum(masked="-1")
 

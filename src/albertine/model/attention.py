@@ -22,7 +22,7 @@ from albertine.model.short_attention import Blocks, ShortAttention, groups_of, l
 from albertine.model.strip import Strip
 
 _WIDEST_HEAD = 256  # that the CUDA kernel takes; a width is also a multiple of 8
-_LEAST_STEP, _STEPS = 16, 32  # numbers of rows are a multiple of 16, and 16 to 32 of them in each octave
+_LEAST_STEP, _STEPS = 16, 32  # numbers of rows are multiples of 16, and of a 32nd of the next power of two
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,8 @@ class _Restored(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
         (order,) = ctx.saved_tensors
+        if not ctx.spare:
+            return gradient.index_select(0, order), None
         rows = gradient.new_empty(len(order) + ctx.spare, *gradient.shape[1:])
         torch.index_select(gradient, 0, order, out=rows[: len(order)])
         rows[len(order) :].zero_()

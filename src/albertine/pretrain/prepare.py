@@ -61,6 +61,12 @@ def settled(
             f"samples of {found.longest()} pieces: the model takes {model.max_length}; "
             "shorten --objective.max-length" + ("" if start else ", or give --model.max-length")
         )
+    depth = found.curriculum.stages("depth")
+    if depth and max(depth.values) > model.layers:
+        raise InputError(
+            f'--curriculum.depth "{found.curriculum.depth}": the model has {model.layers} layers; '
+            "give --model.layers"
+        )
     if train.batch_tokens < found.longest() * processes:
         of = f" for each of {processes} processes" if processes > 1 else ""
         raise InputError(

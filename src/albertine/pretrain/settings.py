@@ -40,12 +40,6 @@ class PretrainSettings(Settings):
             raise SettingError(
                 "curriculum", self.curriculum.depth, 'depth can only grow where share = "all" and groups = 1'
             )
-        if depth and max(depth.values) > self.model.layers:
-            raise SettingError(
-                "curriculum",
-                self.curriculum.depth,
-                f"the model has {self.model.layers} layers (model.layers)",
-            )
 
     @property
     def looks_at_neighbours(self) -> bool:

@@ -23,7 +23,7 @@ from albertine.tasks.task import OWN, Task, find
 from albertine.text.tokenizer import Tokenizer
 
 FORMAT = 1
-COLUMNS = ("text", "other", "label", "question", "context", "answers", "options")
+COLUMNS = ("text", "other", "label", "question", "context", "answers", "options", "name")
 _KINDS = {"classify": "classify", "regress": "regress", "token": "tag", "span": "span", "choice": "choice"}
 
 

@@ -87,7 +87,8 @@ def part_of(
     assert settings.data is not None
     troubles = Troubles(skip=settings.on_error == "skip")
     columns = columns_of(model.card, settings, given)
-    found = model.task.examples(settings.data, part, columns, troubles, solved=solved)
+    named = "name" in given
+    found = model.task.examples(settings.data, part, columns, troubles, solved=solved, named=named)
     count = 0
     for count, example in enumerate(alike(found, model.card.options, troubles), start=1):  # noqa: B007
         yield example

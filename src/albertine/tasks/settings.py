@@ -35,9 +35,7 @@ class DataSettings(Settings):
     options: str = setting(
         "options", "Column of the list of options, or several columns: a,b,c,d (for choice)."
     )
-    name: str | None = setting(
-        None, "Column of what a row is called; if not set, id, and where there is none rows are numbered."
-    )
+    name: str = setting("id", "Column of what a row is called; if there is none, rows are numbered.")
     on_error: Literal["stop", "skip"] = setting(
         "stop", "A row that cannot be read: stop, or leave it out, counted and told."
     )

@@ -51,7 +51,14 @@ class Task:
         return data.startswith(HUB) or Path(data).is_dir()
 
     def examples(
-        self, data: str, part: str, columns: DataSettings, troubles: Troubles, *, solved: bool
+        self,
+        data: str,
+        part: str,
+        columns: DataSettings,
+        troubles: Troubles,
+        *,
+        solved: bool,
+        named: bool = False,
     ) -> Iterator[Example]:
         """Yield the examples of a part.
 
@@ -61,11 +68,12 @@ class Task:
             columns: what the columns of a file are called.
             troubles: what to do with what cannot be read.
             solved: whether what is to be found out must be there.
+            named: whether the column of names must, in a table.
         """
         if not data.startswith(HUB) and not _exists(data):
             raise InputError(f"{data}: no such file or folder")
         if not self._is_folder(data) and suffix_of(Path(data)) in TABLES:  # rows of one's own
-            yield from own.examples(data, self.kind, columns, troubles, solved=solved)
+            yield from own.examples(data, self.kind, columns, troubles, solved=solved, named=named)
             return
         match self.name:
             case "race":
@@ -78,7 +86,7 @@ class Task:
                 yield from glue.examples(name, data, part, troubles)
             case _:
                 own.refuse_unknown_file(data, self.kind)
-                yield from own.examples(data, self.kind, columns, troubles, solved=solved)
+                yield from own.examples(data, self.kind, columns, troubles, solved=solved, named=named)
 
 
 def _exists(data: str) -> bool:

@@ -23,6 +23,7 @@ from albertine.whole import new_file
 
 SETTINGS = "settings.toml"
 _LOCK = "run.lock"
+_TELLING = {"corpus", "task"}  # each is a setting of one kind of run alone
 
 
 @contextmanager
@@ -57,8 +58,8 @@ def settings_of(run: Path, kind: type[Settings] | None = None) -> Layer:
     if not (run / SETTINGS).exists():
         raise InputError(f"{run}: no run (it has no {SETTINGS})")
     layer = layer_from_file(run / SETTINGS)
-    known = {field.name for field, _ in fields(kind)} if kind else set(layer.values)
-    strange = next((key for key in layer.values if key not in known), None)
+    known = {field.name for field, _ in fields(kind)} if kind else _TELLING
+    strange = next((key for key in layer.values if key in _TELLING - known), None)
     if strange is not None:
         raise InputError(
             f"{run}: a run of another command (its {SETTINGS} says {strange}); name another folder"

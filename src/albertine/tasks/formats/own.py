@@ -18,7 +18,7 @@ _CONLL = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
 
 def examples(
-    source: str, kind: str, columns: DataSettings, troubles: Troubles, *, solved: bool
+    source: str, kind: str, columns: DataSettings, troubles: Troubles, *, solved: bool, named: bool = False
 ) -> Iterator[Example]:
     """Yield the examples of a file.
 
@@ -28,12 +28,13 @@ def examples(
         columns: what the columns are called.
         troubles: what to do with rows that cannot be read.
         solved: whether what is to be found out must be there.
+        named: whether the column of names must.
     """
     if kind == "tag" and suffix_of(Path(source)) in _CONLL:
         yield from sentences(Path(source), troubles, tagged=solved)
         return
     make, wanted = _MAKERS[kind], _WANTED[kind](columns, solved)
-    wanted += (columns.name,) if columns.name else ()
+    wanted += (columns.name,) if named else ()
     for row in rows(source, troubles, wanted):
         try:
             yield make(row, columns, solved)
@@ -55,7 +56,7 @@ _WANTED["regress"] = _WANTED["classify"]
 
 
 def _name(row: Row, columns: DataSettings) -> str:
-    value = row.cells.get(columns.name or "id")
+    value = row.cells.get(columns.name)
     return str(row.number) if value is None or isinstance(value, dict | list) else str(value)
 
 
