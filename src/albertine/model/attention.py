@@ -69,7 +69,7 @@ class Cuts:
 
 
 def rows_for(tokens: int) -> int:
-    """Return how many rows some tokens are computed as: their number rounded up, by a 16th at most."""
+    """Return how many rows some tokens are computed as: a few more, a 16th of them or 15 at most."""
     step = max(_LEAST_STEP, (1 << max(0, tokens - 1).bit_length()) // _STEPS)
     return -(-tokens // step) * step
 
