@@ -264,6 +264,31 @@ def test_submissions_have_the_form_of_the_gold(
         predict(str(model), tmp_path / "a.tsv", settings, NOTHING)
 
 
+def test_a_part_without_examples_is_told_before_any_is_answered(
+    checkpoint: Path, world: Path, tmp_path: Path
+) -> None:
+    known = find("mnli")
+    card = Card("mnli", known.kind, known.labels, known.scores, max_length=64)
+    model = made(tmp_path / "model", checkpoint, HeadSettings("classify", labels=3), card)
+    folder = tmp_path / "glue" / "MNLI"
+    shutil.copytree(world / "glue" / "MNLI", folder)
+    second = folder / "test_mismatched.tsv"
+    second.write_text(second.read_text().splitlines()[0] + "\n")
+    settings = PredictSettings(data=str(tmp_path / "glue"), device="cpu")
+    with pytest.raises(InputError, match="no examples in test_mismatched"):
+        predict(str(model), tmp_path / "out", settings, NOTHING)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_scored_is_said_before_a_later_model_fails(
+    judge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = EvaluateSettings(data=str(judge / "dev.csv"), device="cpu")
+    with pytest.raises(InputError, match="nosuch"):
+        evaluate([str(judge / "run"), str(tmp_path / "nosuch")], settings, NOTHING)
+    assert f"{judge / 'run'}, dev: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_squads_answers_by_question(version: str, checkpoint: Path, world: Path, tmp_path: Path) -> None:
     task = f"squad-{version}"

@@ -2,9 +2,9 @@
 
 On CUDA in bf16 there is a kernel for this, variable-length flash attention. On
 other machines sequences of equal length, lying side by side, are a dense block:
-so the encoder sorts a strip by length once (`Cuts.order`). Then short sequences of
-nearly the same length share a call on a CPU (`short_attention`), and any other
-length has one of its own, without padding or mask.
+so the encoder sorts a strip by length once (`Cuts.order`), and each length has a
+call of its own, without padding or mask. Only on a CPU, and where gradients are
+wanted, short sequences of nearly the same length share one (`short_attention`).
 
 For each new shape of a product in bf16 a CPU's library makes itself ready, which takes
 longer than the product. Strips are as long as they are; so there a few spare rows are
@@ -101,8 +101,8 @@ def attend(qkv: Tensor, cuts: Cuts, heads: int, dropout: float) -> Tensor:
     fits = width % 8 == 0 and width <= _WIDEST_HEAD
     if qkv.is_cuda and qkv.dtype in (torch.bfloat16, torch.float16) and fits and not dropout:
         return _attend_flash(qkv, cuts, heads)
-    # Without gradients the kernel is the faster one in fp32.
-    if not qkv.is_cpu or (qkv.dtype != torch.bfloat16 and not qkv.requires_grad):
+    # Without gradients torch's own kernel is the faster one on a CPU too.
+    if not (qkv.is_cpu and qkv.requires_grad):
         return _attend_blocks(qkv, cuts.blocks, heads, dropout)
     short = tuple(block for block in cuts.blocks if block[1] <= longest(qkv.dtype))
     long = cuts.blocks[len(short) :]

@@ -1,4 +1,4 @@
-"""Attention of short sequences on a CPU: few calls, and a backward of its own.
+"""Attention of short sequences on a CPU, to learn by: few calls, and a backward of its own.
 
 A dense call has a price whatever its size, and sequences of one length are few. So
 neighbours in a strip sorted by length make a group: the shorter ones are lengthened by
@@ -122,8 +122,7 @@ class ShortAttention(torch.autograd.Function):
             looks = chances if mask is None else masked(chances, mask, dropout)
             found = torch.bmm(looks, value).view(parts.shape[1:]).transpose(1, 2)
             group.shortened(found, out)
-            if ctx.needs_input_grad[0]:
-                kept += [query, key, value, chances, mask]
+            kept += [query, key, value, chances, mask]
         context[_tokens(groups) :].zero_()
         ctx.save_for_backward(*kept)
         ctx.groups, ctx.heads, ctx.dropout = groups, heads, dropout

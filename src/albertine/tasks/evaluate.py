@@ -52,8 +52,10 @@ def evaluate(sources: Sequence[str], settings: EvaluateSettings, given: frozense
     found = []
     for source in sources:
         model = tuned(source, settings.device, settings.precision, task=settings.task)
-        parts = model.task.parts(settings.split, settings.data)
-        found += [_measured(model, part, settings, given) for part in parts]
+        for part in model.task.parts(settings.split, settings.data):
+            found.append(_measured(model, part, settings, given))
+            if len(sources) > 1:  # what is found is not lost if a later one fails
+                progress.say(f"{source}, {part}: {100 * found[-1].headline:.1f}")
     return found
 
 

@@ -40,7 +40,10 @@ def predict(source: str, out: Path | None, settings: PredictSettings, given: fro
     model = tuned(source, settings.device, settings.precision, task=settings.task)
     official = Path(settings.data).is_dir() or settings.data.startswith(HUB)
     written = 0
-    for part in model.task.parts(settings.split, settings.data):
+    parts = model.task.parts(settings.split, settings.data)
+    for part in parts if official else ():  # one that cannot be answered is told before any is
+        next(part_of(model, part, settings, given, solved=False))
+    for part in parts:
         coming = part_of(model, part, settings, given, solved=False)
         counted = progress.track(coming, f"Answering {part if official else ''}".rstrip(), unit="examples")
         answered = model.scorer().answered(counted)
