@@ -50,7 +50,7 @@ Json = Annotated[
 app = App(
     name="albertine",
     help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
-    help="ALBERT, whole: from raw text to a served model.",
+    help="ALBERT, whole: from raw text to a tuned model.",
     version=albertine.__version__,
     help_epilogue="Examples: albertine info albert-large --compare bert-large; "
     "albertine tokenizer train novels/ --out my-tokenizer; "
