@@ -425,6 +425,8 @@ def evaluate(
 ) -> None:
     """Score tuned models by their tasks' official rules; several, also as the paper averages them.
 
+    Columns are called what they were when a model was tuned, unless they are named here.
+
     Example: albertine evaluate my-cola my-mnli --data glue/
 
     Parameters
@@ -448,6 +450,8 @@ def predict(
     shared: Shared = SHARED,
 ) -> None:
     """Answer a file with a tuned model, row by row, whatever its size.
+
+    Columns are called what they were when it was tuned, unless they are named here.
 
     Example: albertine predict judge --data new.csv --out answers.csv
 
