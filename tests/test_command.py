@@ -170,3 +170,28 @@ def test_completion_installs_with_one_command(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
     script = tmp_path / ".local/share/bash-completion/completions/albertine"
     assert "info" in script.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("pause", "status"), [(0, 130), (1.2, 143)])
+def test_asked_again_at_the_end_it_shows_no_traceback(pause: float, status: int, tmp_path: Path) -> None:
+    script = tmp_path / "twice.py"
+    script.write_text(
+        "import atexit, os, signal, sys, time\n"
+        "from albertine import cli\n"
+        "from albertine.__main__ import main\n"
+        "def ask(number): os.kill(os.getpid(), number)\n"
+        "@cli.app.command\n"
+        "def wait():\n"
+        "    try:\n"
+        "        ask(signal.SIGINT)\n"
+        "    finally:\n"
+        "        ask(signal.SIGINT)\n"
+        "        print('tidied')\n"
+        f"atexit.register(lambda: (time.sleep({pause}), ask(signal.SIGTERM)))\n"
+        "sys.argv = ['albertine', 'wait']\n"
+        "sys.exit(main())\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == status
+    assert ended.stdout == "tidied\n"
+    assert ended.stderr == "\nalbertine: interrupted\n"

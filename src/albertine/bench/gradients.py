@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass
 
 import torch
 from rich.table import Table
-from torch import multiprocessing
-from torch.multiprocessing import Queue
-from torch.multiprocessing.spawn import spawn
 
 from albertine import progress
 from albertine.bench.settings import GradientBench
 from albertine.model.cost import gradient_bytes, traffic_per_step
 from albertine.model.parameters import bert_of_same_shape
+from albertine.processes import in_processes
 from albertine.train.ranks import joined
 
 
@@ -38,16 +36,12 @@ def measure(settings: GradientBench) -> list[Measured]:
     """Measure both models."""
     models = {"the model": settings.model, "BERT of its shape": bert_of_same_shape(settings.model)}
     sizes = [gradient_bytes(model) // 4 for model in models.values()]
-    context = multiprocessing.get_context("spawn")
-    found: Queue[list[list[float]]] = context.Queue()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    given = (settings, sizes, port, found)
-    processes = spawn(_serve, given, nprocs=settings.processes, join=False)
-    seconds = found.get()
-    while not processes.join():
-        pass
+    jobs = [_Job(rank, port, settings, sizes) for rank in range(settings.processes)]
+    found = in_processes(_serve, jobs, settings.processes, advice="measure fewer at once: --processes")
+    seconds = {job.rank: rows for job, rows in found}[0]
     return [
         Measured(
             name, gradient_bytes(model), traffic_per_step(model, settings.processes), statistics.median(row)
@@ -56,17 +50,26 @@ def measure(settings: GradientBench) -> list[Measured]:
     ]
 
 
-def _serve(
-    rank: int, settings: GradientBench, sizes: list[int], port: int, found: "Queue[list[list[float]]]"
-) -> None:
-    """Be one of the processes."""
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(settings.processes)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+@dataclass(frozen=True)
+class _Job:
+    """What one of the processes does beside the others."""
+
+    rank: int
+    port: int
+    settings: GradientBench
+    sizes: list[int]
+
+
+def _serve(job: _Job) -> list[list[float]]:
+    """Be one of the processes; return the seconds of each run, model by model."""
+    many = str(job.settings.processes)
+    os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.rank), "WORLD_SIZE": many}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(job.port)}
     torch.set_num_threads(1)
-    with joined(settings.device) as ranks:
-        buffers = [torch.ones(size, device=ranks.device) for size in sizes]
-        seconds: list[list[float]] = [[] for _ in sizes]
-        for turn in range(settings.runs + 1):
+    with joined(job.settings.device) as ranks:
+        buffers = [torch.ones(size, device=ranks.device) for size in job.sizes]
+        seconds: list[list[float]] = [[] for _ in job.sizes]
+        for turn in range(job.settings.runs + 1):
             for buffer, row in zip(buffers, seconds, strict=True):
                 ranks.total([0.0])  # all are here
                 started = time.perf_counter()
@@ -74,8 +77,7 @@ def _serve(
                 float(buffer[0])  # a GPU has done it when the number is there
                 if turn:
                     row.append(time.perf_counter() - started)
-        if ranks.first:
-            found.put(seconds)
+        return seconds
 
 
 def show(lines: list[Measured], *, as_json: bool) -> None:

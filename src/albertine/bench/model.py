@@ -9,6 +9,7 @@ Only real tokens count: what a side spends on padding is its own affair.
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from albertine.bench.peer import as_delivered
 from albertine.bench.settings import ModelBench
 from albertine.errors import InputError, WorkError
 from albertine.model.cost import count_flops
+from albertine.processes import holding
 from albertine.progress import size
 from albertine.settings import ModelSettings
 from albertine.train.machine import choose_precision, matrix_rate, now, peak_memory
@@ -115,7 +117,8 @@ def _measure(case: Case, settings: ModelBench, folder: Path, roof: float) -> Mea
     for side in ("ours", "theirs"):
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(side, case, settings, folder, there), daemon=True)
-        process.start()
+        with holding(signal.SIGINT):
+            process.start()
         there.close()
         sides.append((process, here))
     try:

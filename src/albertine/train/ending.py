@@ -6,10 +6,13 @@ take; of several, all end after the same step.
 """
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+_ONE_REQUEST = 1.0  # seconds: who ends a group of processes may ask twice
 
 
 class Asked(BaseException):
@@ -25,11 +28,12 @@ class Ending:
 
     def __init__(self) -> None:
         self.signal = 0
+        self._when = 0.0  # it came first
         self._may_drop = False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen; a second Ctrl-C ends at once, as always."""
+        """Listen; a second Ctrl-C ends at once, but for one that comes with the first."""
         before = {one: signal.signal(one, self._heard) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -49,10 +53,12 @@ class Ending:
             self._may_drop = False
 
     def _heard(self, number: int, frame: FrameType | None) -> Any:  # noqa: ARG002  # as signals are handed over
-        again = self.signal == number == signal.SIGINT
-        self.signal = number
-        if again:
+        now = time.monotonic()
+        if self.signal == number == signal.SIGINT and now - self._when > _ONE_REQUEST:
             raise KeyboardInterrupt
+        if not self.signal:
+            self._when = now
+        self.signal = number
         if self._may_drop:
             self._may_drop = False
             raise Asked
