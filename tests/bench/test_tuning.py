@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from albertine.bench import tuning_peer
 from albertine.bench.finetune import Leg, _perform, show
 from albertine.bench.settings import FinetuneBench
-from albertine.bench.tuning_peer import _batches
+from albertine.bench.tuning_peer import TuningPeer, _batches
 from albertine.interop.huggingface import save_folder
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.kinds.kind import Sample
+from albertine.tasks.prepare import prepare
 from albertine.tasks.settings import TuneSettings
+from albertine.tasks.table14 import settled
 from albertine.text.tokenizer import load_tokenizer
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
@@ -56,6 +60,32 @@ def test_both_sides_come_to_the_same(kind: str, start: Path, tmp_path: Path) -> 
         assert one.scores[name] < 0.25 if kind == "regress" else one.scores[name] > 0.9
     assert ours.train_seconds > 0
     assert theirs.dev_seconds > 0
+
+
+@pytest.mark.parametrize("kind", ["classify", "tag"])
+def test_pieces_make_no_difference_to_the_peer(
+    kind: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": "ka " * at + "vu", "label": "A" if at % 3 else "B"} for at in range(12)]
+    if kind == "tag":
+        rows = [{**row, "label": " ".join([row["label"]] * len(row["text"].split()))} for row in rows]
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    train = TuneSettings(steps=4, batch=6, lr=1e-3, warmup=1, precision="fp32")
+    settings = FinetuneBench(
+        task=kind, data=str(file), dev=str(file), device="cpu", dropout=0, classifier_dropout=0, train=train
+    )
+    prepared = prepare(str(start), settings)
+    asked = settled(settings, prepared.task.name, prepared.network, prepared.samples, 64)
+    samples = [one for sheet in prepared.train for one in sheet.samples]
+    weights = []
+    for budget in (30, 10_000):
+        monkeypatch.setattr(tuning_peer, "at_once_on", {torch.device("cpu"): budget}.__getitem__)
+        peer = TuningPeer(prepared, asked, torch.device("cpu"), torch.float32)
+        assert (len(list(peer._pieces(samples))) > 1) is (budget == 30)
+        peer.train()
+        weights.append(torch.cat([one.detach().flatten() for one in peer.network.parameters()]))
+    torch.testing.assert_close(*weights, rtol=0, atol=2e-6)
 
 
 def test_the_peer_takes_the_batches_that_we_take() -> None:

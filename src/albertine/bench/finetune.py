@@ -1,6 +1,7 @@
 """Fine-tuning beside `transformers`: one checkpoint, the same samples in the same order, the same settings.
 
-The peer pads each batch to its longest sequence, as its Trainer does by default, and
+The peer pads to the longest sequence, as its Trainer does by default, takes a batch in
+pieces of as many tokens as ours (whole ones were slower by far where passages are long), and
 computes with SDPA attention and bf16 autocast where the machine has bf16; AdamW is
 fused. Both sides take all steps and are measured at the end, their scores read by the
 same code. A leg is a process of its own with the whole machine; seconds are of

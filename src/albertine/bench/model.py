@@ -8,7 +8,6 @@ Only real tokens count: what a side spends on padding is its own affair.
 
 import json
 import multiprocessing
-import os
 import signal
 import statistics
 import tempfile
@@ -160,8 +159,6 @@ def _flops_per_token(case: Case, model: ModelSettings) -> float:
 
 def _serve(side: str, case: Case, settings: ModelBench, folder: Path, pipe: Connection) -> None:
     """Be one side: make ready, then work when asked to and say how long it took."""
-    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     if side != "ours":
         as_delivered()
     try:

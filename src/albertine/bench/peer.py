@@ -29,7 +29,6 @@ class Peer:
 
     def __init__(self, model: ModelSettings, corpus: Corpus, device: torch.device, dtype: torch.dtype):
         as_delivered()
-        os.environ["TRANSFORMERS_VERBOSITY"] = "error"
         import transformers
 
         torch.manual_seed(0)
@@ -117,7 +116,8 @@ class Peer:
 
 
 def as_delivered() -> None:
-    """Undo, before the first product of this process, what our network asks of the libraries below."""
-    for name, ours in SHAPES_KEPT.items():
+    """Make this process the peer's: none of what our network asks of the libraries below, and no chatter."""
+    for name, ours in SHAPES_KEPT.items():  # it counts at the first product
         if os.environ.get(name) == ours:
             del os.environ[name]
+    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

@@ -1,6 +1,5 @@
 """Fine-tuning with `transformers`, as one sets it up with care: what our own tuning is held beside."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -36,7 +35,6 @@ class TuningPeer:
 
     def __init__(self, prepared: Prepared, settings: FinetuneBench, device: torch.device, dtype: torch.dtype):
         as_delivered()
-        os.environ["TRANSFORMERS_VERBOSITY"] = "error"
         import transformers
 
         # Their heads do not judge whether there is an answer; the score of none at [CLS] does.
@@ -75,10 +73,11 @@ class TuningPeer:
         seconds = 0.0
         for step, batch in enumerate(_batches(samples, train.seed, train.batch or 1, train.steps)):
             started = now(self._device)
-            with self._autocast():
-                loss = self._loss(batch)
             self._optimizer.zero_grad()
-            loss.backward()
+            for piece in self._pieces(batch):
+                with self._autocast():
+                    loss = self._loss(piece) * self._share(piece, batch)
+                loss.backward()
             if train.clip:
                 torch.nn.utils.clip_grad_norm_(self.network.parameters(), train.clip)
             for group in self._optimizer.param_groups:
@@ -112,29 +111,34 @@ class TuningPeer:
         return loss
 
     def rows(self, sheets: Sequence[Sheet]) -> list[list[Row]]:
-        """Return the scores of all samples, in batches of as many tokens as ours, in their order."""
+        """Return the scores of all samples, in their order."""
         self.network.eval()
         samples = [sample for sheet in sheets for sample in sheet.samples]
         found: list[Row] = []
         with torch.no_grad(), self._autocast():
-            for batch in self._to_score(samples):
+            for batch in self._pieces(samples):
                 strip = strip_of(batch)
                 found += self.kind.rows(self._output(self._inputs(batch), strip), strip)
         coming = iter(found)
         return [[next(coming) for _ in sheet.samples] for sheet in sheets]
 
-    def _to_score(self, samples: Sequence[Sample]) -> Iterator[list[Sample]]:
-        batch: list[Sample] = []
+    def _pieces(self, samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+        """Cut samples into as many tokens at once as ours, padding counted: more takes long to allocate."""
+        piece: list[Sample] = []
         longest = 0
         budget = at_once_on(self._device)
         for sample in samples:
             long = max(map(len, sample.ids))
-            if batch and (sum(len(one.ids) for one in batch) + len(sample.ids)) * max(longest, long) > budget:
-                yield batch
-                batch, longest = [], 0
-            batch.append(sample)
+            if piece and (sum(len(one.ids) for one in piece) + len(sample.ids)) * max(longest, long) > budget:
+                yield piece
+                piece, longest = [], 0
+            piece.append(sample)
             longest = max(longest, long)
-        yield batch
+        yield piece
+
+    def _share(self, piece: Sequence[Sample], batch: Sequence[Sample]) -> float:
+        """Return how much a piece's loss, a mean over what it judges, is of its batch's."""
+        return self.kind.counts(piece)[0] / self.kind.counts(batch)[0]
 
     def _output(self, inputs: dict[str, Tensor], strip: Any) -> Any:
         """Put their output into the form that scores are read from."""
