@@ -260,6 +260,8 @@ def test_submissions_have_the_form_of_the_gold(
         assert [row[0] for row in found] == [row[0] for row in gold]
         if known.labels:
             assert {row[1] for row in found[1:]} <= set(known.labels)
+    predict(str(model), tmp_path / "dev", replace(settings, split="dev"), NOTHING)
+    assert sorted(one.name for one in (tmp_path / "dev").iterdir()) == files
     with pytest.raises(InputError, match="name a folder for them"):
         predict(str(model), tmp_path / "a.tsv", settings, NOTHING)
 

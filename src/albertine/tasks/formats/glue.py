@@ -79,8 +79,8 @@ GLUE: Mapping[str, GlueTask] = {
 
 DIAGNOSTIC = "diagnostic"
 _DIAGNOSTICS = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
-# The file of predictions that the server takes for each file of test.
-_SUBMITTED = {"MNLI/test_matched": "MNLI-m", "MNLI/test_mismatched": "MNLI-mm", "MNLI/diagnostic": "AX"}
+# The file of predictions that the server takes for each part of test; those of dev are called the same.
+_SUBMITTED = {"matched": "MNLI-m", "mismatched": "MNLI-mm", DIAGNOSTIC: "AX"}
 
 
 def parts_of(name: str, split: str, data: str) -> tuple[str, ...]:
@@ -162,8 +162,8 @@ def _from_hub(task: GlueTask, name: str, data: str, part: str, troubles: Trouble
 
 def submitted(name: str, part: str, out: Path) -> Path:
     """Return the file of a part, under the name that the benchmark's server takes."""
-    title = GLUE[name].folder
-    return out / f"{_SUBMITTED.get(f'{title}/{part}', title)}.tsv"
+    title = _SUBMITTED.get(part.removeprefix("test_").removeprefix("dev_"), GLUE[name].folder)
+    return out / f"{title}.tsv"
 
 
 def submit(name: str, part: str, out: Path, predictions: Sequence[tuple[str, str]]) -> Path:
