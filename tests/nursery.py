@@ -18,7 +18,7 @@ from typing import Any
 
 import torch.distributed.fsdp
 
-from albertine.__main__ import Asked
+from albertine.__main__ import Ender
 from albertine.cli import app
 from albertine.command import run
 
@@ -30,7 +30,7 @@ def child(words: list[str], rank: int, ranks: int, port: int, said: int) -> None
     if ranks > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    signal.signal(signal.SIGTERM, Asked())
+    signal.signal(signal.SIGTERM, Ender())
     status = 99
     try:
         status = run(app, words)

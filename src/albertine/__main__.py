@@ -14,18 +14,16 @@ import sys
 import time
 from types import FrameType
 
-from albertine.errors import Status, Terminated
-
-_ONE_REQUEST = 1.0  # seconds
+from albertine.errors import ONE_REQUEST, Status, Terminated
 
 
 def main() -> int:
     """Run the command that the process was started with and return the exit status."""
-    asked = Asked()
+    ender = Ender()
     try:
-        signal.signal(signal.SIGTERM, asked)
+        signal.signal(signal.SIGTERM, ender)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored
-            signal.signal(signal.SIGINT, asked)
+            signal.signal(signal.SIGINT, ender)
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # as long as the process
@@ -36,11 +34,11 @@ def main() -> int:
     except KeyboardInterrupt as end:
         print("\nalbertine: interrupted", file=sys.stderr)
         status = Status.TERMINATED if isinstance(end, Terminated) else Status.INTERRUPTED
-    asked.done = True
+    ender.done = True
     return status
 
 
-class Asked:
+class Ender:
     """Ends the work when a signal asks for it; SIGTERM does as Ctrl-C, but for the status.
 
     Attributes:
@@ -53,7 +51,7 @@ class Asked:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # as signals are handed over
         """Raise what ends it."""
-        if time.monotonic() - self._when < _ONE_REQUEST:
+        if time.monotonic() - self._when < ONE_REQUEST:
             return
         self._when = time.monotonic()
         if self.done:

@@ -55,6 +55,10 @@ class Stopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
         return type(self), (str(self), self.status)
 
 
+# Seconds in which a signal that comes again is the same request: who ends a group of processes asks twice.
+ONE_REQUEST = 1.0
+
+
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM): an interruption, with a status of its own."""
 

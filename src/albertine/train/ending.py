@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_ONE_REQUEST = 1.0  # seconds: who ends a group of processes may ask twice
+from albertine.errors import ONE_REQUEST
 
 
 class Asked(BaseException):
@@ -54,7 +54,7 @@ class Ending:
 
     def _heard(self, number: int, frame: FrameType | None) -> Any:  # noqa: ARG002  # as signals are handed over
         now = time.monotonic()
-        if self.signal == number == signal.SIGINT and now - self._when > _ONE_REQUEST:
+        if self.signal == number == signal.SIGINT and now - self._when > ONE_REQUEST:
             raise KeyboardInterrupt
         if not self.signal:
             self._when = now
