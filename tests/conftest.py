@@ -7,7 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from signal import Signals
+from signal import SIGINT, Signals, default_int_handler
+from signal import signal as handle
 
 import pytest
 import torch
@@ -23,6 +24,9 @@ from albertine.text.vocabulary import make_vocabulary
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+# Who is started in the background of a script ignores Ctrl-C, and so would every process that a test starts.
+handle(SIGINT, default_int_handler)
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
 

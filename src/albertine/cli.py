@@ -22,6 +22,7 @@ from albertine.bench.settings import (
 from albertine.command import SETTINGS, SHARED, NoSettings, Shared
 from albertine.corpus.settings import CorpusSettings, ShowSettings
 from albertine.demo.settings import DemoSettings
+from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError
 from albertine.pretrain.settings import FillSettings, PretrainSettings, ProbeSettings
 from albertine.study.anatomy import InfoSettings
@@ -491,6 +492,30 @@ def ensemble(
     from albertine.tasks.ensemble import ensemble as join
 
     view.show_joined(join(model, out, shared.read(EnsembleSettings), shared.given), as_json=json)
+
+
+@app.command(group=_TASKS)
+def serve(
+    model: str,
+    /,
+    *,
+    settings: Annotated[ServeSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    shared: Shared = SHARED,
+) -> None:
+    """Serve a model over HTTP, tuned or pre-trained, with a page for trying it.
+
+    Its address is printed; GET /about says what to POST where.
+
+    Example: albertine serve judge --port 8080
+
+    Parameters
+    ----------
+    model
+        A run, a checkpoint's folder (also of transformers) or a hub name.
+    """
+    from albertine.deploy.server import serve as run_server
+
+    run_server(model, shared.read(ServeSettings))
 
 
 world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)

@@ -12,6 +12,7 @@ import pytest
 from albertine.interop.huggingface import save_folder
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.tasks.card import Card
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.world.settings import WorldSettings
@@ -26,6 +27,15 @@ COLOURS = ("red", "green", "blue")
 def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint") / "start"
     save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
+    return folder
+
+
+def made(folder: Path, checkpoint: Path, head: HeadSettings, card: Card, seed: int = 3) -> Path:
+    """Write a model of a task that has learned nothing."""
+    model = Model(MODEL, head, seed=seed)
+    model.labels = card.labels
+    save_folder(model, folder, tokenizer=load_tokenizer(checkpoint))
+    card.write(folder)
     return folder
 
 

@@ -1,1 +1,1 @@
-"""Into production: export to ONNX and OpenVINO, engines, the HTTP server and its page."""
+"""Into use: a model behind HTTP, and the page on which people try it."""

@@ -15,12 +15,14 @@ from torch import Tensor
 from albertine.errors import InputError
 from albertine.interop.hub import locate
 from albertine.interop.load import load_checkpoint
+from albertine.model.encoder import Computation
 from albertine.model.network import Model
 from albertine.model.strip import Strip
 from albertine.settings import MODELS
 from albertine.settings.schema import shortened
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.unicode import refuse_broken
+from albertine.train.machine import choose_precision
 from albertine.train.ranks import choose_device
 
 
@@ -99,12 +101,15 @@ class Guesser:
         return ids, types
 
 
-def guesser(source: str | Path, *, device: str = "auto", revision: str | None = None) -> Guesser:
+def guesser(
+    source: str | Path, *, device: str = "auto", precision: str = "fp32", revision: str | None = None
+) -> Guesser:
     """Open a pre-trained model as functions: masks to fill, segments to order.
 
     Args:
         source: a run, a checkpoint's folder (also of `transformers` or Google's), or a hub name.
         device: auto, cpu or cuda.
+        precision: of the matrix products: auto, fp32 or bf16.
         revision: which branch, tag or commit of a hub repository.
     """
     name = str(source)
@@ -112,7 +117,19 @@ def guesser(source: str | Path, *, device: str = "auto", revision: str | None = 
         raise InputError(f"{name}: a preset, with nothing learned; name a checkpoint")
     folder = locate(name, revision)
     model = load_checkpoint(folder)
-    kind = model.head_settings.kind
-    if kind not in ("pretrain", "mlm"):
+    if not fills_masks(model):
+        kind = model.head_settings.kind
         raise InputError(f"{name}: its head is for {kind}; only a pre-trained model fills masks")
-    return Guesser(model, load_tokenizer(folder), choose_device(device))
+    return guesser_in(folder, model, device, precision)
+
+
+def fills_masks(model: Model) -> bool:
+    """Tell whether a model has a head for masks."""
+    return model.head_settings.kind in ("pretrain", "mlm")
+
+
+def guesser_in(folder: Path, model: Model, device: str, precision: str = "fp32") -> Guesser:
+    """Make a checkpoint that is loaded ready to be asked."""
+    chosen = choose_device(device)
+    model.encoder.computation = Computation(choose_precision(precision, chosen))
+    return Guesser(model, load_tokenizer(folder), chosen)

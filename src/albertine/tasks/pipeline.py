@@ -43,12 +43,22 @@ class Pipeline:
         options: Sequence[str] | Sequence[Sequence[str]] | None = None,
     ) -> Any:
         """Answer one example, or a list of them; a list gives a list."""
+        asked = {"text": text, "other": other, "question": question, "context": context, "options": options}
+        examples, several = self.read(**asked)
+        answers = self.answers(examples)
+        return answers if several else answers[0]
+
+    def read(self, **asked: Any) -> tuple[Sequence[Example], bool]:
+        """Read what is asked, named as in a call; say whether it is several."""
+        names = ("text", "other", "question", "context", "options")
         try:
-            examples, several = self._examples(text, other, question, context, options)
+            return self._examples(*map(asked.get, names))
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.kind}: text, or lists of text, are asked for ({error})") from None
-        answers = [answer for _, answer in self._scorer.answered(examples)]
-        return answers if several else answers[0]
+
+    def answers(self, examples: Sequence[Example]) -> list[Answer]:
+        """Answer examples together."""
+        return [answer for _, answer in self._scorer.answered(examples)]
 
     def _examples(
         self, text: Any, other: Any, question: Any, context: Any, options: Any
@@ -58,11 +68,19 @@ class Pipeline:
                 columns, several = _columns(question=question, context=context)
                 return [Question(_at(n), str(n), row[0], row[1]) for n, row in enumerate(columns)], several
             case "choice":
-                return _choices(context, question, options)
+                examples, several = _choices(context, question, options)
+                self._refuse_other_count(examples)
+                return examples, several
             case "tag":
                 return _sentences(text)
         columns, several = _columns(text=text) if other is None else _columns(text=text, other=other)
         return [Labelled(_at(n), str(n), tuple(row)) for n, row in enumerate(columns)], several
+
+    def _refuse_other_count(self, questions: Sequence[Choice]) -> None:
+        known = self._scorer.kind.head.options
+        for one in questions:
+            if len(one.options) != known:
+                raise InputError(f"options: {len(one.options)}; the model chooses between {known}")
 
 
 def _choices(context: Any, question: Any, options: Any) -> tuple[list[Choice], bool]:

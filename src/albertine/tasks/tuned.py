@@ -62,7 +62,13 @@ def tuned(
     if name in MODELS:
         raise InputError(f"{name}: a preset, with nothing learned; name a tuned model")
     folder = locate(source, revision)
-    model = load_checkpoint(folder)
+    return tuned_in(name, folder, load_checkpoint(folder), device, precision, task=task)
+
+
+def tuned_in(
+    name: str, folder: Path, model: Model, device: str, precision: str = "auto", *, task: str | None = None
+) -> Tuned:
+    """Make a checkpoint that is loaded ready to be asked."""
     tokenizer = load_tokenizer(folder)
     card = card_in(folder, model)
     if task is not None:
