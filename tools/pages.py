@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -69,29 +70,25 @@ def _help(words: list[str]) -> str:
 
 def _settings() -> str:
     """Write down every tree of settings, by the command that takes it."""
-    from albertine.bench.settings import FinetuneBench, ModelBench, PretrainBench
-    from albertine.corpus.settings import CorpusSettings, ShowSettings
-    from albertine.demo.settings import DemoSettings
-    from albertine.pretrain.settings import FillSettings, PretrainSettings, ProbeSettings
-    from albertine.study.anatomy import InfoSettings
-    from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, PredictSettings, SweepSettings
-    from albertine.text.settings import VocabularySettings
-    from albertine.world.settings import WorldSettings
-
-    trees: dict[str, type[Settings]] = {
-        "demo": DemoSettings, "info": InfoSettings, "tokenizer train": VocabularySettings,
-        "corpus build": CorpusSettings, "corpus show": ShowSettings, "pretrain": PretrainSettings,
-        "probe": ProbeSettings, "fill": FillSettings, "finetune": SweepSettings, "evaluate": EvaluateSettings,
-        "predict": PredictSettings, "ensemble": EnsembleSettings, "world write": WorldSettings,
-        "bench model": ModelBench, "bench pretrain": PretrainBench, "bench finetune": FinetuneBench,
-    }  # fmt: skip
     parts = [
         "# Settings\n\nOf each command, as in a file for `--config`; on the command line, `--table.key`.\n"
     ]
-    for command, tree in trees.items():
+    for words in _every_command():
+        tree = _tree(words)
+        if tree is None:
+            continue
         rows = [f"| `{key}` | {default} | {doc} |" for key, default, doc in _rows(tree, "")]
-        parts.append(f"## {command}\n\n| key | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+        parts.append(f"## {' '.join(words)}\n\n| key | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def _tree(words: list[str]) -> type[Settings] | None:
+    """Return the settings that a command takes, as its signature says."""
+    command = app
+    for word in words:
+        command = command[word]
+    hints = get_type_hints(command.default_command) if command.default_command else {}
+    return next((hint for hint in get_args(hints.get("settings")) if hint is not type(None)), None)
 
 
 def _rows(tree: type[Settings], prefix: str) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""ALBERT, whole: from raw text to a tuned model.
+"""ALBERT, whole: from raw text to a served model.
 
     model = albertine.load("checkpoint-folder")
     strip = albertine.Strip.from_padded(input_ids, attention_mask, token_type_ids)

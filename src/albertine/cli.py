@@ -51,7 +51,7 @@ Json = Annotated[
 app = App(
     name="albertine",
     help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
-    help="ALBERT, whole: from raw text to a tuned model.",
+    help="ALBERT, whole: from raw text to a served model.",
     version=albertine.__version__,
     help_epilogue="Examples: albertine info albert-large --compare bert-large; "
     "albertine tokenizer train novels/ --out my-tokenizer; "

@@ -45,13 +45,11 @@ def what_next(lab: Lab) -> dict[str, str]:
     """Return the commands that one will want next, by what they are for."""
     albert, corpus = (shlex.quote(str(lab.out / name)) for name in ("albert", "corpus"))
     if lab.settings.text:
-        asked = "Some text with a [MASK] in it."
         further = {"More of it": f"albertine pretrain --corpus {corpus} --out my-albert {_LONGER}"}
     else:
-        asked = "She put the key in the [MASK]."
         further = {"Your own text": "albertine demo --text MY_TEXT --out my-demo"}
     return {
-        "Ask it": f'albertine fill {albert} "{asked}"',
+        "Ask it, in a browser": f"albertine serve {albert}",
         **further,
         "Your own labels": f"albertine finetune {albert} --task classify --data MY.csv --out my-model",
     }
