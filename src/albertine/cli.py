@@ -515,7 +515,7 @@ def serve(
     """
     from albertine.deploy.server import serve as run_server
 
-    run_server(model, shared.read(ServeSettings))
+    run_server(model, shared.read(ServeSettings), debug=shared.debug)
 
 
 world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)

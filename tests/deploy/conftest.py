@@ -2,17 +2,19 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
+from albertine.deploy.desk import Desk
 from albertine.deploy.offers import served
-from albertine.deploy.server import Counter, application, configuration, listening
+from albertine.deploy.server import Server, application, configuration, listening
 from albertine.settings import HeadSettings
 from albertine.tasks.card import Card
 from tests.tasks.conftest import MODEL, made
@@ -41,38 +43,40 @@ class Asked:
     """A server, and how to talk to it.
 
     Attributes:
-        counter: what it counts.
+        port: where it listens.
+        desks: where it is asked, by path.
     """
 
-    def __init__(self, port: int, counter: Counter):
-        self.port, self.counter = port, counter
+    def __init__(self, port: int, desks: Mapping[str, Desk]):
+        self.port, self.desks = port, desks
 
     def __call__(self, path: str, question: Any = None) -> tuple[int, Any]:
         """POST a question, or GET without one; return the status and what came, as JSON."""
-        return self.raw(path, None if question is None else json.dumps(question).encode())
+        return self.raw(path, None if question is None else json.dumps(question).encode())[:2]
 
-    def raw(self, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    def raw(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
+        """Do the same with what is not JSON; return the headers too."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request("GET" if body is None else "POST", path, body)
         reply = connection.getresponse()
         content = reply.read()
         connection.close()
         as_json = reply.headers["Content-Type"] == "application/json"
-        return reply.status, json.loads(content) if as_json else content.decode()
+        return reply.status, json.loads(content) if as_json else content.decode(), reply.headers
 
 
 @contextmanager
 def serving(source: Path) -> Iterator[Asked]:
     """Serve a model in a thread."""
-    counter = Counter()
     model = served(str(source), "cpu", "fp32")
-    with listening("127.0.0.1", 0) as listener:
+    with listening("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as hand:
         listener.listen()
-        server = uvicorn.Server(configuration(application(model, counter)))
+        desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
+        server = Server(configuration(application(model, desks)))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            yield Asked(listener.getsockname()[1], counter)
+            yield Asked(listener.getsockname()[1], desks)
         finally:
             server.should_exit = True
             thread.join()

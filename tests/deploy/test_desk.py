@@ -26,7 +26,7 @@ def at_a_desk(
             work.cancel()
             return found
 
-    return asyncio.run(played())
+    return asyncio.run(asyncio.wait_for(played(), 60))
 
 
 def test_what_comes_while_others_are_answered_is_answered_together() -> None:
@@ -78,14 +78,63 @@ def test_one_that_fails_spoils_no_other() -> None:
     assert isinstance(found[3], InputError)
 
 
-def test_who_gave_up_holds_nobody_up() -> None:
-    async def scene(one: Desk) -> list[int]:
-        left = asyncio.create_task(one.ask([1]))
-        await asyncio.sleep(0)
-        left.cancel()
-        return await one.ask([2])
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), MemoryError("much")])
+def test_whatever_fails_the_desk_goes_on(error: BaseException) -> None:
+    def careful(questions: Sequence[int]) -> list[int]:
+        if 1 in questions:
+            raise error
+        return list(questions[1:]) if 2 in questions else list(questions)
 
-    assert at_a_desk(list, scene) == [2]
+    async def scene(one: Desk) -> list[Any]:
+        together = (one.ask([0]), one.ask([1]), one.ask([2]))
+        return [*await asyncio.gather(*together, return_exceptions=True), await one.ask([3])]
+
+    first, failed, short, last = at_a_desk(careful, scene)
+    assert (first, last) == ([0], [3])
+    assert type(error).__name__ in repr(failed)
+    assert "0 answers to 1 questions" in str(short)
+
+
+def test_who_has_left_is_not_answered() -> None:
+    asked: list[int] = []
+    go_on = threading.Event()
+
+    def watched(questions: Sequence[int]) -> Sequence[int]:
+        asked.extend(questions)
+        assert go_on.wait(30)
+        return questions
+
+    async def scene(one: Desk) -> list[int]:
+        tasks = [asyncio.create_task(one.ask([number])) for number in range(3)]
+        while not asked:
+            await asyncio.sleep(0.001)
+        tasks[0].cancel()  # is being answered
+        later = [asyncio.create_task(one.ask([number])) for number in range(3, 6)]
+        await asyncio.sleep(0)
+        later[1].cancel()  # waits
+        await asyncio.sleep(0)
+        go_on.set()
+        found = await asyncio.gather(*tasks, *later, return_exceptions=True)
+        assert one.done == 4
+        return [answer for answers in found if isinstance(answers, list) for answer in answers]
+
+    assert at_a_desk(watched, scene) == [1, 2, 3, 5]
+    assert asked == [0, 1, 2, 3, 5]
+
+
+def test_a_pass_is_no_longer_than_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "TOGETHER_SIZE", 100)
+    passes: list[list[int]] = []
+
+    def watched(questions: Sequence[int]) -> Sequence[int]:
+        passes.append(list(questions))
+        return questions
+
+    async def scene(one: Desk) -> Sequence[list[int]]:
+        return await asyncio.gather(one.ask([1], 500), one.ask([2, 3], 80), one.ask([4, 5], 80))
+
+    assert list(at_a_desk(watched, scene)) == [[1], [2, 3], [4, 5]]
+    assert passes == [[1], [2, 3, 4], [5]]
 
 
 def test_a_queue_that_is_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,4 +145,16 @@ def test_a_queue_that_is_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     first, second, third = at_a_desk(list, scene)
     assert (first, third) == ([1, 2], [5])
+    assert isinstance(second, Busy)
+
+
+def test_too_much_that_waits_is_told_and_forgotten_when_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "WAITING_SIZE", 100)
+
+    async def scene(one: Desk) -> list[Any]:
+        before = await asyncio.gather(one.ask([1], 60), one.ask([2], 60), return_exceptions=True)
+        return [*before, await one.ask([3], 60)]
+
+    first, second, third = at_a_desk(list, scene)
+    assert (first, third) == ([1], [3])
     assert isinstance(second, Busy)

@@ -12,15 +12,19 @@ from typing import Any, Literal
 from albertine.errors import InputError
 from albertine.interop.hub import locate
 from albertine.interop.load import load_checkpoint
-from albertine.pretrain.guess import Guesser, fills_masks, guesser_in
+from albertine.pretrain.guess import Guess, Guesser, fills_masks, guesser_in
 from albertine.settings import MODELS
 from albertine.settings.schema import shortened
 from albertine.tasks.pipeline import Pipeline
 from albertine.tasks.tuned import tuned_in
 from albertine.text.pieces import plain
+from albertine.text.tokenizer import Tokenizer
 
 Form = Literal["text", "words", "texts"]
 _FORMS = {"text": "a text", "words": "a text, or a list of its words", "texts": "a list of texts"}
+
+
+MOST_TEXT = 100_000  # characters of a question: it is answered in one pass, and others wait meanwhile
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,14 @@ class Field:
         trial: what the page has in it at first.
         form: what it may be.
         needed: whether a question without it is none.
+        count: how many texts it must be.
     """
 
     name: str
     trial: str
     form: Form = "text"
     needed: bool = True
+    count: int | None = None
 
     def refuse_other(self, value: Any) -> None:
         """Refuse what has not the form."""
@@ -55,8 +61,9 @@ class Offer:
         path: where.
         kind: classify, regress, tag, span, choice, fill or order.
         fields: of a question.
-        read: makes a question of its fields.
+        read: makes a question of its fields, and refuses what cannot be answered.
         answered: answers questions, several at a time.
+        mask: how the model spells what is to be filled.
     """
 
     path: str
@@ -64,6 +71,7 @@ class Offer:
     fields: tuple[Field, ...]
     read: Callable[..., Any]
     answered: Callable[[Sequence[Any]], Sequence[Any]]
+    mask: str = ""
 
     def question(self, told: Any) -> Any:
         """Read a question, as JSON has it."""
@@ -72,13 +80,20 @@ class Offer:
             raise InputError(f"a question must be an object with {', '.join(names)}")
         for name in told:
             if name not in names:
-                raise InputError(f"{shortened(name)}: unknown; known: {', '.join(names)}")
+                raise InputError(f"{shortened(name) or 'an empty name'}: unknown; known: {', '.join(names)}")
         for field in self.fields:
             if told.get(field.name) is not None:
                 field.refuse_other(told[field.name])
             elif field.needed:
                 raise InputError(f"{field.name}: missing; it must be {_FORMS[field.form]}")
+        size = sum(map(_length, told.values()))
+        if size > MOST_TEXT:
+            raise InputError(f"{size:,} characters; a question has {MOST_TEXT:,} at most")
         return self.read(**{name: value for name, value in told.items() if value is not None})
+
+
+def _length(value: Any) -> int:
+    return sum(map(len, value)) if isinstance(value, list) else len(value or "")
 
 
 @dataclass(frozen=True)
@@ -111,17 +126,8 @@ def served(name: str, device: str, precision: str) -> Served:
 
 
 _PASSAGE = "Ida put the key in the drawer. Then she went to the market and bought a pear."
-_FIELDS = {
-    "classify": (Field("text", "The garden was a joy to see."), Field("other", "", needed=False)),
-    "regress": (Field("text", "The garden was a joy to see."), Field("other", "", needed=False)),
-    "tag": (Field("text", "Ida went to the market in Hull .", "words"),),
-    "span": (Field("context", _PASSAGE), Field("question", "Where is the key?")),
-    "choice": (
-        Field("context", _PASSAGE, needed=False),
-        Field("question", "Where is the key?", needed=False),
-        Field("options", "in the drawer\nin the garden\nat the market\non the table", "texts"),
-    ),
-}
+_QUESTION = "Where is the key?"
+_PLACES = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
 
 
 def _of_pipeline(pipeline: Pipeline) -> Offer:
@@ -129,35 +135,55 @@ def _of_pipeline(pipeline: Pipeline) -> Offer:
         (example,), _ = pipeline.read(**told)
         return example
 
-    return Offer("/answer", pipeline.kind, _FIELDS[pipeline.kind], read, pipeline.answers)
+    return Offer("/answer", pipeline.kind, _fields(pipeline), read, pipeline.answers)
+
+
+def _fields(pipeline: Pipeline) -> tuple[Field, ...]:
+    match pipeline.kind:
+        case "tag":
+            return (Field("text", "Ida went to the market in Hull .", "words"),)
+        case "span":
+            return Field("context", _PASSAGE), Field("question", _QUESTION)
+        case "choice":
+            trial = [*_PLACES, *("somewhere else",) * pipeline.options][: pipeline.options]
+            return (
+                Field("context", _PASSAGE, needed=False),
+                Field("question", _QUESTION, needed=False),
+                Field("options", "\n".join(trial), "texts", count=pipeline.options),
+            )
+    text = Field("text", "The garden was a joy to see.")
+    match pipeline.texts:
+        case 1:
+            return (text,)
+        case 2:
+            return text, Field("other", "Somebody saw a garden.")
+    return text, Field("other", "", needed=False)
 
 
 def _of_guesser(guesser: Guesser) -> list[Offer]:
-    def fill(texts: Sequence[str]) -> list[dict[str, Any]]:
-        return [_filled(guesser, text) for text in texts]
+    def fill(asked: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_filled(guesser, one) for one in asked]
 
-    def order(pairs: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
-        return [{"in_order": round(guesser.order(*pair), 6)} for pair in pairs]
+    def order(asked: Sequence[Any]) -> list[dict[str, float]]:
+        return [{"in_order": round(guesser.ordered(*one), 6)} for one in asked]
 
-    text = Field("text", "She put the key in the [MASK].")
+    text = Field("text", f"She put the key in the {guesser.mask}.")
     first, second = Field("first", "Ida took the key."), Field("second", "Then she opened the door.")
-    offers = [Offer("/fill", "fill", (text,), lambda text: text, fill)]
+    offers = [Offer("/fill", "fill", (text,), guesser.masked, fill, guesser.mask)]
     if guesser.orders:
-        offers.append(Offer("/order", "order", (first, second), lambda first, second: (first, second), order))
+        offers.append(Offer("/order", "order", (first, second), guesser.paired, order))
     return offers
 
 
-def _filled(guesser: Guesser, text: str) -> dict[str, Any]:
+def _filled(guesser: Guesser, asked: tuple[list[int], list[int], list[int]]) -> dict[str, Any]:
     return {
         "masks": [
-            [
-                {
-                    "piece": one.piece,
-                    "shown": plain(one.piece, guesser.tokenizer),
-                    "probability": round(one.score, 6),
-                }
-                for one in guesses
-            ]
-            for guesses in guesser.fill(text)
+            [_guessed(one, guesser.tokenizer) for one in guesses]
+            for guesses in guesser.guesses(*asked, best=5)
         ]
     }
+
+
+def _guessed(guess: Guess, tokenizer: Tokenizer) -> dict[str, Any]:
+    shown = plain(guess.piece, tokenizer)
+    return {"piece": guess.piece, "shown": shown, "probability": round(guess.score, 6)}

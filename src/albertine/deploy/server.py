@@ -1,18 +1,23 @@
 """`albertine serve`: a model behind HTTP, with a page for trying it.
 
 `POST` a question as JSON, or a list of them, to a path that `GET /about` names; what is
-wrong with a question comes back as one line. The port is open before it is told, and a
-signal lets what is under way be answered first.
+wrong with a question comes back as one line. A signal lets what is under way be answered
+first.
 """
 
 import asyncio
 import json
+import resource
 import socket
-from collections.abc import AsyncIterator, Sequence
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from importlib.resources import files
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -26,39 +31,65 @@ from albertine import progress
 from albertine.deploy.desk import Busy, Desk
 from albertine.deploy.offers import Offer, Served, served
 from albertine.deploy.settings import ServeSettings
-from albertine.errors import InputError
+from albertine.errors import ONE_REQUEST, InputError
+from albertine.settings.schema import shortened
 from albertine.version import __version__
 
-MOST_BYTES = 4 << 20  # of a request
+MOST_BYTES = 1 << 20  # of a request
 MOST_QUESTIONS = 1_024  # of a request
+SLOWEST = 30.0  # seconds in which a request must have come whole
+PATIENCE = 8  # seconds that what is under way may take once a signal asks for the end: Docker gives ten
 # The page brings all that it needs, and asks nobody but this server.
-_POLICY = (
+POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data:; connect-src 'self'"
 )
-_PATIENCE = 30  # seconds that what is under way may take once a signal asks for the end
+_ENDING = "the server is ending; ask again later"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def serve(source: str, settings: ServeSettings) -> None:
+def serve(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
     """Serve a model until a signal asks for the end."""
     with listening(settings.host, settings.port) as listener:
         model = served(source, settings.device, settings.precision)
-        counter = Counter()
-        config = configuration(application(model, counter))
+        hand = ThreadPoolExecutor(1, "desk")
+        desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
+
+        def begun() -> None:
+            print(_address(listener), flush=True)
+            progress.say(
+                f"{source}: {', '.join(f'POST {path}' for path in model.offers)}; "
+                "a page for trying it at the address above; Ctrl-C ends it"
+            )
+            if settings.host in ("0.0.0.0", "::"):
+                progress.say("whoever reaches this machine may ask: there is no password")
+
+        config = configuration(application(model, desks, begun=begun, debug=debug))
         listener.listen(config.backlog)
-        print(_address(listener), flush=True)
-        progress.say(
-            f"{source}: {', '.join(f'POST {path}' for path in model.offers)}; "
-            "a page for trying it at the address above; Ctrl-C ends it"
-        )
         try:
-            uvicorn.Server(config).run([listener])
+            Server(config).run([listener])
         except KeyboardInterrupt:  # it has put all away, and hands the signal on
-            progress.say(f"ended; answered: {counter.answers:,}")
+            progress.say(f"ended; answered: {sum(desk.done for desk in desks.values()):,}")
+        finally:
+            hand.shutdown(wait=False, cancel_futures=True)
+
+
+class Server(uvicorn.Server):
+    """A server to which a signal that comes twice at once is one request, as to every other command."""
+
+    _when = -ONE_REQUEST
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Let what is under way be answered, and end; asked again later, end at once."""
+        if time.monotonic() - self._when >= ONE_REQUEST:
+            self._when = time.monotonic()
+            super().handle_exit(sig, frame)
 
 
 def configuration(answering: Starlette) -> uvicorn.Config:
     """Return how the server runs: what goes wrong is told by us, in one line."""
+    files_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return uvicorn.Config(
         answering,
         lifespan="on",
@@ -66,72 +97,115 @@ def configuration(answering: Starlette) -> uvicorn.Config:
         log_level="critical",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_PATIENCE,
+        limit_concurrency=max(8, min(1_000, files_open // 2)),  # connections; more are told to come again
+        timeout_graceful_shutdown=PATIENCE,
     )
 
 
-class Counter:
-    """Counts answers."""
+def application(
+    model: Served, desks: Mapping[str, Desk], *, begun: Callable[[], None] = lambda: None, debug: bool = False
+) -> Starlette:
+    """Return what answers requests about a model.
 
-    def __init__(self) -> None:
-        self.answers = 0
-
-
-def application(model: Served, counter: Counter) -> Starlette:
-    """Return what answers requests about a model."""
-    hand = ThreadPoolExecutor(1, "desk")
-    desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
+    Args:
+        model: with what it can be asked.
+        desks: where that is asked, by path.
+        begun: is called when signals are heard and callers too.
+        debug: whether defects show where they are.
+    """
 
     @asynccontextmanager
     async def working(_: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(desk.work()) for desk in desks.values()]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            hand.shutdown(wait=False, cancel_futures=True)
-
-    async def answer(request: Request) -> Response:
-        offer = model.offers[request.url.path]
-        told = await _json(request)
-        asked = _questions(told, offer)
-        found = await desks[offer.path].ask(asked)
-        counter.answers += len(found)
-        return JSONResponse(found if isinstance(told, list) else found[0])
+        begun()
+        yield
+        for task in tasks:
+            task.cancel()
 
     page = (files(__package__) / "page.html").read_text(encoding="utf-8")
-    about = {
+    routes = [
+        Route("/", _always(HTMLResponse(page, headers={"Content-Security-Policy": POLICY}))),
+        Route("/about", _always(JSONResponse(_about(model)))),
+        Route("/health", _always(JSONResponse({"status": "ok"}))),
+    ]
+    routes += [
+        Route(path, _answering(offer, desks[path]), methods=["POST"]) for path, offer in model.offers.items()
+    ]
+    app = Starlette(routes=routes, lifespan=working, exception_handlers=_handlers(routes, debug))
+    app.router.redirect_slashes = False  # a proxy may hold another address than ours
+    return app
+
+
+def _always(response: Response) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        return response
+
+    return endpoint
+
+
+def _about(model: Served) -> dict[str, Any]:
+    return {
         "model": model.name,
         "labels": model.labels,
         "asked": [
-            {"path": one.path, "kind": one.kind, "fields": [asdict(field) for field in one.fields]}
+            {
+                "path": one.path,
+                "kind": one.kind,
+                "mask": one.mask,
+                "fields": [asdict(field) for field in one.fields],
+            }
             for one in model.offers.values()
         ],
         "albertine": __version__,
     }
 
-    async def show(_: Request) -> Response:
-        return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
-    async def tell(_: Request) -> Response:
-        return JSONResponse(about)
+def _answering(offer: Offer, desk: Desk) -> Endpoint:
+    """Return what answers questions at a path."""
 
-    async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = await asyncio.wait_for(_body(request), SLOWEST)
+            told = _json(body)
+            found = await _unless_left(request, desk.ask(_questions(told, offer), len(body)))
+        except TimeoutError:
+            raise HTTPException(408, f"nothing whole came within {SLOWEST:.0f} seconds") from None
+        except asyncio.CancelledError:  # patience is at its end
+            return _said(503, _ENDING)
+        return JSONResponse(found if isinstance(told, list) else found[0])
 
-    routes = [Route("/", show), Route("/about", tell), Route("/health", health)]
-    routes += [Route(path, answer, methods=["POST"]) for path in model.offers]
-    return Starlette(routes=routes, lifespan=working, exception_handlers=_handlers(routes))
+    return endpoint
 
 
-async def _json(request: Request) -> Any:
+async def _body(request: Request) -> bytes:
     """Read what was sent, unless it is too much."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
             raise HTTPException(413, f"more than {progress.size(MOST_BYTES)}; send less at a time")
+    return bytes(body)
+
+
+async def _unless_left(request: Request, asking: Awaitable[list[Any]]) -> list[Any]:
+    """Wait for answers as long as the caller does."""
+    answers, leaving = asyncio.ensure_future(asking), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((answers, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answers.done():
+            raise ClientDisconnect
+        return answers.result()
+    finally:
+        for one in (answers, leaving):
+            one.cancel()
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -145,7 +219,7 @@ def _questions(told: Any, offer: Offer) -> list[Any]:
     if len(told) > MOST_QUESTIONS:
         raise InputError(f"{len(told):,} questions; send {MOST_QUESTIONS:,} at a time at most")
     asked = []
-    for number, one in enumerate(told):
+    for number, one in enumerate(told, 1):
         try:
             asked.append(offer.question(one))
         except InputError as error:
@@ -153,7 +227,7 @@ def _questions(told: Any, offer: Offer) -> list[Any]:
     return asked
 
 
-def _handlers(routes: Sequence[Route]) -> dict[Any, Any]:
+def _handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
     """Return what answers for what went wrong: always JSON with one line."""
     known = ", ".join(route.path for route in routes)
 
@@ -161,12 +235,15 @@ def _handlers(routes: Sequence[Route]) -> dict[Any, Any]:
         return _said(400, str(error))
 
     async def busy(_: Request, error: Exception) -> Response:
-        return _said(503, str(error), {"Retry-After": "1"})
+        return _said(503, str(error), {"Retry-After": "5"})
 
     async def elsewhere(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        said = {404: f"{request.url.path}: no such path; known: {known}", 405: _method(request, error)}
-        headers = dict(error.headers or {})
+        path, headers = shortened(request.scope["path"]), dict(error.headers or {})
+        said = {
+            404: f"{path}: no such path; known: {known}",
+            405: f"{request.method} {path}: not possible; possible: {headers.get('Allow', 'nothing')}",
+        }
         return _said(error.status_code, said.get(error.status_code, error.detail), headers)
 
     async def left(_: Request, error: Exception) -> Response:  # noqa: ARG001  # nobody is there to read it
@@ -174,7 +251,10 @@ def _handlers(routes: Sequence[Route]) -> dict[Any, Any]:
 
     async def defect(_: Request, error: Exception) -> Response:
         line = f"a defect in Albertine: {type(error).__name__}: {' '.join(str(error).split())}"
-        progress.say(line)
+        progress.end_line()
+        print(f"albertine: {line}", file=sys.stderr, flush=True)
+        if debug:
+            traceback.print_exception(error)
         return _said(500, line)
 
     return {
@@ -184,11 +264,6 @@ def _handlers(routes: Sequence[Route]) -> dict[Any, Any]:
         ClientDisconnect: left,
         Exception: defect,
     }
-
-
-def _method(request: Request, error: HTTPException) -> str:
-    allowed = (error.headers or {}).get("Allow", "another")
-    return f"{request.method} {request.url.path}: not possible; {allowed} is"
 
 
 def _said(status: int, line: str, headers: dict[str, str] | None = None) -> Response:

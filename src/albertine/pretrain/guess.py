@@ -50,13 +50,22 @@ class Guesser:
     def __init__(self, model: Model, tokenizer: Tokenizer, device: torch.device):
         self.model, self.tokenizer, self._device = model.to(device).eval(), tokenizer, device
 
+    @property
+    def mask(self) -> str:
+        """How the vocabulary spells what hides a piece."""
+        return self.tokenizer.pieces[self.tokenizer.special.mask]
+
     def fill(self, text: str, *, best: int = 5) -> list[list[Guess]]:
         """Return the likeliest pieces behind each [MASK] of a text, in order."""
+        return self.guesses(*self.masked(text), best)
+
+    def masked(self, text: str) -> tuple[list[int], list[int], list[int]]:
+        """Return a text as ids and types, and the places of its masks."""
         ids, types = self._framed(text)
         masks = [at for at, one in enumerate(ids) if one == self.tokenizer.special.mask]
         if not masks:
-            raise InputError(f"{shortened(text)}: has no [MASK] to fill")
-        return self.guesses(ids, types, masks, best)
+            raise InputError(f"{shortened(text)}: has no {self.mask} to fill")
+        return ids, types, masks
 
     def guesses(
         self, ids: Sequence[int], types: Sequence[int], places: Sequence[int], best: int
@@ -83,9 +92,16 @@ class Guesser:
 
         Of a model that learned NSP, the chance that they are of one document.
         """
+        return self.ordered(*self.paired(first, second))
+
+    def paired(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Return two segments as ids and types."""
         if not self.orders:
             raise InputError("order: the model has no head for pairs; it can only fill masks")
-        ids, types = self._framed(first, second)
+        return self._framed(first, second)
+
+    def ordered(self, ids: Sequence[int], types: Sequence[int]) -> float:
+        """Return the same chance, of what is ids already."""
         with torch.inference_mode():
             logits: Tensor = self.model(Strip.from_sequences([ids], [types]).to(self._device)).pair_logits
         return float(logits[0].float().softmax(0)[0])

@@ -13,6 +13,7 @@ from albertine.errors import InputError
 from albertine.interop.huggingface import CARD
 from albertine.model.network import Model
 from albertine.settings import HeadSettings, Layer, read
+from albertine.tasks.formats.glue import GLUE
 from albertine.tasks.kinds.choices import Choices
 from albertine.tasks.kinds.kind import Kind
 from albertine.tasks.kinds.labels import Labels, Numbers
@@ -54,6 +55,13 @@ class Card:
     max_length: int = 512
     reading: ReadingTask = field(default_factory=ReadingTask)
     columns: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> int | None:
+        """How many texts it judges at a time; None where nothing says."""
+        if self.task in GLUE:
+            return len(GLUE[self.task].texts)
+        return (2 if self.columns.get("other") else 1) if self.columns else None
 
     def reader(self, tokenizer: Tokenizer, *, answerable: bool = False, dropout: float = 0.0) -> Kind:
         """Return what encodes examples and reads scores."""

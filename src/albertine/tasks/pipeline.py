@@ -27,11 +27,14 @@ class Pipeline:
     Attributes:
         kind: classify, regress, tag, span or choice.
         labels: those that it knows.
+        texts: how many it judges at a time, of classify and regress; None where nothing says.
+        options: how many it chooses between.
     """
 
     def __init__(self, model: Tuned):
         self._scorer = model.scorer()
         self.kind, self.labels = model.card.kind, model.card.labels
+        self.texts, self.options = model.card.texts, model.kind.head.options
 
     def __call__(
         self,
@@ -77,10 +80,9 @@ class Pipeline:
         return [Labelled(_at(n), str(n), tuple(row)) for n, row in enumerate(columns)], several
 
     def _refuse_other_count(self, questions: Sequence[Choice]) -> None:
-        known = self._scorer.kind.head.options
         for one in questions:
-            if len(one.options) != known:
-                raise InputError(f"options: {len(one.options)}; the model chooses between {known}")
+            if len(one.options) != self.options:
+                raise InputError(f"options: {len(one.options)}; the model chooses between {self.options}")
 
 
 def _choices(context: Any, question: Any, options: Any) -> tuple[list[Choice], bool]:
