@@ -42,4 +42,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except albertine.AlbertineError as error:
+        sys.exit(str(error))

@@ -7,6 +7,7 @@ pre-training go on where they were.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import albertine
@@ -59,4 +60,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except albertine.AlbertineError as error:
+        sys.exit(str(error))

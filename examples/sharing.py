@@ -7,6 +7,7 @@ how far a layer moves a state, in degrees, the first layer and the last.
 """
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -49,4 +50,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except albertine.AlbertineError as error:
+        sys.exit(str(error))

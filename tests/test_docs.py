@@ -80,7 +80,7 @@ def options_of_all_commands() -> set[str]:
     found: set[str] = set()
     for command in (one for one in app if not one.startswith("-")):
         inner = [one for one in app[command] if not one.startswith("-")]
-        for words in [[command, one] for one in inner] or [[command]]:
+        for words in [[command, one] for one in inner] or [[command], []]:
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 run(app, [*words, "--help"])

@@ -323,6 +323,7 @@ def probe(
 @app.command(group=_TRAIN)
 def fill(
     checkpoint: str,
+    /,
     *text: str,
     json: Json = False,
     settings: Annotated[FillSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
@@ -693,3 +694,7 @@ def bench_corpus(
     from albertine.bench import corpus
 
     corpus.show(corpus.measure(text, tokenizer, shared.read(CorpusBench)), as_json=json)
+
+
+for _name in [one for one in app if not one.startswith("-")]:
+    app[_name].help_epilogue = ""  # those examples are of the whole; each command has its own

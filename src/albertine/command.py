@@ -22,6 +22,7 @@ from cyclopts import (
     UNSET,
     App,
     ArgumentCollection,
+    CoercionError,
     CycloptsError,
     Group,
     MissingArgumentError,
@@ -33,15 +34,15 @@ from cyclopts import (
 
 from albertine import progress
 from albertine.errors import AlbertineError, InputError, Status, Terminated, nearest
-from albertine.settings import Layer, Settings, layer_from_file, read, write
+from albertine.settings import MODELS, Layer, Settings, layer_from_file, read, write
 from albertine.settings.schema import is_table, shortened
 
 S = TypeVar("S", bound=Settings)
 
 _SETTINGS_GROUP = Group(
     "Settings",
-    help="Each also stands in the file of --config under its dotted name. --TABLE NAME starts a table from a "
-    'preset; in the file: preset = "NAME".',
+    help="Each also stands in the file of --config under its dotted name. Where there are --model.* "
+    f"settings, --model NAME starts from a preset: {', '.join(MODELS)}.",
     sort_key=8,
 )
 _SHARED_GROUP = Group("Every command", sort_key=9)
@@ -180,7 +181,7 @@ def _perform(app: App, words: list[str]) -> None:
 
     app.config = (capture,)
     command, bound, _ = app.parse_args(
-        words, exit_on_error=False, print_error=False, console=progress.results()
+        words, exit_on_error=False, print_error=False, console=progress.results(progress.NARROWEST)
     )
     progress.be_quiet(False)
     if "shared" in bound.signature.parameters:
@@ -246,6 +247,9 @@ def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
         return _unknown_option(error, words)
     if isinstance(error, UnusedCliTokensError):
         return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
+    if isinstance(error, CoercionError) and error.token:
+        kind = "a whole number" if error.target_type is int else "of another kind"
+        return f"{shortened(error.token.value)}: must be {kind}"
     if isinstance(error, MissingArgumentError):
         return _missing(error)
     if isinstance(error, UnknownCommandError):

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 SILENT_SECONDS = 2.0
 SECONDS_BETWEEN_LINES = 10.0
-NARROWEST = 80
+NARROWEST, WIDE = 80, 200
 
 
 class Screen(Protocol):
@@ -80,8 +80,12 @@ def screen(drawing: Screen) -> Iterator[None]:
         _live = outer
 
 
-def results() -> "Console":
-    """Return a console for tables on standard output; it never cuts a number to make it fit."""
+def results(elsewhere: int = WIDE) -> "Console":
+    """Return a console for tables on standard output; it never cuts a number to make it fit.
+
+    Args:
+        elsewhere: how wide what goes to no terminal may be.
+    """
     from rich.console import Console
 
     class Results(Console):
@@ -90,7 +94,8 @@ def results() -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Results(width=max(shutil.get_terminal_size().columns, NARROWEST))
+    width = shutil.get_terminal_size((elsewhere, 24)).columns
+    return Results(width=max(width, NARROWEST))
 
 
 def track(items: Iterable[T], what: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:

@@ -2,6 +2,10 @@
 
 import json
 import re
+import shlex
+import subprocess
+import sys
+import sysconfig
 import xml.etree.ElementTree as Tree
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 from albertine.cli import app
 from albertine.command import run
 from albertine.demo import abreast, steps
+from albertine.demo.commands import as_typed
 from albertine.demo.steps import Lab
 
 SMALL = ("--stories", "600", "--examples", "100", "--steps", "10", "--tuning-steps", "5", "--quiet")
@@ -44,9 +49,9 @@ def test_it_goes_on_where_it_was_broken_off_and_ends_with_a_report(
     for said in ("What was built", "bag of words", "Figure 1", "Which comes first", "albertine world write"):
         assert said in page, said
     printed = capsys.readouterr().out.strip().splitlines()
-    assert [line.strip().split()[:2] for line in printed[-3:]] == [
-        ["albertine", "fill"], ["albertine", "demo"], ["albertine", "finetune"],
-    ]  # fmt: skip
+    typed, commands = zip(*(shlex.split(line)[:2] for line in printed[-3:]), strict=True)
+    assert commands == ("serve", "demo", "finetune")
+    assert set(typed) == {shlex.split(as_typed())[0]}
     found = json.loads((out / "measured" / "cloze.json").read_text())
     assert 0 < found["scores"]["accuracy"] <= 1
     monkeypatch.setattr(steps, "write_world", interrupted)  # nothing is done twice
@@ -106,3 +111,22 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, capsys: pytest
     assert run(app, ["demo", "--out", str(tmp_path / "photos")]) == 2
     assert "is no demo" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
+
+
+def test_commands_are_written_as_they_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = sysconfig.get_path("scripts")
+    monkeypatch.setenv("PATH", scripts)
+    assert as_typed() == "albertine"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for folder in (tmp_path, Path(sys.prefix).parent):  # far from the environment, and where it lies
+        monkeypatch.chdir(folder)
+        typed = as_typed()
+        assert typed.startswith("/") == (folder == tmp_path)
+        version = subprocess.run(
+            [*shlex.split(typed), "--version"], capture_output=True, text=True, check=True
+        )
+        assert version.stdout
+    monkeypatch.setattr(
+        "albertine.demo.commands.sysconfig.get_path", lambda _: str(tmp_path)
+    )  # a zip, a freezer
+    assert as_typed() == shlex.join([sys.executable, "-m", "albertine"])

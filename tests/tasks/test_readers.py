@@ -74,7 +74,21 @@ def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
             "a.csv, line 3: 1 cells, where the header has 2; mend it",
         ),
         ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: no text in UTF-8; name a table of text"),
-        ("a.csv", "review,label\nx,1\n", "classify", "a.csv: no column text; it has review, label"),
+        ("a.csv", "review,label\nx,1\n", "classify", "it has review, label; --text names another"),
+        (
+            "a.csv",
+            "text,stars\nx,1\n",
+            "regress",
+            "a.csv: no column label; it has text, stars; --label names",
+        ),
+        (
+            "a.csv",
+            "question,text\nx,1\n",
+            "span",
+            "it has question, text; --context names another",
+        ),
+        ("a.csv", "a,b,label\nx,y,0\n", "choice", "no column options; it has a, b, label; --options names"),
+        ("a.csv", "text;label\nx;1\n", "classify", "no column text; its cells are not parted by commas"),
         ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
         (
             "a.csv",

@@ -72,8 +72,14 @@ def read_manifest(folder: Path) -> Manifest:
         _refuse_odd(found)
         return found
     except FileNotFoundError:
+        if not folder.exists():
+            raise InputError(f"{folder}: no such folder; name one of albertine corpus build") from None
         unfinished = "; it is unfinished, run its build again" if (folder / "building").exists() else ""
         raise InputError(f"{folder}: no corpus{unfinished or ' here (no manifest.json)'}") from None
+    except NotADirectoryError:
+        raise InputError(
+            f"{folder}: a file, and no corpus; name a folder of albertine corpus build"
+        ) from None
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:

@@ -1,6 +1,11 @@
 """The commands that a demo shows: how to do each of its steps by hand, and what to do next."""
 
+import os
 import shlex
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
 
 from albertine.corpus.corpus import Corpus
 from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, LOOKS, RATES, TASKS, WORLD_HEADS, Lab
@@ -43,13 +48,27 @@ def by_hand(lab: Lab) -> list[str]:
 
 def what_next(lab: Lab) -> dict[str, str]:
     """Return the commands that one will want next, by what they are for."""
+    typed = as_typed()
     albert, corpus = (shlex.quote(str(lab.out / name)) for name in ("albert", "corpus"))
     if lab.settings.text:
-        further = {"More of it": f"albertine pretrain --corpus {corpus} --out my-albert {_LONGER}"}
+        further = {"More of it": f"{typed} pretrain --corpus {corpus} --out my-albert {_LONGER}"}
     else:
-        further = {"Your own text": "albertine demo --text MY_TEXT --out my-demo"}
+        further = {"Your own text": f"{typed} demo --text MY_TEXT --out my-demo"}
     return {
-        "Ask it, in a browser": f"albertine serve {albert}",
+        "Ask it, in a browser": f"{typed} serve {albert}",
         **further,
-        "Your own labels": f"albertine finetune {albert} --task classify --data MY.csv --out my-model",
+        "Your own labels": f"{typed} finetune {albert} --task classify --data MY.csv --text TEXT_COLUMN "
+        "--label LABEL_COLUMN --out my-model",
     }
+
+
+def as_typed() -> str:
+    """Return how one types `albertine` here: its name where the shell finds it, else its path."""
+    script = Path(sysconfig.get_path("scripts")) / "albertine"
+    found = shutil.which("albertine")
+    if found and script.exists() and Path(found).samefile(script):
+        return "albertine"
+    if not script.exists():
+        return shlex.join([sys.executable, "-m", "albertine"])
+    below = script.is_relative_to(Path.cwd())
+    return shlex.quote(os.path.relpath(script) if below else str(script))

@@ -6,7 +6,7 @@ from typing import Any
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
-from albertine.demo.commands import by_hand, what_next
+from albertine.demo.commands import as_typed, by_hand, what_next
 from albertine.demo.steps import MODEL, NETWORKS, Lab
 from albertine.model.cost import count_flops
 from albertine.model.parameters import count_parameters
@@ -125,7 +125,23 @@ def _tasks(lab: Lab) -> list[str]:
             "A bag of words learned from the same examples: it knows which words are there, and not what "
             "they do to each other."
         )
-    return [text(said), side_by_side(drawn)]
+    return [text(said), side_by_side(drawn), *_behind(lab)]
+
+
+def _behind(lab: Lab) -> list[str]:
+    """Say why, where the bag of words is ahead."""
+    scores = {name: (_score(lab.task(name)), _without_reading(lab, name)) for name in lab.tasks}
+    if all(score > beside.get("bag of words", 0.0) for score, beside in scores.values()):
+        return []
+    parameters = count_parameters(lab.model("albert")).encoder
+    return [
+        text(
+            "Where the bag of words is ahead, this network is too small and has read too little: it has "
+            f"{parameters:,} parameters, and some minutes. A bag of words stays where it is; an ALBERT grows "
+            "with what it reads. The paper's ALBERT-base, 12 million parameters and 16 GB of text, comes to "
+            "82.3 on SQuAD and 81.6 on MNLI."
+        )
+    ]
 
 
 def _without_reading(lab: Lab, name: str) -> dict[str, float]:
@@ -160,12 +176,10 @@ def _inside(lab: Lab, known: dict[str, Any]) -> list[str]:
 
 
 def _by_hand(lab: Lab) -> list[str]:
-    return [
-        text(
-            "What was done here, in commands. Put your own text where the world's is, and go on from there."
-        ),
-        commands(*by_hand(lab)),
-    ]
+    said = "What was done here, in commands. Put your own text where the world's is, and go on from there."
+    typed = as_typed()
+    where = "" if typed == "albertine" else f" On this machine, albertine is {typed}."
+    return [text(said + where), commands(*by_hand(lab))]
 
 
 def _next(lab: Lab) -> list[str]:

@@ -103,7 +103,7 @@ class Lab:
             Step("A vocabulary of its pieces" if not own else "A vocabulary of your text", self.vocabulary),
             Step("A corpus to draw samples from", self.corpus),
             Step("An ALBERT, one layer again and again; beside it, a BERT of the same shape", self.networks),
-            Step("What both know of text they never saw", self.knowledge),
+            Step("What both know of text they never saw", self.compared),
             Step(f"The ALBERT, tuned {tuning}", self.tuned),
         ]
 
@@ -191,12 +191,6 @@ class Lab:
         """Pre-train both."""
         left = {self.out / one: partial(self.network, one) for one in NETWORKS if not self._is_known(one)}
         abreast("Pre-training both", left, self.settings.steps)
-        for name in NETWORKS:
-            found = self.network(name)
-            progress.say(
-                f"{name}: {found['mlm_accuracy']:.0%} of masked pieces right, "
-                f"{found['pair_accuracy']:.0%} of orders"
-            )
 
     def network(self, name: str) -> dict[str, Any]:
         """Pre-train one of them."""
@@ -233,6 +227,14 @@ class Lab:
 
         return self.once("knowledge", make)
 
+    def compared(self) -> None:
+        """Say what both know."""
+        for name, known in self.knowledge().items():
+            measured = {"hidden pieces": "hidden_accuracy", "orders": "sop_accuracy"}
+            right = {what: known["probe"][key]["value"] for what, key in measured.items()}
+            said = ", ".join(f"{value:.0%} of {what}" for what, value in right.items() if value is not None)
+            progress.say(f"{name}: {said} right")
+
     @property
     def tasks(self) -> list[str]:
         """What the ALBERT is tuned on: with one's own text, on what the text itself can answer."""
@@ -257,6 +259,9 @@ class Lab:
         tasks = self.out / "tasks"
         left = {tasks / one: partial(self.task, one) for one in self.tasks if not self._is_known(one)}
         abreast("Tuning", left, self.settings.tuning_steps)
+        for one in self.tasks:
+            said = ", ".join(f"{name} {100 * score:.1f}" for name, score in self.task(one)["scores"].items())
+            progress.say(f"{tasks / one}: {said}")
 
     def task(self, name: str) -> dict[str, Any]:
         """Tune the ALBERT on a task."""

@@ -64,7 +64,7 @@ class Guesser:
         ids, types = self._framed(text)
         masks = [at for at, one in enumerate(ids) if one == self.tokenizer.special.mask]
         if not masks:
-            raise InputError(f"{shortened(text)}: has no {self.mask} to fill")
+            raise InputError(f"{shortened(text) or 'an empty text'}: has no {self.mask} to fill")
         return ids, types, masks
 
     def guesses(

@@ -55,7 +55,8 @@ def evaluate(sources: Sequence[str], settings: EvaluateSettings, given: frozense
         for part in model.task.parts(settings.split, settings.data):
             found.append(_measured(model, part, settings, given))
             if len(sources) > 1:  # what is found is not lost if a later one fails
-                progress.say(f"{source}, {part}: {100 * found[-1].headline:.1f}")
+                scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in found[-1].scores.items())
+                progress.say(f"{source}, {part}: {scores}")
     return found
 
 

@@ -58,7 +58,10 @@ def write(task: str, kind: str, part: str, answered: Answered, out: Path | None,
     if official and task.startswith("squad"):
         return _squad(answered, out)
     with _destination(out) as (stream, form):
-        return _FORMS[form](answered, stream, kind)
+        count = _FORMS[form](answered, stream, kind)
+    if out is not None:
+        progress.say(f"{out}: {count:,} answers")
+    return count
 
 
 @contextmanager

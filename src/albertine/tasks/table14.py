@@ -3,7 +3,7 @@
 Steps: the paper's, for data of the paper's size. With less data a run makes as many passes
 as the paper's did, but takes at least as many examples as its runs on MRPC and RTE,
 and makes at most as many passes as its run on WNLI. Where that would be fewer steps
-than the 800 on MRPC and RTE, the batch is halved, but for 16 and less.
+than the 800 on MRPC and RTE, batches of more than 16 are halved.
 
 Rate: the paper's, for its batch and for models of its widths. It falls with the square
 root of a smaller batch. Narrower models, which a person without a GPU trains, want a

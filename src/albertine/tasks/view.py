@@ -42,6 +42,8 @@ def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json:
     best = max(outcomes, key=lambda one: headline(task, one.scores))
     what = f"{out} is {best.name}" if best.name else f"{out} is the model of step {best.step:,}"
     printed.print(f"{task}, on dev; {what}", highlight=False, markup=False)
+    if best.step == 0:
+        progress.say(f"{out}: tuning made nothing better, so its head is as it was drawn; give it more steps")
 
 
 def show_evaluated(found: Sequence[Evaluated], *, as_json: bool) -> None:
@@ -79,7 +81,14 @@ def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
         is_left = title in (left or titles[:1])
-        table.add_column(title, justify="left" if is_left else "right", no_wrap=title != "scores")
+        long = title in ("model", "scores")  # these take more lines where there is too little room
+        table.add_column(
+            title,
+            justify="left" if is_left else "right",
+            no_wrap=not long,
+            overflow="fold",
+            min_width=24 if title == "scores" else None,
+        )
     return table
 
 

@@ -33,9 +33,9 @@ def examples(
     if kind == "tag" and suffix_of(Path(source)) in _CONLL:
         yield from sentences(Path(source), troubles, tagged=solved)
         return
-    make, wanted = _MAKERS[kind], _WANTED[kind](columns, solved)
-    wanted += (columns.name,) if named else ()
-    for row in rows(source, troubles, wanted):
+    make, wanted = _MAKERS[kind], _wanted(kind, columns, solved)
+    wanted |= {columns.name: "--name"} if named else {}
+    for row in rows(source, troubles, wanted, wanted):
         try:
             yield make(row, columns, solved)
         except RowError as error:
@@ -46,13 +46,17 @@ def _options_columns(columns: DataSettings) -> tuple[str, ...]:
     return tuple(one.strip() for one in columns.options.split(","))
 
 
-_WANTED: dict[str, Callable[[DataSettings, bool], tuple[str, ...]]] = {
-    "classify": lambda c, solved: (c.text, *([c.other] if c.other else []), *([c.label] * solved)),
-    "tag": lambda c, solved: (c.text, *([c.label] * solved)),
-    "span": lambda c, solved: (c.question, c.context, *([c.answers] * solved)),
-    "choice": lambda c, solved: (*_options_columns(c), *([c.label] * solved)),
-}
-_WANTED["regress"] = _WANTED["classify"]
+def _wanted(kind: str, columns: DataSettings, solved: bool) -> dict[str, str]:
+    """Return the columns that must be there, with the options that name them."""
+    match kind:
+        case "span":
+            names, answer = ["question", "context"], "answers"
+        case "choice":
+            names, answer = [], "label"
+        case _:
+            names, answer = ["text", *(["other"] if columns.other and kind != "tag" else [])], "label"
+    wanted = {getattr(columns, name): f"--{name}" for name in (*names, *([answer] if solved else []))}
+    return wanted | (dict.fromkeys(_options_columns(columns), "--options") if kind == "choice" else {})
 
 
 def _name(row: Row, columns: DataSettings) -> str:

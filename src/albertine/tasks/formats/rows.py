@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -53,21 +53,34 @@ def whole(text: str) -> str:
     return text
 
 
-def rows(source: str, troubles: Troubles, wanted: tuple[str, ...] = ()) -> Iterator[Row]:
-    """Yield the rows of a file or data set; `wanted` columns must be there."""
+def rows(
+    source: str, troubles: Troubles, wanted: Iterable[str] = (), options: Mapping[str, str] | None = None
+) -> Iterator[Row]:
+    """Yield the rows of a file or data set; `wanted` columns must be there, which `options` name."""
     found = _from_hub(source) if source.startswith(HUB) else _from_file(Path(source), troubles)
     first = True
     for row in found:
         missing = next((one for one in wanted if one not in row.cells), None)
         if missing is not None and first:
-            there = shortened(", ".join(row.cells)) or "none"
-            close = nearest(missing, row.cells)
-            raise InputError(f"{source}: no column {shortened(missing)}{close}; it has {there}")
+            option = (options or {}).get(missing)
+            raise InputError(f"{source}: {_without(missing, option, list(row.cells))}")
         if missing is not None:
             troubles.meet(row.place, f"no column {shortened(missing)}")
             continue
         first = False
         yield row
+
+
+def _without(missing: str, option: str | None, there: list[str]) -> str:
+    """Say that a column is missing, and what to do."""
+    if len(there) == 1 and (";" in there[0] or "\t" in there[0]):
+        return (
+            f"no column {shortened(missing)}; its cells are not parted by commas: save it with commas, "
+            "or with tabs as .tsv"
+        )
+    known = shortened(", ".join(there)) or "none"
+    named = f"; {option} names another" if option else ""
+    return f"no column {shortened(missing)}{nearest(missing, there)}; it has {known}{named}"
 
 
 def suffix_of(file: Path) -> str:
