@@ -188,5 +188,7 @@ def _next(lab: Lab) -> list[str]:
         f"Python {platform.python_version()}. The others, and what each needs, are a line each: albertine "
         "info."
     )
+    tuned = ", ".join(str(lab.out / "tasks" / name) for name in lab.tasks)
+    served = f"What was tuned can be asked in a browser too: {tuned}. " if tuned else ""
     told = [f"<h3>{escape(name)}</h3>{commands(line)}" for name, line in what_next(lab).items()]
-    return ["".join(told), text(said)]
+    return ["".join(told), text(served + said)]
