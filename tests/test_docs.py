@@ -41,7 +41,7 @@ def test_the_tutorial_can_be_pasted_line_by_line(tmp_path: Path) -> None:
         block = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{block}" if language == "sh" else block
         command = ["bash", "-euc", block] if language == "sh" else [sys.executable, "-c", block]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, block + done.stderr
         said.append(done.stdout)

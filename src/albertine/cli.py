@@ -56,7 +56,8 @@ app = App(
     help_epilogue="Examples: albertine info albert-large --compare bert-large; "
     "albertine tokenizer train novels/ --out my-tokenizer; "
     "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
-    "albertine world write my-world; albertine convert OLD NEW; albertine bench startup. "
+    "albertine world write my-world; albertine serve judge; albertine convert OLD NEW; "
+    "albertine bench startup. "
     "Each command explains itself: albertine info --help",
 )
 app["--help"].group = _SETUP

@@ -248,8 +248,9 @@ def _misuse(app: App, error: CycloptsError, words: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"{shortened(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
     if isinstance(error, CoercionError) and error.token:
-        kind = "a whole number" if error.target_type is int else "of another kind"
-        return f"{shortened(error.token.value)}: must be {kind}"
+        kind = {int: "a whole number", bool: "yes or no"}.get(error.target_type or str, "of another kind")
+        name = error.token.keyword or (error.argument.name if error.argument else "")
+        return f"{name} {shortened(error.token.value)}: must be {kind}"
     if isinstance(error, MissingArgumentError):
         return _missing(error)
     if isinstance(error, UnknownCommandError):

@@ -70,7 +70,6 @@ def serving(source: Path) -> Iterator[Asked]:
     """Serve a model in a thread."""
     model = served(str(source), "cpu", "fp32")
     with listening("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as hand:
-        listener.listen()
         desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
         server = Server(configuration(application(model, desks)))
         thread = threading.Thread(target=server.run, args=([listener],))

@@ -39,10 +39,10 @@ def test_what_comes_while_others_are_answered_is_answered_together() -> None:
         return [2 * one for one in questions]
 
     async def scene(one: Desk) -> list[list[int]]:
-        first = asyncio.create_task(one.ask([0]))
+        first = asyncio.create_task(one.ask([(0, 1)]))
         while not passes:
             await asyncio.sleep(0.001)
-        rest = [asyncio.create_task(one.ask([number, -number])) for number in range(1, 40)]
+        rest = [asyncio.create_task(one.ask([(number, 1), (-number, 1)])) for number in range(1, 40)]
         await asyncio.sleep(0)
         go_on.set()
         return await asyncio.gather(first, *rest)
@@ -60,7 +60,7 @@ def test_a_pass_takes_no_more_than_it_should(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(len(questions))
         return questions
 
-    assert at_a_desk(same, lambda one: one.ask(range(25))) == list(range(25))
+    assert at_a_desk(same, lambda one: one.ask([(number, 1) for number in range(25)])) == list(range(25))
     assert sizes == [10, 10, 5]
 
 
@@ -71,7 +71,7 @@ def test_one_that_fails_spoils_no_other() -> None:
         return list(questions)
 
     async def scene(one: Desk) -> list[Any]:
-        return await asyncio.gather(*(one.ask([number]) for number in range(6)), return_exceptions=True)
+        return await asyncio.gather(*(one.ask([(number, 1)]) for number in range(6)), return_exceptions=True)
 
     found = at_a_desk(careful, scene)
     assert [one for one in found if not isinstance(one, Exception)] == [[0], [1], [2], [4], [5]]
@@ -86,8 +86,8 @@ def test_whatever_fails_the_desk_goes_on(error: BaseException) -> None:
         return list(questions[1:]) if 2 in questions else list(questions)
 
     async def scene(one: Desk) -> list[Any]:
-        together = (one.ask([0]), one.ask([1]), one.ask([2]))
-        return [*await asyncio.gather(*together, return_exceptions=True), await one.ask([3])]
+        together = (one.ask([(0, 1)]), one.ask([(1, 1)]), one.ask([(2, 1)]))
+        return [*await asyncio.gather(*together, return_exceptions=True), await one.ask([(3, 1)])]
 
     first, failed, short, last = at_a_desk(careful, scene)
     assert (first, last) == ([0], [3])
@@ -105,11 +105,11 @@ def test_who_has_left_is_not_answered() -> None:
         return questions
 
     async def scene(one: Desk) -> list[int]:
-        tasks = [asyncio.create_task(one.ask([number])) for number in range(3)]
+        tasks = [asyncio.create_task(one.ask([(number, 1)])) for number in range(3)]
         while not asked:
             await asyncio.sleep(0.001)
         tasks[0].cancel()  # is being answered
-        later = [asyncio.create_task(one.ask([number])) for number in range(3, 6)]
+        later = [asyncio.create_task(one.ask([(number, 1)])) for number in range(3, 6)]
         await asyncio.sleep(0)
         later[1].cancel()  # waits
         await asyncio.sleep(0)
@@ -131,7 +131,9 @@ def test_a_pass_is_no_longer_than_it_should_be(monkeypatch: pytest.MonkeyPatch) 
         return questions
 
     async def scene(one: Desk) -> Sequence[list[int]]:
-        return await asyncio.gather(one.ask([1], 500), one.ask([2, 3], 80), one.ask([4, 5], 80))
+        return await asyncio.gather(
+            one.ask([(1, 500)]), one.ask([(2, 40), (3, 40)]), one.ask([(4, 40), (5, 40)])
+        )
 
     assert list(at_a_desk(watched, scene)) == [[1], [2, 3], [4, 5]]
     assert passes == [[1], [2, 3, 4], [5]]
@@ -141,7 +143,9 @@ def test_a_queue_that_is_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(desk, "WAITING", 3)
 
     async def scene(one: Desk) -> Sequence[Any]:
-        return await asyncio.gather(one.ask([1, 2]), one.ask([3, 4]), one.ask([5]), return_exceptions=True)
+        return await asyncio.gather(
+            one.ask([(1, 1), (2, 1)]), one.ask([(3, 1), (4, 1)]), one.ask([(5, 1)]), return_exceptions=True
+        )
 
     first, second, third = at_a_desk(list, scene)
     assert (first, third) == ([1, 2], [5])
@@ -152,8 +156,8 @@ def test_too_much_that_waits_is_told_and_forgotten_when_answered(monkeypatch: py
     monkeypatch.setattr(desk, "WAITING_SIZE", 100)
 
     async def scene(one: Desk) -> list[Any]:
-        before = await asyncio.gather(one.ask([1], 60), one.ask([2], 60), return_exceptions=True)
-        return [*before, await one.ask([3], 60)]
+        before = await asyncio.gather(one.ask([(1, 60)]), one.ask([(2, 60)]), return_exceptions=True)
+        return [*before, await one.ask([(3, 60)])]
 
     first, second, third = at_a_desk(list, scene)
     assert (first, third) == ([1], [3])

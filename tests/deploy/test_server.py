@@ -101,7 +101,7 @@ def test_many_callers_each_get_their_own_answer(ask: Ask) -> None:
         ("/answer", b'[{"text": "x"}, {"texd": "x"}]', 400, "question 2: texd: unknown; known: text, other"),
         ("/answer", rb'{"text": "\ud800"}', 400, "half a character"),
         ("/answer", b"[" + b'{"text": ""},' * 1024 + b'{"text": ""}]', 400, "1,025 questions; send 1,024"),
-        ("/answer", b" " * (server.MOST_BYTES + 1), 413, "more than 1.05 MB"),
+        ("/answer", b" " * (server.MOST_BYTES + 1), 413, "more than 1 MB"),
         ("/answer", None, 405, "GET /answer: not possible; possible: POST"),
         ("/fill", b"{}", 404, "/fill: no such path; known: /, /about, /health, /answer"),
         ("/answer", b'{"": ""}', 400, "an empty name: unknown"),
@@ -146,14 +146,14 @@ def test_a_busy_desk_and_a_defect_are_told(
         assert "ask again later" in said["error"]
     with monkeypatch.context() as here:
 
-        async def broken(*_: Any) -> None:
+        async def broken(_: Desk, questions: list[tuple[Any, int]]) -> None:
             raise ZeroDivisionError("of ours")
 
         here.setattr(Desk, "ask", broken)
         status, said = asked("/answer", {"text": "ka"})
         line = "a defect in Albertine: ZeroDivisionError: of ours"
         assert (status, said) == (500, {"error": line})
-        assert capsys.readouterr().err == f"albertine: {line}\n"
+        assert capsys.readouterr().err == f"albertine: {line}; --debug shows where\n"
     assert asked("/answer", {"text": "ka"})[0] == 200
 
 

@@ -227,7 +227,7 @@ def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> 
             {"train": TrainSettings(batch_tokens=50), "objective": Objective(max_length=64)},
             "must hold a sample",
         ),
-        ({"corpus": Path("/nowhere")}, "/nowhere: no corpus here"),
+        ({"corpus": Path("/nowhere")}, "/nowhere: no such folder; name one of albertine corpus build"),
         ({"init": "/nowhere/at/all"}, "neither a folder, a hub name nor a preset"),
         ({"device": "cuda"}, "torch sees no GPU here"),
     ],

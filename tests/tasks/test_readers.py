@@ -88,7 +88,7 @@ def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
             "it has question, text; --context names another",
         ),
         ("a.csv", "a,b,label\nx,y,0\n", "choice", "no column options; it has a, b, label; --options names"),
-        ("a.csv", "text;label\nx;1\n", "classify", "no column text; its cells are not parted by commas"),
+        ("a.csv", "text;label\nx;1\n", "classify", "its first line is one cell, text;label: .csv takes"),
         ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
         (
             "a.csv",

@@ -70,5 +70,7 @@ def as_typed() -> str:
         return "albertine"
     if not script.exists():
         return shlex.join([sys.executable, "-m", "albertine"])
-    below = script.is_relative_to(Path.cwd())
-    return shlex.quote(os.path.relpath(script) if below else str(script))
+    if not script.is_relative_to(Path.cwd()):
+        return shlex.quote(str(script))
+    below = os.path.relpath(script)
+    return shlex.quote(below if os.sep in below else f"./{below}")

@@ -131,7 +131,7 @@ def _tasks(lab: Lab) -> list[str]:
 def _behind(lab: Lab) -> list[str]:
     """Say why, where the bag of words is ahead."""
     scores = {name: (_score(lab.task(name)), _without_reading(lab, name)) for name in lab.tasks}
-    if all(score > beside.get("bag of words", 0.0) for score, beside in scores.values()):
+    if all(score >= beside.get("bag of words", 0.0) for score, beside in scores.values()):
         return []
     parameters = count_parameters(lab.model("albert")).encoder
     return [

@@ -35,7 +35,7 @@ from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.report import held_out
 from albertine.settings import MODELS, ModelSettings
 from albertine.tasks.finetune import finetune, medians
-from albertine.tasks.metrics import headline
+from albertine.tasks.metrics import headline, in_words
 from albertine.tasks.settings import FinetuneSettings, TuneSettings
 from albertine.text.settings import VocabularySettings
 from albertine.text.vocabulary import make_vocabulary
@@ -260,8 +260,7 @@ class Lab:
         left = {tasks / one: partial(self.task, one) for one in self.tasks if not self._is_known(one)}
         abreast("Tuning", left, self.settings.tuning_steps)
         for one in self.tasks:
-            said = ", ".join(f"{name} {100 * score:.1f}" for name, score in self.task(one)["scores"].items())
-            progress.say(f"{tasks / one}: {said}")
+            progress.say(f"{tasks / one}: {in_words(self.task(one)['scores'])}")
 
     def task(self, name: str) -> dict[str, Any]:
         """Tune the ALBERT on a task."""

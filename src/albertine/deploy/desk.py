@@ -19,9 +19,9 @@ Question: TypeAlias = Any
 Answer: TypeAlias = Any
 
 # Of one pass: few enough that nobody waits for long behind others, enough for its strips to be full.
-TOGETHER, TOGETHER_SIZE = 1_024, 1 << 16
+TOGETHER, TOGETHER_SIZE = 1_024, 64_000
 # That may wait.
-WAITING, WAITING_SIZE = 8_192, 1 << 24
+WAITING, WAITING_SIZE = 8_192, 16_000_000
 
 
 class Busy(AlbertineError):  # noqa: N818  # it is no error of anybody's
@@ -30,10 +30,10 @@ class Busy(AlbertineError):  # noqa: N818  # it is no error of anybody's
 
 @dataclass(frozen=True)
 class _Asked:
-    """A question that waits, with its share of the size of what it came with."""
+    """A question that waits."""
 
     question: Question
-    size: float
+    size: int
     coming: asyncio.Future[Answer]
 
 
@@ -61,22 +61,18 @@ class Desk:
         self.done = 0
         self._answered, self._hand = answered, hand
         self._waiting: deque[_Asked] = deque()
-        self._size = 0.0
+        self._size = 0
         self._bell = asyncio.Event()
 
-    async def ask(self, questions: Sequence[Question], size: int = 0) -> list[Answer]:
-        """Return the answers, in order; a failure among them is raised.
-
-        Args:
-            questions: any number.
-            size: how much it is, in bytes.
-        """
+    async def ask(self, questions: Sequence[tuple[Question, int]]) -> list[Answer]:
+        """Return the answers to questions, each with its size, in order; a failure among them is raised."""
+        size = sum(size for _, size in questions)
         if len(self._waiting) + len(questions) > WAITING or self._size + size > WAITING_SIZE:
             raise Busy(f"{len(self._waiting):,} questions wait already; ask again later")
         loop = asyncio.get_running_loop()
-        asked = [_Asked(one, size / len(questions), loop.create_future()) for one in questions]
+        asked = [_Asked(one, its_size, loop.create_future()) for one, its_size in questions]
         self._waiting.extend(asked)
-        self._size += size if asked else 0
+        self._size += size
         self._bell.set()
         found = await asyncio.gather(*(one.coming for one in asked), return_exceptions=True)
         for one in found:
@@ -99,7 +95,7 @@ class Desk:
     def _batch(self) -> list[_Asked]:
         """Take what makes a good pass; those whose callers have left fall away."""
         batch: list[_Asked] = []
-        size = 0.0
+        size = 0
         while self._waiting and len(batch) < TOGETHER and (not batch or size < TOGETHER_SIZE):
             one = self._waiting.popleft()
             self._size -= one.size
@@ -124,9 +120,8 @@ class Desk:
             if len(found) != len(questions):
                 raise RuntimeError(f"{len(found)} answers to {len(questions)} questions")
             return found
-        except (
-            BaseException
-        ) as error:  # a panic of a library in Rust is no Exception, and must not end the work
+        # A panic of a library in Rust is no Exception, and must not end the work either.
+        except BaseException as error:
             if len(questions) == 1:
                 return [_Failure(_plain(error))]
         return [self._each([one])[0] for one in questions]

@@ -73,8 +73,8 @@ class Offer:
     answered: Callable[[Sequence[Any]], Sequence[Any]]
     mask: str = ""
 
-    def question(self, told: Any) -> Any:
-        """Read a question, as JSON has it."""
+    def question(self, told: Any) -> tuple[Any, int]:
+        """Read a question, as JSON has it; return its size too, in characters."""
         names = [field.name for field in self.fields]
         if not isinstance(told, Mapping):
             raise InputError(f"a question must be an object with {', '.join(names)}")
@@ -89,7 +89,7 @@ class Offer:
         size = sum(map(_length, told.values()))
         if size > MOST_TEXT:
             raise InputError(f"{size:,} characters; a question has {MOST_TEXT:,} at most")
-        return self.read(**{name: value for name, value in told.items() if value is not None})
+        return self.read(**{name: value for name, value in told.items() if value is not None}), size
 
 
 def _length(value: Any) -> int:

@@ -7,7 +7,9 @@ first.
 
 import asyncio
 import json
+import math
 import resource
+import signal
 import socket
 import sys
 import time
@@ -35,7 +37,7 @@ from albertine.errors import ONE_REQUEST, InputError
 from albertine.settings.schema import shortened
 from albertine.version import __version__
 
-MOST_BYTES = 1 << 20  # of a request
+MOST_BYTES = 1_000_000  # of a request
 MOST_QUESTIONS = 1_024  # of a request
 SLOWEST = 30.0  # seconds in which a request must have come whole
 PATIENCE = 8  # seconds that what is under way may take once a signal asks for the end: Docker gives ten
@@ -51,13 +53,18 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def serve(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
     """Serve a model until a signal asks for the end."""
+    failures: list[OSError] = []
     with listening(settings.host, settings.port) as listener:
         model = served(source, settings.device, settings.precision)
         hand = ThreadPoolExecutor(1, "desk")
         desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
 
         def begun() -> None:
-            print(_address(listener), flush=True)
+            try:
+                print(_address(listener), flush=True)
+            except OSError as error:  # nobody can read it; the server would keep the reason to itself
+                failures.append(error)
+                server.should_exit = True
             progress.say(
                 f"{source}: {', '.join(f'POST {path}' for path in model.offers)}; "
                 "a page for trying it at the address above; Ctrl-C ends it"
@@ -65,26 +72,33 @@ def serve(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
             if settings.host in ("0.0.0.0", "::"):
                 progress.say("whoever reaches this machine may ask: there is no password")
 
-        config = configuration(application(model, desks, begun=begun, debug=debug))
-        listener.listen(config.backlog)
+        server = Server(configuration(application(model, desks, begun=begun, debug=debug)))
         try:
-            Server(config).run([listener])
+            server.run([listener])
         except KeyboardInterrupt:  # it has put all away, and hands the signal on
             progress.say(f"ended; answered: {sum(desk.done for desk in desks.values()):,}")
         finally:
             hand.shutdown(wait=False, cancel_futures=True)
+    for failure in failures:
+        raise failure
 
 
 class Server(uvicorn.Server):
     """A server to which a signal that comes twice at once is one request, as to every other command."""
 
-    _when = -ONE_REQUEST
+    def __init__(self, config: uvicorn.Config):
+        super().__init__(config)
+        self._when = -math.inf
+        # Who is started in the background of a script is not to hear the Ctrl-C of those before it.
+        self._deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Let what is under way be answered, and end; asked again later, end at once."""
-        if time.monotonic() - self._when >= ONE_REQUEST:
-            self._when = time.monotonic()
-            super().handle_exit(sig, frame)
+        """Let what is under way be answered, and end; asked again later, do not wait for it."""
+        if (self._deaf and sig == signal.SIGINT) or time.monotonic() - self._when < ONE_REQUEST:
+            return
+        self._when = time.monotonic()
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
 
 
 def configuration(answering: Starlette) -> uvicorn.Config:
@@ -165,9 +179,8 @@ def _answering(offer: Offer, desk: Desk) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         try:
-            body = await asyncio.wait_for(_body(request), SLOWEST)
-            told = _json(body)
-            found = await _unless_left(request, desk.ask(_questions(told, offer), len(body)))
+            told = _json(await asyncio.wait_for(_body(request), SLOWEST))
+            found = await _unless_left(request, desk.ask(_questions(told, offer)))
         except TimeoutError:
             raise HTTPException(408, f"nothing whole came within {SLOWEST:.0f} seconds") from None
         except asyncio.CancelledError:  # patience is at its end
@@ -212,7 +225,7 @@ def _json(body: bytes) -> Any:
         raise InputError(f"no JSON ({error})") from None
 
 
-def _questions(told: Any, offer: Offer) -> list[Any]:
+def _questions(told: Any, offer: Offer) -> list[tuple[Any, int]]:
     """Read one question or a list of them; say which is wrong."""
     if not isinstance(told, list):
         return [offer.question(told)]
@@ -249,10 +262,13 @@ def _handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
     async def left(_: Request, error: Exception) -> Response:  # noqa: ARG001  # nobody is there to read it
         return Response(status_code=400)
 
+    async def too_much(_: Request, error: Exception) -> Response:
+        return _said(503, f"not enough memory ({' '.join(str(error).split())}); send less at a time")
+
     async def defect(_: Request, error: Exception) -> Response:
         line = f"a defect in Albertine: {type(error).__name__}: {' '.join(str(error).split())}"
         progress.end_line()
-        print(f"albertine: {line}", file=sys.stderr, flush=True)
+        print(f"albertine: {line}{'' if debug else '; --debug shows where'}", file=sys.stderr, flush=True)
         if debug:
             traceback.print_exception(error)
         return _said(500, line)
@@ -262,6 +278,7 @@ def _handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
         Busy: busy,
         HTTPException: elsewhere,
         ClientDisconnect: left,
+        MemoryError: too_much,
         Exception: defect,
     }
 
@@ -282,6 +299,7 @@ def listening(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
+        listener.listen(2_048)  # who asks while the model is loaded waits
     except OSError as error:
         listener.close()
         raise InputError(

@@ -12,8 +12,7 @@ from albertine.report.page import Page, Section, commands, side_by_side, table
 from albertine.report.pretrained import what_it_is
 from albertine.tasks.card import Card, card_in
 from albertine.tasks.finetune import RESULTS
-from albertine.tasks.metrics import headline
-from albertine.tasks.view import in_words, percent, worth_showing
+from albertine.tasks.metrics import headline, in_words, percent, worth_showing
 from albertine.train.journal import JOURNAL, Line, held_out_scores, read_journal
 
 _MOST_LABELS = 12  # that are named

@@ -8,7 +8,7 @@ from statistics import fmean
 from albertine import progress
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
-from albertine.tasks.metrics import headline
+from albertine.tasks.metrics import headline, in_words
 from albertine.tasks.prepare import alike, tell
 from albertine.tasks.settings import DataSettings, EvaluateSettings
 from albertine.tasks.task import unanswered
@@ -55,8 +55,7 @@ def evaluate(sources: Sequence[str], settings: EvaluateSettings, given: frozense
         for part in model.task.parts(settings.split, settings.data):
             found.append(_measured(model, part, settings, given))
             if len(sources) > 1:  # what is found is not lost if a later one fails
-                scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in found[-1].scores.items())
-                progress.say(f"{source}, {part}: {scores}")
+                progress.say(f"{source}, {part}: {in_words(found[-1].scores)}")
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any]
+_SHOWN = 5  # scores in a table
 
 
 def score(name: str, right: Numbers, given: Numbers, labels: int) -> float:
@@ -124,3 +125,18 @@ def headline(task: str, scores: Mapping[str, float]) -> float:
         case "tag":
             return scores.get("f1", scores["accuracy"])
     return scores["accuracy"]
+
+
+def worth_showing(scores: Mapping[str, float]) -> list[str]:
+    """Return the names of the scores that go into a table."""
+    return [name for name in scores if not name.endswith("_threshold")][:_SHOWN]
+
+
+def in_words(scores: Mapping[str, float]) -> str:
+    """Write scores on one line."""
+    return ", ".join(f"{name} {percent(name, value)}" for name, value in scores.items())
+
+
+def percent(name: str, value: float) -> str:
+    """Write a score in percent, and what is none as it is."""
+    return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"

@@ -1,7 +1,7 @@
 """What tuning, evaluating and joining came to, on the terminal or as JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,10 +11,8 @@ from albertine import progress
 from albertine.tasks.ensemble import Joined
 from albertine.tasks.evaluate import Evaluated, averages
 from albertine.tasks.finetune import medians
-from albertine.tasks.metrics import headline
+from albertine.tasks.metrics import headline, in_words, percent, worth_showing
 from albertine.tasks.run import Outcome
-
-_SCORES_SHOWN = 5
 
 
 def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
@@ -43,7 +41,7 @@ def show_outcomes(out: Path, task: str, outcomes: Sequence[Outcome], *, as_json:
     what = f"{out} is {best.name}" if best.name else f"{out} is the model of step {best.step:,}"
     printed.print(f"{task}, on dev; {what}", highlight=False, markup=False)
     if best.step == 0:
-        progress.say(f"{out}: tuning made nothing better, so its head is as it was drawn; give it more steps")
+        progress.say(f"{out}: tuning made nothing better, and it is as it began; give it more steps")
 
 
 def show_evaluated(found: Sequence[Evaluated], *, as_json: bool) -> None:
@@ -90,18 +88,3 @@ def _sheet(*titles: str, left: Sequence[str] = ()) -> Table:
             min_width=24 if title == "scores" else None,
         )
     return table
-
-
-def worth_showing(scores: Mapping[str, float]) -> list[str]:
-    """Return the names of the scores that go into a table."""
-    return [name for name in scores if not name.endswith("_threshold")][:_SCORES_SHOWN]
-
-
-def in_words(scores: Mapping[str, float]) -> str:
-    """Write scores on one line."""
-    return ", ".join(f"{name} {percent(name, value)}" for name, value in scores.items())
-
-
-def percent(name: str, value: float) -> str:
-    """Write a score in percent, and what is none as it is."""
-    return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"

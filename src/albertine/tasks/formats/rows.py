@@ -75,8 +75,8 @@ def _without(missing: str, option: str | None, there: list[str]) -> str:
     """Say that a column is missing, and what to do."""
     if len(there) == 1 and (";" in there[0] or "\t" in there[0]):
         return (
-            f"no column {shortened(missing)}; its cells are not parted by commas: save it with commas, "
-            "or with tabs as .tsv"
+            f"no column {shortened(missing)}; its first line is one cell, {shortened(there[0])}: .csv takes "
+            "commas between cells, .tsv tabs"
         )
     known = shortened(", ".join(there)) or "none"
     named = f"; {option} names another" if option else ""
