@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from albertine.deploy.application import application
 from albertine.deploy.desk import Desk
 from albertine.deploy.offers import served
-from albertine.deploy.server import Server, application, configuration, listening
+from albertine.deploy.server import Server, configuration, listening
 from albertine.settings import HeadSettings
 from albertine.tasks.card import Card
 from tests.tasks.conftest import MODEL, made

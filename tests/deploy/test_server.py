@@ -22,7 +22,7 @@ import pytest
 import albertine
 from albertine.cli import app
 from albertine.command import run
-from albertine.deploy import server
+from albertine.deploy import application
 from albertine.deploy.desk import Desk
 from tests.deploy.conftest import KINDS, Asked, serving
 from tests.tasks.conftest import made
@@ -101,7 +101,7 @@ def test_many_callers_each_get_their_own_answer(ask: Ask) -> None:
         ("/answer", b'[{"text": "x"}, {"texd": "x"}]', 400, "question 2: texd: unknown; known: text, other"),
         ("/answer", rb'{"text": "\ud800"}', 400, "half a character"),
         ("/answer", b"[" + b'{"text": ""},' * 1024 + b'{"text": ""}]', 400, "1,025 questions; send 1,024"),
-        ("/answer", b" " * (server.MOST_BYTES + 1), 413, "more than 1 MB"),
+        ("/answer", b" " * (application.MOST_BYTES + 1), 413, "more than 1 MB"),
         ("/answer", None, 405, "GET /answer: not possible; possible: POST"),
         ("/fill", b"{}", 404, "/fill: no such path; known: /, /about, /health, /answer"),
         ("/answer", b'{"": ""}', 400, "an empty name: unknown"),
@@ -198,7 +198,7 @@ def test_a_model_of_one_text_takes_no_other_and_one_of_pairs_needs_it(
 
 
 def test_who_does_not_send_all_is_not_waited_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SLOWEST", 0.3)
+    monkeypatch.setattr(application, "SLOWEST", 0.3)
     with socket.create_connection(("127.0.0.1", ask("classify").port), 30) as caller:
         caller.sendall(b"POST /answer HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
         assert caller.recv(4096).startswith(b"HTTP/1.1 408")
