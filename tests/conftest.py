@@ -17,8 +17,8 @@ from hypothesis import settings
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
-from albertine.text.settings import VocabularySettings
-from albertine.text.vocabulary import make_vocabulary
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
 
 # In CI the examples are the same at every run, and a slow machine is no failure.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
@@ -31,17 +31,19 @@ handle(SIGINT, default_int_handler)
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
 
 
-def made_up(seed: int, sentences: int) -> list[str]:
-    draw = random.Random(seed)
-    known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(200)]
-    return [" ".join(draw.choices(known, k=draw.randint(2, 15))).capitalize() + "." for _ in range(sentences)]
+def made_up_sentences(seed: int, sentences: int) -> list[str]:
+    rng = random.Random(seed)
+    known = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(200)]
+    return [" ".join(rng.choices(known, k=rng.randint(2, 15))).capitalize() + "." for _ in range(sentences)]
 
 
 def write_text(folder: Path, documents: int = 40) -> Path:
     """Write documents of very different lengths, one sentence to a line."""
     folder.mkdir(parents=True, exist_ok=True)
-    draw = random.Random(7)
-    texts = ["\n".join(made_up(one, draw.choice([1, 2, 3, 10, 60, 200]))) for one in range(documents)]
+    rng = random.Random(7)
+    texts = [
+        "\n".join(made_up_sentences(one, rng.choice([1, 2, 3, 10, 60, 200]))) for one in range(documents)
+    ]
     half = documents // 2
     (folder / "a.txt").write_text("\n\n".join(texts[:half]) + "\n")
     (folder / "b.txt").write_text("\n\n".join(texts[half:]) + "\n")
@@ -56,7 +58,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "made"
-    make_vocabulary([str(text)], out, VocabularySettings(vocab_size=130, layout="lines"))
+    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=130, layout="lines"))
     return out
 
 
@@ -67,7 +69,7 @@ def corpus(text: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
     return Corpus(out)
 
 
-class Nursery:
+class ForkServer:
     """Starts processes that have imported everything already: the command line, as often as one likes."""
 
     def __init__(self) -> None:
@@ -78,33 +80,39 @@ class Nursery:
 
     def run(
         self,
-        *words: str,
-        ranks: int = 1,
+        *arguments: str,
+        world_size: int = 1,
         signal: Signals = Signals.SIGKILL,
-        after: float | None = None,
-        when: Path | None = None,
+        signal_after: float | None = None,
+        signal_when_exists: Path | None = None,
     ) -> tuple[list[int], str]:
         """Run a command in so many processes; return how each ended (-9: killed), and what they said.
 
         They get the signal after so many seconds, or when a file is there.
         """
-        asked = {"words": words, "ranks": ranks, "signal": signal, "after": after, "when": str(when or "")}
+        request = {
+            "words": arguments,
+            "ranks": world_size,
+            "signal": signal,
+            "after": signal_after,
+            "when": str(signal_when_exists or ""),
+        }
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return told["ended"], told["said"]
+        reply = json.loads(self._process.stdout.readline())
+        return reply["ended"], reply["said"]
 
     def close(self) -> None:
         self._process.communicate()
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    born = Nursery()
-    yield born
-    born.close()
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(autouse=True)

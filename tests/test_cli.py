@@ -11,12 +11,12 @@ import pytest
 
 from albertine import __version__
 from albertine.cli import app
-from albertine.command import run
-from albertine.settings import MODELS
+from albertine.command import run_command
+from albertine.settings import MODEL_PRESETS
 
 
-def report(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert run(app, [*words, "--json"]) == 0
+def json_output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert run_command(app, [*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -29,7 +29,7 @@ def test_module_and_console_script_are_the_same_command() -> None:
 
 
 def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, ["--help"]) == 0
+    assert run_command(app, ["--help"]) == 0
     overview = capsys.readouterr().out
     for verb in ("info", "tokenizer", "corpus", "convert", "bench"):
         assert re.search(rf"│ {verb} +[A-Z]", overview)
@@ -37,20 +37,20 @@ def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.
     commands = ["info", "tokenizer train", "tokenizer show", "corpus build", "corpus show", "corpus check"]
     commands += ["convert", "bench startup", "bench model", "bench corpus"]
     for command in map(str.split, commands):
-        assert run(app, [*command, "--help"]) == 0
+        assert run_command(app, [*command, "--help"]) == 0
         assert "Example: albertine " + " ".join(command) in capsys.readouterr().out
 
 
 def test_info_shows_the_whole_family(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, ["info"]) == 0
+    assert run_command(app, ["info"]) == 0
     table = capsys.readouterr().out
-    for name in MODELS:
+    for name in MODEL_PRESETS:
         assert f"\n{name} " in table
     assert "11,683,584" in table
 
 
 def test_info_of_one_model_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    one = report(capsys, "info", "albert-large", "--memory", "24GB")
+    one = json_output(capsys, "info", "albert-large", "--memory", "24GB")
     assert one["parameters"]["total"] == sum(one["parameters"]["by_part"].values())
     assert one["parameters"]["encoder"] == 17_683_968
     assert one["parameters"]["factor"] == pytest.approx(18.9, abs=0.05)
@@ -67,31 +67,31 @@ def test_the_family_fits_a_terminal_of_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for words in (["info"], ["info", "--memory", "24GB"]):
-        assert run(app, words) == 0
-        told = capsys.readouterr()
-        assert "…" not in told.out
-        assert max(map(len, told.out.splitlines())) <= 80
-        assert "1,275,291,648" in told.out
-        assert "One model in full" in told.err
-        assert ("trains in 24GB" in told.err) == (len(words) > 1)
+        assert run_command(app, words) == 0
+        captured = capsys.readouterr()
+        assert "…" not in captured.out
+        assert max(map(len, captured.out.splitlines())) <= 80
+        assert "1,275,291,648" in captured.out
+        assert "One model in full" in captured.err
+        assert ("trains in 24GB" in captured.err) == (len(words) > 1)
 
 
 def test_info_says_the_same_in_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, ["info", "albert-large", "--memory", "24GB"]) == 0
+    assert run_command(app, ["info", "albert-large", "--memory", "24GB"]) == 0
     table = capsys.readouterr().out
     for shown in ("17,683,968", "30,720,000", "3,971,072", "334,607,360 (1/18.9)", "Largest batch in 24GB"):
         assert shown in table
 
 
-def test_info_holds_two_models_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    two = report(capsys, "info", "albert-large", "--compare", "bert-large")["models"]
+def test_info_compares_two_models(capsys: pytest.CaptureFixture[str]) -> None:
+    two = json_output(capsys, "info", "albert-large", "--compare", "bert-large")["models"]
     assert [one["name"] for one in two] == ["albert-large", "bert-large"]
     assert two[0]["parameters"]["bert_of_same_shape"] == two[1]["parameters"]["encoder"]
 
 
 def test_info_takes_any_setting(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model.embedding_size", "256", "--model.share", "attention", "--model.groups", "4")
-    one = report(capsys, "info", "albert-base", *words)
+    one = json_output(capsys, "info", "albert-base", *words)
     assert one["name"] == "albert-base, changed"
     assert (one["model"]["embedding_size"], one["model"]["share"], one["model"]["groups"]) == (
         256,
@@ -104,15 +104,15 @@ def test_info_takes_any_setting(capsys: pytest.CaptureFixture[str]) -> None:
 def test_info_reads_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text('[model]\npreset = "albert-small"\n')
-    assert report(capsys, "info", "--config", str(file))["name"] == "albert-small"
+    assert json_output(capsys, "info", "--config", str(file))["name"] == "albert-small"
 
 
 def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["info", "bert-base", "--model.groups", "1", "--memory", "8GB", "--length", "64"]
-    assert run(app, [*words, "--print-settings"]) == 0
+    assert run_command(app, [*words, "--print-settings"]) == 0
     file = tmp_path / "printed.toml"
     file.write_text(capsys.readouterr().out)
-    assert report(capsys, "info", "--config", str(file)) == report(capsys, *words)
+    assert json_output(capsys, "info", "--config", str(file)) == json_output(capsys, *words)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
 def test_wrong_input_gets_one_line_and_status_2(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(app, words) == 2
+    assert run_command(app, words) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert message in told.err
@@ -163,14 +163,14 @@ def test_wrong_input_gets_one_line_and_status_2(
 
 
 def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    times = report(capsys, "bench", "startup", "--runs", "1")
+    times = json_output(capsys, "bench", "startup", "--runs", "1")
     assert times["help_seconds"] > times["python_seconds"] > 0
     assert times["ratio"] == pytest.approx(times["help_seconds"] / times["python_seconds"])
 
 
 def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model", "demo", "--runs", "1", "--batch", "sentences", "--precision", "fp32")
-    lines = report(capsys, "bench", "model", *words)["lines"]
+    lines = json_output(capsys, "bench", "model", *words)["lines"]
     assert [line["work"] for line in lines] == ["training", "forward"]
     for line in lines:
         assert line["ratio"] == pytest.approx(line["ours_tokens"] / line["theirs_tokens"])
@@ -182,16 +182,16 @@ def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "a.txt").write_text("The cat sat on the mat. The dog sat on the cat. " * 20)
     made = str(tmp_path / "made")
     words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "20", "--out", made]
-    assert run(app, words) == 0
-    shown = report(capsys, "tokenizer", "show", made, "the cat [x]", "--over", str(tmp_path / "a.txt"))
+    assert run_command(app, words) == 0
+    shown = json_output(capsys, "tokenizer", "show", made, "the cat [x]", "--over", str(tmp_path / "a.txt"))
     assert shown["size"] == 20
     assert len(shown["ids"]) == len(shown["pieces"])
     assert shown["over"]["words"] == 240
     assert shown["over"]["unknown"] == 0
     assert shown["over"]["pieces_per_word"] >= 1
-    assert run(app, ["tokenizer", "show", made, "the cat"]) == 0
+    assert run_command(app, ["tokenizer", "show", made, "the cat"]) == 0
     assert "▁the" in capsys.readouterr().out
-    assert run(app, words) == 2
+    assert run_command(app, words) == 2
     assert "exists already" in capsys.readouterr().err
 
 
@@ -207,6 +207,6 @@ def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("convert old", "DESTINATION is missing; see albertine convert --help"),
     ],
 )
-def test_what_is_missing_is_named(words: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, words.split()) == 2
+def test_missing_arguments_are_named(words: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, words.split()) == 2
     assert capsys.readouterr().err == f"albertine: {line}\n"

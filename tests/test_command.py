@@ -13,16 +13,16 @@ from typing import Annotated
 import pytest
 from cyclopts import App
 
-from albertine.command import SETTINGS, SHARED, Shared, run
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, run_command
 from albertine.errors import InputError, Terminated, WorkError
-from albertine.study.anatomy import InfoSettings
+from albertine.info.model_info import InfoSettings
 
 
-def ending_with(error: BaseException) -> App:
+def app_raising(error: BaseException) -> App:
     app = App(name="albertine")
 
     @app.command
-    def work(*, shared: Shared = SHARED) -> None:
+    def work(*, shared: CommonOptions = DEFAULT_OPTIONS) -> None:
         raise error
 
     return app
@@ -48,14 +48,16 @@ def ending_with(error: BaseException) -> App:
         ),
     ],
 )
-def test_endings(error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(ending_with(error), ["work"]) == status
+def test_exit_statuses(
+    error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app_raising(error), ["work"]) == status
     assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize("option", ["--debug", "--debug=true"])
-def test_debug_shows_where_it_broke(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(ending_with(InputError("a.txt: empty")), ["work", option]) == 2
+def test_debug_shows_the_traceback(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app_raising(InputError("a.txt: empty")), ["work", option]) == 2
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert told.endswith("albertine: a.txt: empty\n")
@@ -66,7 +68,7 @@ def test_debug_shows_where_it_broke(option: str, capsys: pytest.CaptureFixture[s
     [["wrk"], ["work", "--unknown", "3"], ["work", "surplus"], ["work", "--config"]],
 )
 def test_wrong_arguments_are_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(ending_with(AssertionError("must not run")), words) == 2
+    assert run_command(app_raising(AssertionError("must not run")), words) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
@@ -78,24 +80,28 @@ def test_settings_come_from_defaults_file_and_options_in_this_order(tmp_path: Pa
     app = App(name="albertine")
 
     @app.command
-    def work(*, settings: Annotated[InfoSettings | None, SETTINGS] = None, shared: Shared = SHARED) -> None:
+    def work(
+        *,
+        settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,
+        shared: CommonOptions = DEFAULT_OPTIONS,
+    ) -> None:
         assert settings is None
-        seen.append(shared.read(InfoSettings))
+        seen.append(shared.read_settings(InfoSettings))
 
     file = tmp_path / "recipe.toml"
     file.write_text("length = 64\nbatch = 4\n[model]\nlayers = 3\nheads = 4")
     words = ["work", "--config", str(file), "--batch", "8", "--model.heads", "2", "--model.share=ffn"]
-    assert run(app, words) == 0
-    assert (seen[0].length, seen[0].batch, seen[0].processes) == (64, 8, 8)
+    assert run_command(app, words) == 0
+    assert (seen[0].length, seen[0].batch_size, seen[0].processes) == (64, 8, 8)
     assert (seen[0].model.layers, seen[0].model.heads, seen[0].model.share) == (3, 2, "ffn")
 
 
 def test_one_command_does_not_leak_its_settings_into_the_next(capsys: pytest.CaptureFixture[str]) -> None:
     from albertine.cli import app
 
-    assert run(app, ["info", "--batch", "5", "--print-settings"]) == 0
+    assert run_command(app, ["info", "--batch", "5", "--print-settings"]) == 0
     assert "batch = 5" in capsys.readouterr().out
-    assert run(app, ["info", "--print-settings"]) == 0
+    assert run_command(app, ["info", "--print-settings"]) == 0
     assert "batch = 32" in capsys.readouterr().out
 
 
@@ -124,9 +130,9 @@ def test_ctrl_c_ends_a_real_process_with_130(tmp_path: Path) -> None:
     assert told == "\nalbertine: interrupted\n"
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+def test_closed_pipe_is_no_error() -> None:
     for words in ("info", "info --json", "info --print-settings", "--help", "info albert-large"):
-        done = in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
+        done = run_in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
         assert (done.returncode, done.stdout) == (0, "")
         assert "Error" not in done.stderr
 
@@ -134,20 +140,20 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 @pytest.mark.parametrize("words", ["info --json", "info --print-settings", "info albert-large"])
 def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
-    done = in_shell(f"-m albertine {words} > /dev/full")
+    done = run_in_shell(f"-m albertine {words} > /dev/full")
     assert done.returncode == 1
     assert done.stderr == (
         "albertine: No space left on device; free some space and run the same command again\n"
     )
 
 
-def test_closed_streams_are_no_defect() -> None:
-    assert in_shell("-m albertine info --json >&-").returncode == 0
-    assert in_shell("-m albertine bench startup --runs 1 2>&-").returncode == 0
-    assert in_shell("-m albertine info --length 0 2>&-").returncode == 2
+def test_closed_streams_are_no_internal_error() -> None:
+    assert run_in_shell("-m albertine info --json >&-").returncode == 0
+    assert run_in_shell("-m albertine bench startup --runs 1 2>&-").returncode == 0
+    assert run_in_shell("-m albertine info --length 0 2>&-").returncode == 2
 
 
-def in_shell(command: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
     """Run Python's command in a shell; buffered as it is for people."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     line = f"{shlex.quote(sys.executable)} {command}"
@@ -173,7 +179,7 @@ def test_completion_installs_with_one_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("pause", "status"), [(0, 130), (1.2, 143)])
-def test_asked_again_at_the_end_it_shows_no_traceback(pause: float, status: int, tmp_path: Path) -> None:
+def test_second_signal_at_exit_shows_no_traceback(pause: float, status: int, tmp_path: Path) -> None:
     script = tmp_path / "twice.py"
     script.write_text(
         "import atexit, os, signal, sys, time\n"

@@ -65,7 +65,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
         if not target.startswith("https://"):
@@ -75,7 +75,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def options_of_all_commands() -> set[str]:
     """Return every option that some command's help names."""
     from albertine.cli import app
-    from albertine.command import run
+    from albertine.command import run_command
 
     found: set[str] = set()
     for command in (one for one in app if not one.startswith("-")):
@@ -83,7 +83,7 @@ def options_of_all_commands() -> set[str]:
         for words in [[command, one] for one in inner] or [[command], []]:
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
-                run(app, [*words, "--help"])
+                run_command(app, [*words, "--help"])
             found |= set(_OPTION.findall(out.getvalue()))
     return found | {name.rpartition(".")[0] for name in found if "." in name}  # tables too
 
@@ -109,7 +109,7 @@ def test_options_that_are_named_exist() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_are_named_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from albertine.cli import app
-    from albertine.command import run
+    from albertine.command import run_command
 
     named = set(
         re.findall(
@@ -117,5 +117,5 @@ def test_commands_that_are_named_exist(page: Path, capsys: pytest.CaptureFixture
         )
     )
     for command in sorted(named):
-        assert run(app, [command, "--help"]) == 0, command
+        assert run_command(app, [command, "--help"]) == 0, command
     capsys.readouterr()

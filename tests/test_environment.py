@@ -31,7 +31,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def make(environment: ModuleType, monkeypatch: pytest.MonkeyPatch, *extras: str) -> list[str]:
+def run_main(environment: ModuleType, monkeypatch: pytest.MonkeyPatch, *extras: str) -> list[str]:
     monkeypatch.setattr(sys, "argv", ["environment.py", *extras])
     environment.main()
     installed: list[str] = environment.installed
@@ -39,25 +39,25 @@ def make(environment: ModuleType, monkeypatch: pytest.MonkeyPatch, *extras: str)
 
 
 def test_it_installs_once(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert make(environment, monkeypatch) == [""]
-    assert make(environment, monkeypatch) == [""]
+    assert run_main(environment, monkeypatch) == [""]
+    assert run_main(environment, monkeypatch) == [""]
 
 
 @pytest.mark.parametrize("file", ["pyproject.toml", "constraints.txt"])
 def test_a_changed_file_installs_again(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
 ) -> None:
-    make(environment, monkeypatch, "dev")
+    run_main(environment, monkeypatch, "dev")
     (tmp_path / file).write_text("changed")
-    assert make(environment, monkeypatch, "dev") == ["dev", "dev"]
+    assert run_main(environment, monkeypatch, "dev") == ["dev", "dev"]
 
 
 def test_development_has_all_that_the_core_needs_and_not_the_other_way(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(environment, monkeypatch)
-    make(environment, monkeypatch, "dev")
-    assert make(environment, monkeypatch) == ["", "dev"]
+    run_main(environment, monkeypatch)
+    run_main(environment, monkeypatch, "dev")
+    assert run_main(environment, monkeypatch) == ["", "dev"]
 
 
 def test_a_failed_installation_leaves_no_mark(
@@ -69,8 +69,8 @@ def test_a_failed_installation_leaves_no_mark(
     with monkeypatch.context() as patch:
         patch.setattr(environment, "install", fail)
         with pytest.raises(SystemExit):
-            make(environment, monkeypatch)
-    assert make(environment, monkeypatch) == [""]
+            run_main(environment, monkeypatch)
+    assert run_main(environment, monkeypatch) == [""]
 
 
 @pytest.mark.parametrize("version", [(3, 10, 4), (3, 14, 0)])
@@ -100,7 +100,7 @@ def test_a_missing_venv_module_gets_one_line(
     assert "apt-get install python3-venv" in capsys.readouterr().err
 
 
-def test_even_an_ancient_python_reads_the_script(environment: ModuleType) -> None:
+def test_old_pythons_can_parse_the_script(environment: ModuleType) -> None:
     source = Path(str(environment.__file__)).read_text(encoding="utf-8")
     ast.parse(source, feature_version=(3, 4))
 

@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_own_text_goes_on_where_it_was(made: Path) -> None:
+def test_own_text_resumes(made: Path) -> None:
     before = (made / "run" / "model.safetensors").stat().st_mtime_ns
     run(
         "own_text", made.parent / "world" / "text", made, "--pieces", "500", "--steps", "8", "--model", "demo"
@@ -59,7 +59,7 @@ def test_sharing_counts_every_plan() -> None:
     assert counts[-1] == min(counts)
 
 
-def test_answers_come_in_order_and_the_model_is_handed_on(made: Path, tmp_path: Path) -> None:
+def test_answers_keep_order_and_save_the_model(made: Path, tmp_path: Path) -> None:
     rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", "yes"), ("it is bad", "no")] * 20)
     (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{rows}\n")
     tune = [sys.executable, "-m", "albertine", "finetune", str(made / "run"), "--task", "classify", "--quiet"]

@@ -23,34 +23,34 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VENV = os.path.join(ROOT, ".venv")
-OLDEST, NEWEST = (3, 11), (3, 13)
+VENV_FOLDER = os.path.join(ROOT, ".venv")
+MIN_PYTHON, MAX_PYTHON = (3, 11), (3, 13)
 CUDA_PACKAGES = ("nvidia-", "cuda-", "triton")
 
 
-def stop(sentence):
+def exit_with_error(message):
     """End with one clear line."""
-    sys.stderr.write("set-up: " + sentence + "\n")
+    sys.stderr.write("set-up: " + message + "\n")
     sys.exit(2)
 
 
-def run(command, problem):
+def run_or_exit(command, problem):
     """Run a command; stop with one line under its own words if it fails."""
     if subprocess.call(command):
-        stop(problem + "; its own words are above")
+        exit_with_error(problem + "; its own words are above")
 
 
-def python():
+def venv_python():
     """Return the Python of the environment."""
-    return os.path.join(VENV, "bin", "python")
+    return os.path.join(VENV_FOLDER, "bin", "python")
 
 
-def pip(*words):
+def pip_command(*arguments):
     """Return a pip command in the environment."""
-    return [python(), "-m", "pip", "--disable-pip-version-check", "--quiet"] + list(words)
+    return [venv_python(), "-m", "pip", "--disable-pip-version-check", "--quiet"] + list(arguments)
 
 
-def read(name):
+def read_text(name):
     """Return a file of the project, or of the environment, as text; nothing if it is not there."""
     try:
         with open(os.path.join(ROOT, name)) as file:
@@ -61,65 +61,67 @@ def read(name):
 
 def check_python():
     """Stop unless this Python can carry the project."""
-    here = sys.version_info[:2]
-    if not OLDEST <= here <= NEWEST:
-        stop(
+    version = sys.version_info[:2]
+    if not MIN_PYTHON <= version <= MAX_PYTHON:
+        exit_with_error(
             "Python %d.%d at %s does not fit: 3.11 to 3.13 is needed; name one: make demo PYTHON=python3.12"
-            % (here[0], here[1], sys.executable)
+            % (version[0], version[1], sys.executable)
         )
     try:
         import ensurepip  # noqa: F401  # Debian packages it apart from Python
         import venv  # noqa: F401
     except ImportError:
-        stop("this Python has no venv module; on Debian and Ubuntu: apt-get install python3-venv")
+        exit_with_error("this Python has no venv module; on Debian and Ubuntu: apt-get install python3-venv")
 
 
 # The environment itself.
 
 
-def home():
+def environment_id():
     """Return what an environment belongs to: this Python, in this folder."""
     return sys.version + "\n" + ROOT
 
 
-def make_environment():
+def create_environment():
     """Create the environment, unless there is one of this Python in this folder."""
-    if os.path.exists(python()) and read(".venv/.home") == home():
+    if os.path.exists(venv_python()) and read_text(".venv/.home") == environment_id():
         return
     base = getattr(sys, "_base_executable", sys.executable)  # this may be the old environment's own Python
-    words = ["--system-site-packages"] if torch_version(base) >= lower_bound() else []
-    run([base, "-m", "venv", "--clear"] + words + [VENV], "the virtual environment could not be made")
-    with open(os.path.join(VENV, ".home"), "w") as file:
-        file.write(home())
+    options = ["--system-site-packages"] if torch_version(base) >= min_torch_version() else []
+    run_or_exit(
+        [base, "-m", "venv", "--clear"] + options + [VENV_FOLDER], "the virtual environment could not be made"
+    )
+    with open(os.path.join(VENV_FOLDER, ".home"), "w") as file:
+        file.write(environment_id())
 
 
-def mark_path(extras):
+def install_marker_path(extras):
     """Return where the mark of an installation with these extras lies."""
-    return os.path.join(VENV, ".installed-" + (extras or "core"))
+    return os.path.join(VENV_FOLDER, ".installed-" + (extras or "core"))
 
 
 def fingerprint():
     """Return what an installation depends on, in one short word."""
-    parts = [home(), read("pyproject.toml"), read("constraints.txt")]
+    parts = [environment_id(), read_text("pyproject.toml"), read_text("constraints.txt")]
     return hashlib.sha256("\n".join(parts).encode("utf-8")).hexdigest()
 
 
-def is_marked(extras, wanted):
+def is_installed(extras, expected_fingerprint):
     """Tell whether the environment holds these extras as the files say now."""
-    return os.path.exists(python()) and read(mark_path(extras)) == wanted
+    return os.path.exists(venv_python()) and read_text(install_marker_path(extras)) == expected_fingerprint
 
 
 # torch.
 
 
-def numbers(version):
+def version_tuple(version):
     """Return a version as numbers that compare: 2.13.0+cpu is (2, 13, 0)."""
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0]))
 
 
-def lower_bound():
+def min_torch_version():
     """Return the oldest torch that the project takes."""
-    return numbers(re.search(r'"torch>=([0-9.]+)', read("pyproject.toml")).group(1))
+    return version_tuple(re.search(r'"torch>=([0-9.]+)', read_text("pyproject.toml")).group(1))
 
 
 def torch_version(interpreter):
@@ -127,7 +129,7 @@ def torch_version(interpreter):
     code = "import importlib.metadata as m; print(m.version('torch'))"
     process = subprocess.Popen([interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     answer = process.communicate()[0].decode("utf-8", "replace")
-    return numbers(answer) if process.returncode == 0 else ()
+    return version_tuple(answer) if process.returncode == 0 else ()
 
 
 def has_gpu():
@@ -137,24 +139,40 @@ def has_gpu():
 
 def install_torch(requirement):
     """Install the tested torch, in the build that fits the machine."""
-    if sys.platform.startswith("linux") and not has_gpu() and brings_cuda(requirement):
+    if sys.platform.startswith("linux") and not has_gpu() and would_install_cuda(requirement):
         # uv knows where PyTorch keeps its builds without CUDA.
-        run(pip("install", "uv"), "pip could not install uv, which finds the build of torch without CUDA")
-        command = [python(), "-m", "uv", "pip", "install", "--python", python(), "--torch-backend", "cpu"]
-        run(
+        run_or_exit(
+            pip_command("install", "uv"),
+            "pip could not install uv, which finds the build of torch without CUDA",
+        )
+        command = [
+            venv_python(),
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--python",
+            venv_python(),
+            "--torch-backend",
+            "cpu",
+        ]
+        run_or_exit(
             command + [requirement],
             "the build of torch without CUDA could not be had; install it into .venv by hand",
         )
     else:
-        run(pip("install", requirement), "pip could not install torch")
+        run_or_exit(pip_command("install", requirement), "pip could not install torch")
 
 
-def brings_cuda(requirement):
+def would_install_cuda(requirement):
     """Tell whether pip, asked for torch, would bring CUDA packages along; nothing is installed."""
     report = tempfile.NamedTemporaryFile(suffix=".json", delete=False)
     report.close()
     try:
-        run(pip("install", "--dry-run", "--report", report.name, requirement), "pip could not find torch")
+        run_or_exit(
+            pip_command("install", "--dry-run", "--report", report.name, requirement),
+            "pip could not find torch",
+        )
         with open(report.name) as file:
             names = [one["metadata"]["name"].lower() for one in json.load(file)["install"]]
     finally:
@@ -167,23 +185,25 @@ def brings_cuda(requirement):
 
 def install(extras):
     """Install the project, its dependencies at the tested versions, and torch by its own rules."""
-    make_environment()
-    for name in os.listdir(VENV):
+    create_environment()
+    for name in os.listdir(VENV_FOLDER):
         if name.startswith(".installed-"):
-            os.remove(os.path.join(VENV, name))
-    pins = read("constraints.txt").splitlines()
-    torch_pin = next(pin for pin in pins if pin.startswith("torch=="))
-    if torch_version(python()) < lower_bound():
+            os.remove(os.path.join(VENV_FOLDER, name))
+    constraints = read_text("constraints.txt").splitlines()
+    torch_pin = next(pin for pin in constraints if pin.startswith("torch=="))
+    if torch_version(venv_python()) < min_torch_version():
         install_torch(torch_pin)
     others = tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False)
     try:
-        others.write("\n".join(pin for pin in pins if pin != torch_pin))  # whichever torch is there now stays
+        others.write(
+            "\n".join(pin for pin in constraints if pin != torch_pin)
+        )  # whichever torch is there now stays
         others.close()
         os.environ["PIP_CONSTRAINT"] = (
             others.name
         )  # unlike the option, it also holds for what builds the package
-        run(
-            pip("install", "--editable", ROOT + ("[%s]" % extras if extras else "")),
+        run_or_exit(
+            pip_command("install", "--editable", ROOT + ("[%s]" % extras if extras else "")),
             "pip could not install the project",
         )
     finally:
@@ -194,15 +214,15 @@ def main():
     """Bring the environment up to date for the extras named on the command line."""
     extras = sys.argv[1] if len(sys.argv) > 1 else ""
     check_python()
-    wanted = fingerprint()
+    expected_fingerprint = fingerprint()
     # Whoever has the tools for development has everything.
-    if is_marked(extras, wanted) or is_marked("dev", wanted):
+    if is_installed(extras, expected_fingerprint) or is_installed("dev", expected_fingerprint):
         return
     print("set-up: installing into .venv (once; again only if pyproject.toml or constraints.txt changes)")
     sys.stdout.flush()
     install(extras)
-    with open(mark_path(extras), "w") as file:
-        file.write(wanted)
+    with open(install_marker_path(extras), "w") as file:
+        file.write(expected_fingerprint)
 
 
 if __name__ == "__main__":

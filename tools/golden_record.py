@@ -240,9 +240,9 @@ def observe_python(work: Path) -> dict[str, Any]:
             found[f"head {head}"] = tensors_in(albertine.load(work / START, head, seed=5)(strip))
     preset = albertine.load("demo", seed=2)
     found["preset"] = {name: tensor_of(one) for name, one in preset.state_dict().items()}
-    guess = albertine.guesser(work / START, device="cpu")
-    found["fill"] = [[[one.piece, one.score] for one in mask] for mask in guess.fill(MASKED_TEXT, best=5)]
-    found["order"] = guess.order("He took the key.", "It fitted the lock.")
+    guess = albertine.fill_mask_pipeline(work / START, device="cpu")
+    found["fill"] = [[[one.token, one.score] for one in mask] for mask in guess.fill(MASKED_TEXT, top_k=5)]
+    found["order"] = guess.order_probability("He took the key.", "It fitted the lock.")
     albertine.save(preset, work / "saved")
     return found | {"save": tree(work / "saved", work), "pipelines": observe_pipelines(work)}
 

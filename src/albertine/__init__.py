@@ -15,20 +15,20 @@ from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.version import __version__
 
 if TYPE_CHECKING:
+    from albertine.inference.fill_mask import fill_mask_pipeline
+    from albertine.inference.pipeline import pipeline
     from albertine.interop.huggingface import save_folder as save
     from albertine.interop.load import load, load_tokenizer
-    from albertine.model.network import Model
+    from albertine.model.model import Model
     from albertine.model.strip import Strip
-    from albertine.pretrain.guess import guesser
-    from albertine.tasks.pipeline import pipeline
 
 
-_LATE = {
-    "Model": ("albertine.model.network", "Model"),
+_LAZY_EXPORTS = {
+    "Model": ("albertine.model.model", "Model"),
     "Strip": ("albertine.model.strip", "Strip"),
     "load": ("albertine.interop.load", "load"),
-    "guesser": ("albertine.pretrain.guess", "guesser"),
-    "pipeline": ("albertine.tasks.pipeline", "pipeline"),
+    "guesser": ("albertine.inference.fill_mask", "fill_mask_pipeline"),
+    "pipeline": ("albertine.inference.pipeline", "pipeline"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
     "save": ("albertine.interop.huggingface", "save_folder"),
 }
@@ -40,7 +40,7 @@ __all__ = [
     "Strip",
     "WorkError",
     "__version__",
-    "guesser",
+    "fill_mask_pipeline",
     "load",
     "load_tokenizer",
     "pipeline",
@@ -50,9 +50,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a part of the public face when it is first asked for."""
-    if name not in _LATE:
+    if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module 'albertine' has no attribute {name!r}")
     from importlib import import_module
 
-    module, attribute = _LATE[name]
+    module, attribute = _LAZY_EXPORTS[name]
     return getattr(import_module(module), attribute)

@@ -14,47 +14,47 @@ import sys
 import time
 from types import FrameType
 
-from albertine.errors import ONE_REQUEST, Status, Terminated
+from albertine.errors import SAME_REQUEST_SECONDS, ExitStatus, Terminated
 
 
 def main() -> int:
     """Run the command that the process was started with and return the exit status."""
-    ender = Ender()
+    interrupt_handler = InterruptHandler()
     try:
-        signal.signal(signal.SIGTERM, ender)
+        signal.signal(signal.SIGTERM, interrupt_handler)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored
-            signal.signal(signal.SIGINT, ender)
+            signal.signal(signal.SIGINT, interrupt_handler)
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # as long as the process
         from albertine.cli import app
-        from albertine.command import run
+        from albertine.command import run_command
 
-        status = run(app)
-    except KeyboardInterrupt as end:
+        status = run_command(app)
+    except KeyboardInterrupt as error:
         print("\nalbertine: interrupted", file=sys.stderr)
-        status = Status.TERMINATED if isinstance(end, Terminated) else Status.INTERRUPTED
-    ender.done = True
+        status = ExitStatus.TERMINATED if isinstance(error, Terminated) else ExitStatus.INTERRUPTED
+    interrupt_handler.is_finished = True
     return status
 
 
-class Ender:
+class InterruptHandler:
     """Ends the work when a signal asks for it; SIGTERM does as Ctrl-C, but for the status.
 
     Attributes:
-        done: whether all is put away, and Python takes itself apart: there an exception would only be shown.
+        is_finished: whether all is put away, and Python takes itself apart: there an exception would only be shown.
     """
 
     def __init__(self) -> None:
-        self.done = False
-        self._when = -math.inf
+        self.is_finished = False
+        self._last_signal_time = -math.inf
 
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # as signals are handed over
         """Raise what ends it."""
-        if time.monotonic() - self._when < ONE_REQUEST:
+        if time.monotonic() - self._last_signal_time < SAME_REQUEST_SECONDS:
             return
-        self._when = time.monotonic()
-        if self.done:
+        self._last_signal_time = time.monotonic()
+        if self.is_finished:
             os._exit(128 + number)
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 

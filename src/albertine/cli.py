@@ -12,34 +12,34 @@ from cyclopts import App, Group, Parameter
 
 import albertine
 from albertine.bench.settings import (
-    CorpusBench,
-    FinetuneBench,
-    GradientBench,
-    ModelBench,
-    PretrainBench,
-    StartupBench,
+    CorpusBenchSettings,
+    FinetuneBenchSettings,
+    GradientBenchSettings,
+    ModelBenchSettings,
+    RaceSettings,
+    StartupBenchSettings,
 )
-from albertine.command import SETTINGS, SHARED, NoSettings, Shared
-from albertine.corpus.settings import CorpusSettings, ShowSettings
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
+from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.demo.settings import DemoSettings
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError
-from albertine.pretrain.settings import FillSettings, PretrainSettings, ProbeSettings
-from albertine.study.anatomy import InfoSettings
+from albertine.info.model_info import InfoSettings
+from albertine.pretrain.settings import FillMaskSettings, PretrainSettings, ProbeSettings
 from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, PredictSettings, SweepSettings
-from albertine.text.settings import ReadingSettings, VocabularySettings
-from albertine.world.settings import TaleSettings, WorldSettings
+from albertine.text.settings import ReadingSettings, TokenizerSettings
+from albertine.world.settings import StorySettings, WorldSettings
 
-_LOOK = Group("Look at models", sort_key=1)
+_INSPECT = Group("Look at models", sort_key=1)
 _TEXT = Group("From text to samples", sort_key=2)
 _TRAIN = Group("Train", sort_key=3)
 _TASKS = Group("Tasks", sort_key=4)
 _CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
-_MEASURE = Group("Measure", sort_key=6)
+_BENCHMARKS = Group("Measure", sort_key=6)
 _SETUP = Group("Set up", sort_key=8)
 _WORLD = Group("Text and tasks to try things on", sort_key=7)
 
-Json = Annotated[
+JsonFlag = Annotated[
     bool,
     Parameter(
         name="--json",
@@ -67,15 +67,15 @@ app.register_install_completion_command(
 )
 
 
-@app.command(group=_LOOK)
+@app.command(group=_INSPECT)
 def info(
-    subject: str | None = None,
+    source: str | None = None,
     /,
     *,
     compare: str | None = None,
-    json: Json = False,
-    settings: Annotated[InfoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Count a model's parameters, operations and memory, beside BERT and the paper.
 
@@ -91,17 +91,19 @@ def info(
     compare
         A second model of the family, as published, shown beside the first.
     """
-    from albertine.study import anatomy, anatomy_view
+    from albertine.info import info_table, model_info
 
-    folder = anatomy.folder_of(subject)
+    folder = model_info.checkpoint_folder(source)
     if folder:
-        asked = anatomy.asked_of(folder, shared.read(InfoSettings), changed=shared.gives("model"))
+        resolved_settings = model_info.checkpoint_info_settings(
+            folder, options.read_settings(InfoSettings), is_model_changed=options.sets_table("model")
+        )
     else:
-        asked = shared.read(InfoSettings, model=subject)
-    if subject or compare or shared.gives("model"):
-        anatomy_view.show(anatomy.side_by_side(asked, subject, compare), as_json=json)
+        resolved_settings = options.read_settings(InfoSettings, model=source)
+    if source or compare or options.sets_table("model"):
+        info_table.show_models(model_info.compared_infos(resolved_settings, source, compare), as_json=json)
     else:
-        anatomy_view.show_family(anatomy.family(asked), as_json=json)
+        info_table.show_presets(model_info.preset_infos(resolved_settings), as_json=json)
 
 
 tokenizer = App(name="tokenizer", help="Train a vocabulary of your own, or look at one.", group=_TEXT)
@@ -112,8 +114,8 @@ app.command(tokenizer)
 def tokenizer_train(
     *text: str,
     out: Path,
-    settings: Annotated[VocabularySettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Learn a vocabulary from text: unigram pieces, as ALBERT has them.
 
@@ -126,9 +128,9 @@ def tokenizer_train(
     out
         A folder that does not exist yet; `transformers` opens it.
     """
-    from albertine.text.vocabulary import make_vocabulary
+    from albertine.text.tokenizer_training import build_tokenizer
 
-    make_vocabulary(text, out, shared.read(VocabularySettings))
+    build_tokenizer(text, out, options.read_settings(TokenizerSettings))
 
 
 @tokenizer.command(name="show")
@@ -137,10 +139,10 @@ def tokenizer_show(
     text: str | None = None,
     /,
     *,
-    over: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    json: Json = False,
-    settings: Annotated[ReadingSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    stats: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: JsonFlag = False,
+    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show the pieces and ids of a text, or how well a vocabulary fits files.
 
@@ -155,15 +157,15 @@ def tokenizer_show(
     over
         A file, folder or quoted glob to count pieces per word and unknown ones over; may be repeated.
     """
-    from albertine.text import view
+    from albertine.text import show
     from albertine.text.tokenizer import load_tokenizer
-    from albertine.text.unicode import refuse_broken
+    from albertine.text.unicode_check import check_text
 
-    reading = shared.read(ReadingSettings)
-    refuse_broken(text or "", "TEXT")
+    reading_settings = options.read_settings(ReadingSettings)
+    check_text(text or "", "TEXT")
     tokenizer = load_tokenizer(folder)
-    fit = view.fit(tokenizer, over, reading) if over else None
-    view.show(folder, tokenizer, text, fit, as_json=json)
+    fit = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
+    show.show_tokenizer(folder, tokenizer, text, fit, as_json=json)
 
 
 corpus = App(name="corpus", help="Turn text into a corpus, look at its samples, check it.", group=_TEXT)
@@ -175,9 +177,9 @@ def corpus_build(
     *text: str,
     tokenizer: Path,
     out: Path,
-    json: Json = False,
-    settings: Annotated[CorpusSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Encode text into shards that samples are drawn from. Broken off, the same command goes on.
 
@@ -192,11 +194,11 @@ def corpus_build(
     out
         A folder that does not exist yet, or one where a build was broken off.
     """
-    from albertine.corpus import view
+    from albertine.corpus import show
     from albertine.corpus.build import build_corpus
 
-    manifest = build_corpus(text, tokenizer, out, shared.read(CorpusSettings))
-    view.show_manifest(out, manifest, as_json=json)
+    manifest = build_corpus(text, tokenizer, out, options.read_settings(CorpusSettings))
+    show.show_manifest(out, manifest, as_json=json)
 
 
 @corpus.command(name="show")
@@ -204,9 +206,9 @@ def corpus_show(
     folder: Path,
     /,
     *,
-    json: Json = False,
-    settings: Annotated[ShowSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show samples as the network will see them: segments, order, masked pieces.
 
@@ -217,15 +219,17 @@ def corpus_show(
     folder
         A corpus.
     """
-    from albertine.corpus import view
+    from albertine.corpus import show
     from albertine.corpus.corpus import Corpus
 
-    asked = shared.read(ShowSettings)
-    view.show_samples(Corpus(folder), asked, as_json=json)
+    resolved_settings = options.read_settings(CorpusShowSettings)
+    show.show_samples(Corpus(folder), resolved_settings, as_json=json)
 
 
 @corpus.command(name="check")
-def corpus_check(folder: Path, /, *, json: Json = False, shared: Shared = SHARED) -> None:
+def corpus_check(
+    folder: Path, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
+) -> None:
     """Verify a corpus: checksums, counts, the order of its parts; a damaged shard is named.
 
     Example: albertine corpus check my-corpus
@@ -235,15 +239,15 @@ def corpus_check(folder: Path, /, *, json: Json = False, shared: Shared = SHARED
     folder
         A corpus.
     """
-    from albertine.corpus import view
+    from albertine.corpus import show
     from albertine.corpus.check import check_corpus
 
-    shared.read(NoSettings)
-    view.show_manifest(folder, check_corpus(folder).manifest, as_json=json)
+    options.read_settings(NoSettings)
+    show.show_manifest(folder, check_corpus(folder).manifest, as_json=json)
 
 
 @app.command(group=_CHECKPOINTS)
-def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> None:
+def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
     """Write a checkpoint anew in the layout of `transformers`, and verify what was written.
 
     Example: albertine convert old-checkpoint new-folder
@@ -255,9 +259,9 @@ def convert(source: str, destination: Path, /, *, shared: Shared = SHARED) -> No
     destination
         A folder that does not exist yet.
     """
-    from albertine.interop.convert import convert as rewrite
+    from albertine.interop.convert import convert_checkpoint as rewrite
 
-    shared.read(NoSettings)
+    options.read_settings(NoSettings)
     rewrite(source, destination)
 
 
@@ -267,8 +271,8 @@ def pretrain(
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
-    settings: Annotated[PretrainSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    settings: Annotated[PretrainSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Pre-train a model on a corpus. Broken off, the same command goes on, bit for bit.
 
@@ -283,19 +287,21 @@ def pretrain(
     plot
         Draw the curve of a run, under way or done, and stop.
     """
-    from albertine.pretrain import plot as drawing
+    from albertine.pretrain import curve_plot as plotting
     from albertine.pretrain.run import pretrain as train
-    from albertine.train.folder import settings_of
+    from albertine.train.run_folder import read_run_settings
 
     if plot is not None:
-        shared.read(NoSettings)
-        drawing.draw(plot)
+        options.read_settings(NoSettings)
+        plotting.draw_curve(plot)
         return
-    before = settings_of(out, PretrainSettings) if resume and out is not None else None
-    asked = shared.read(PretrainSettings, before)
+    saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
+    resolved_settings = options.read_settings(PretrainSettings, saved_settings)
     if out is None:
         raise InputError("--out is missing: the folder of the run")
-    train(out, asked, shared.given | (before.keys if before else frozenset()))
+    train(
+        out, resolved_settings, options.given_keys | (saved_settings.keys if saved_settings else frozenset())
+    )
 
 
 @app.command(group=_TRAIN)
@@ -303,9 +309,9 @@ def probe(
     checkpoint: str,
     /,
     *,
-    json: Json = False,
-    settings: Annotated[ProbeSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Measure a checkpoint on held-out text: masked pieces, sentence order, next sentence.
 
@@ -318,7 +324,9 @@ def probe(
     """
     from albertine.pretrain import probe as probing
 
-    probing.show(checkpoint, probing.probe(checkpoint, shared.read(ProbeSettings)), as_json=json)
+    probing.show_probe(
+        checkpoint, probing.probe(checkpoint, options.read_settings(ProbeSettings)), as_json=json
+    )
 
 
 @app.command(group=_TRAIN)
@@ -326,9 +334,9 @@ def fill(
     checkpoint: str,
     /,
     *text: str,
-    json: Json = False,
-    settings: Annotated[FillSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Fill the masks of a text, or of held-out samples, with what a pre-trained model guesses.
 
@@ -341,17 +349,17 @@ def fill(
     text
         Texts with [MASK] in them; without any, --corpus gives held-out samples.
     """
-    from albertine.pretrain.fill import fill as answer
+    from albertine.inference.show_fill_mask import show_fill_mask as answer
 
-    answer(checkpoint, text, shared.read(FillSettings), as_json=json)
+    answer(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
 
 
-@app.command(group=_LOOK)
+@app.command(group=_INSPECT)
 def demo(
     *,
     out: Path = Path("albertine-demo"),
-    settings: Annotated[DemoSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Do all of it once, small, in six minutes: from text to tuned models and a report.
 
@@ -364,13 +372,13 @@ def demo(
     out
         The folder of everything that comes of it.
     """
-    from albertine.demo.demo import demo as show
+    from albertine.demo.run import run_demo as show
 
-    show(out, shared.read(DemoSettings))
+    show(out, options.read_settings(DemoSettings))
 
 
-@app.command(group=_LOOK)
-def report(run: Path, /, *, shared: Shared = SHARED) -> None:
+@app.command(group=_INSPECT)
+def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
     """Write the report of a run, pre-trained or tuned, as one page: RUN/report.html.
 
     Example: albertine report my-run
@@ -380,9 +388,9 @@ def report(run: Path, /, *, shared: Shared = SHARED) -> None:
     run
         What `albertine pretrain` or `albertine finetune` made.
     """
-    from albertine.report.run import report as tell
+    from albertine.report.write import write_report as tell
 
-    shared.read(NoSettings)
+    options.read_settings(NoSettings)
     tell(run)
 
 
@@ -393,9 +401,9 @@ def finetune(
     *,
     out: Path | None = None,
     sweep: Annotated[bool, Parameter(negative="")] = False,
-    json: Json = False,
-    settings: Annotated[SweepSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Tune a model on a task: one of the paper's, or your own labelled file. Broken off, it goes on.
 
@@ -410,21 +418,21 @@ def finetune(
     sweep
         Try a grid of rates, batches and dropouts (--grid.*), and keep the best.
     """
-    from albertine.tasks import view
-    from albertine.tasks.finetune import finetune as tune
+    from albertine.finetune.finetune import finetune as tune
+    from albertine.inference import results_table
 
-    asked = shared.read(SweepSettings)
+    resolved_settings = options.read_settings(SweepSettings)
     if out is None:
         raise InputError("--out is missing: the folder of the run")
-    view.show_outcomes(out, *tune(model, out, asked, sweep=sweep), as_json=json)
+    results_table.show_finetune_results(out, *tune(model, out, resolved_settings, sweep=sweep), as_json=json)
 
 
 @app.command(group=_TASKS)
 def evaluate(
     *model: str,
-    json: Json = False,
-    settings: Annotated[EvaluateSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Score tuned models by their tasks' official rules; several, also as the paper averages them.
 
@@ -437,10 +445,12 @@ def evaluate(
     model
         Tuned runs, checkpoints' folders (also of transformers) or hub names.
     """
-    from albertine.tasks import view
-    from albertine.tasks.evaluate import evaluate as measure
+    from albertine.inference import results_table
+    from albertine.inference.evaluate import evaluate as measure
 
-    view.show_evaluated(measure(model, shared.read(EvaluateSettings), shared.given), as_json=json)
+    results_table.show_evaluations(
+        measure(model, options.read_settings(EvaluateSettings), options.given_keys), as_json=json
+    )
 
 
 @app.command(group=_TASKS)
@@ -449,8 +459,8 @@ def predict(
     /,
     *,
     out: Path | None = None,
-    settings: Annotated[PredictSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Answer a file with a tuned model, row by row, whatever its size.
 
@@ -466,18 +476,18 @@ def predict(
         .jsonl, .csv or .tsv; a folder for GLUE's submission, .json for SQuAD's. Without it, JSON lines on
         standard output.
     """
-    from albertine.tasks.predict import predict as answer
+    from albertine.inference.predict import predict as answer
 
-    answer(model, out, shared.read(PredictSettings), shared.given)
+    answer(model, out, options.read_settings(PredictSettings), options.given_keys)
 
 
 @app.command(group=_TASKS)
 def ensemble(
     *model: str,
     out: Path | None = None,
-    json: Json = False,
-    settings: Annotated[EnsembleSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Average the scores of several tuned models, chosen on dev, and say what it gains.
 
@@ -490,10 +500,12 @@ def ensemble(
     out
         Where the answers to test go, as albertine predict writes them.
     """
-    from albertine.tasks import view
-    from albertine.tasks.ensemble import ensemble as join
+    from albertine.inference import results_table
+    from albertine.inference.ensemble import evaluate_ensemble as join
 
-    view.show_joined(join(model, out, shared.read(EnsembleSettings), shared.given), as_json=json)
+    results_table.show_ensemble(
+        join(model, out, options.read_settings(EnsembleSettings), options.given_keys), as_json=json
+    )
 
 
 @app.command(group=_TASKS)
@@ -501,8 +513,8 @@ def serve(
     model: str,
     /,
     *,
-    settings: Annotated[ServeSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Serve a model over HTTP, tuned or pre-trained, with a page for trying it.
 
@@ -515,9 +527,9 @@ def serve(
     model
         A run, a checkpoint's folder (also of transformers) or a hub name.
     """
-    from albertine.deploy.server import serve as run_server
+    from albertine.deploy.server import run_server
 
-    run_server(model, shared.read(ServeSettings), debug=shared.debug)
+    run_server(model, options.read_settings(ServeSettings), debug=options.debug)
 
 
 world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)
@@ -529,9 +541,9 @@ def world_write(
     out: Path,
     /,
     *,
-    json: Json = False,
-    settings: Annotated[WorldSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Make up stories for a corpus, and GLUE, SQuAD and RACE on them, in their official layouts.
 
@@ -542,10 +554,10 @@ def world_write(
     out
         A folder that does not exist yet.
     """
-    from albertine.world import view
+    from albertine.world import show
     from albertine.world.write import write_world
 
-    view.show(out, *write_world(out, shared.read(WorldSettings)), as_json=json)
+    show.show_written_world(out, *write_world(out, options.read_settings(WorldSettings)), as_json=json)
 
 
 @world.command(name="show")
@@ -553,9 +565,9 @@ def world_show(
     number: int = 0,
     /,
     *,
-    json: Json = False,
-    settings: Annotated[TaleSettings | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show a story, and what happened in it.
 
@@ -566,13 +578,13 @@ def world_show(
     number
         Which one; every number is a story.
     """
-    from albertine.world import view
+    from albertine.world import show
 
-    view.show_story(number, shared.read(TaleSettings), as_json=json)
+    show.show_story(number, options.read_settings(StorySettings), as_json=json)
 
 
 bench = App(
-    name="bench", help="Measure a part of Albertine side by side with a peer, in one run.", group=_MEASURE
+    name="bench", help="Measure a part of Albertine side by side with a peer, in one run.", group=_BENCHMARKS
 )
 app.command(bench)
 
@@ -580,9 +592,9 @@ app.command(bench)
 @bench.command(name="startup")
 def bench_startup(
     *,
-    json: Json = False,
-    settings: Annotated[StartupBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Time how long the command line takes to answer, beside a bare Python.
 
@@ -590,15 +602,15 @@ def bench_startup(
     """
     from albertine.bench import startup
 
-    startup.show(startup.measure(shared.read(StartupBench)), as_json=json)
+    startup.show_startup(startup.measure_startup(options.read_settings(StartupBenchSettings)), as_json=json)
 
 
 @bench.command(name="model")
 def bench_model(
     *,
-    json: Json = False,
-    settings: Annotated[ModelBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[ModelBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Time a training step and a forward pass beside `transformers`, same weights and same work.
 
@@ -606,15 +618,15 @@ def bench_model(
     """
     from albertine.bench import model
 
-    model.show(model.measure(shared.read(ModelBench)), as_json=json)
+    model.show_model(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
 
 
 @bench.command(name="gradients")
 def bench_gradients(
     *,
-    json: Json = False,
-    settings: Annotated[GradientBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[GradientBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Time adding up gradients over processes, beside the BERT of the same shape.
 
@@ -622,16 +634,18 @@ def bench_gradients(
     """
     from albertine.bench import gradients
 
-    gradients.show(gradients.measure(shared.read(GradientBench)), as_json=json)
+    gradients.show_gradients(
+        gradients.measure_gradients(options.read_settings(GradientBenchSettings)), as_json=json
+    )
 
 
 @bench.command(name="pretrain")
 def bench_pretrain(
     *,
     plot: Path | None = None,
-    json: Json = False,
-    settings: Annotated[PretrainBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[RaceSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Race pre-training against `transformers`: equal minutes, the better rate of a sweep for each.
 
@@ -644,10 +658,10 @@ def bench_pretrain(
     plot
         Draw both curves into this file, .svg or .png.
     """
-    from albertine.bench import pretrain as race
-    from albertine.bench import race_view
+    from albertine.bench import race as pretrain_bench
+    from albertine.bench import race_table
 
-    race_view.show(race.measure(shared.read(PretrainBench)), plot, as_json=json)
+    race_table.show_race(pretrain_bench.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
 
 
 @bench.command(name="finetune")
@@ -655,9 +669,9 @@ def bench_finetune(
     model: str,
     /,
     *,
-    json: Json = False,
-    settings: Annotated[FinetuneBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Tune one checkpoint here and in `transformers`: scores, and examples a second.
 
@@ -668,18 +682,20 @@ def bench_finetune(
     model
         What both sides start from.
     """
-    from albertine.bench import finetune as tuning
+    from albertine.bench import finetune as finetune_bench
 
-    tuning.show(*tuning.measure(model, shared.read(FinetuneBench)), as_json=json)
+    finetune_bench.show_finetuning(
+        *finetune_bench.measure_finetuning(model, options.read_settings(FinetuneBenchSettings)), as_json=json
+    )
 
 
 @bench.command(name="corpus")
 def bench_corpus(
     *text: str,
     tokenizer: Path,
-    json: Json = False,
-    settings: Annotated[CorpusBench | None, SETTINGS] = None,  # noqa: ARG001  # shown in help, read by `shared`
-    shared: Shared = SHARED,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Time building and sampling beside the `tokenizers` library and the reference algorithm.
 
@@ -694,7 +710,9 @@ def bench_corpus(
     """
     from albertine.bench import corpus
 
-    corpus.show(corpus.measure(text, tokenizer, shared.read(CorpusBench)), as_json=json)
+    corpus.show_corpus(
+        corpus.measure_corpus(text, tokenizer, options.read_settings(CorpusBenchSettings)), as_json=json
+    )
 
 
 for _name in [one for one in app if not one.startswith("-")]:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from enum import IntEnum
 
 
-class Status(IntEnum):
+class ExitStatus(IntEnum):
     """The exit statuses of every command."""
 
     DONE = 0
@@ -27,11 +27,11 @@ class AlbertineError(Exception):
 
     Attributes:
         status: of the process that ends with it.
-        told: whether the person knows already.
+        already_shown: whether the person knows already.
     """
 
-    status = Status.FAILED
-    told = False
+    status = ExitStatus.FAILED
+    already_shown = False
 
 
 class WorkError(AlbertineError):
@@ -41,29 +41,29 @@ class WorkError(AlbertineError):
 class InputError(AlbertineError):
     """The input was wrong: an argument, a setting, a file's content."""
 
-    status = Status.BAD_INPUT
+    status = ExitStatus.BAD_INPUT
 
 
-class Stopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
+class RunStopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
     """The work was asked to end, and kept what it had."""
 
-    def __init__(self, line: str, status: Status):
-        super().__init__(line)
+    def __init__(self, message: str, status: ExitStatus):
+        super().__init__(message)
         self.status = status
 
-    def __reduce__(self) -> tuple[type["Stopped"], tuple[str, Status]]:  # from one process to another
+    def __reduce__(self) -> tuple[type["RunStopped"], tuple[str, ExitStatus]]:  # from one process to another
         return type(self), (str(self), self.status)
 
 
 # Seconds in which a signal that comes again is the same request: who ends a group of processes asks twice.
-ONE_REQUEST = 1.0
+SAME_REQUEST_SECONDS = 1.0
 
 
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM): an interruption, with a status of its own."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the known name closest to a wrong one, or nothing if none is close."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {matches[0]}?)" if matches else ""

@@ -17,49 +17,49 @@ from typing import Any, TypeVar
 from albertine import progress
 from albertine.errors import WorkError
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
-_GLANCE = 0.5  # seconds between two looks at what is under way
+_POLL_SECONDS = 0.5  # seconds between two looks at what is under way
 
 
-def in_processes(
-    work: Callable[[Job], Result],
-    jobs: Iterable[Job],
+def run_in_processes(
+    function: Callable[[JobT], ResultT],
+    jobs: Iterable[JobT],
     workers: int,
     *,
-    start: Callable[..., None] | None = None,
-    given: tuple[Any, ...] = (),
-    watch: Callable[[], None] | None = None,
+    initializer: Callable[..., None] | None = None,
+    initargs: tuple[Any, ...] = (),
+    on_poll: Callable[[], None] | None = None,
     advice: str,
-) -> Iterator[tuple[Job, Result]]:
+) -> Iterator[tuple[JobT, ResultT]]:
     """Yield jobs and their results as they get done, in no order.
 
     Args:
-        work: does a job, in a worker.
+        function: does a job, in a worker.
         jobs: what there is to do.
         workers: how many processes.
-        start: what a worker begins with.
-        given: what `start` is called with.
-        watch: what to call now and then while they work.
+        initializer: what a worker begins with.
+        initargs: what `initializer` is called with.
+        on_poll: what to call now and then while they work.
         advice: what a person may do if a process dies.
     """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start, (start, given))
-    waiting = iter(jobs)
-    running: dict[Future[Result], Job] = {}
+    pool = ProcessPoolExecutor(workers, context, _initialize_worker, (initializer, initargs))
+    remaining_jobs = iter(jobs)
+    running: dict[Future[ResultT], JobT] = {}
     try:
         while True:
-            for job in waiting:
-                with holding(signal.SIGINT):
-                    running[pool.submit(work, job)] = job
+            for job in remaining_jobs:
+                with block_signals(signal.SIGINT):
+                    running[pool.submit(function, job)] = job
                 if len(running) >= 2 * workers:
                     break
             if not running:
                 break
-            done, _ = wait(running, _GLANCE if watch else None, FIRST_COMPLETED)
-            if watch:
-                watch()
+            done, _ = wait(running, _POLL_SECONDS if on_poll else None, FIRST_COMPLETED)
+            if on_poll:
+                on_poll()
             for future in done:
                 yield running.pop(future), future.result()
         pool.shutdown()
@@ -74,7 +74,7 @@ def in_processes(
 
 
 @contextmanager
-def holding(*signals: signal.Signals) -> Iterator[None]:
+def block_signals(*signals: signal.Signals) -> Iterator[None]:
     """Put off signals; a process started meanwhile never gets any: they are the parent's to handle."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -83,14 +83,14 @@ def holding(*signals: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)  # it may itself be a process that gets none
 
 
-def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    progress.be_quiet(True)
-    if start is not None:
-        start(*given)
+def _initialize_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    progress.set_quiet(True)
+    if initializer is not None:
+        initializer(*initargs)
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     """End this process when the one that started it is gone, however it went."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SILENT_SECONDS = 2.0
+SECONDS_BEFORE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
-NARROWEST, WIDE = 80, 200
+MIN_TABLE_WIDTH, DEFAULT_TABLE_WIDTH = 80, 200
 
 
-class Screen(Protocol):
+class LiveDisplay(Protocol):
     """What is drawing on the terminal."""
 
     def end_line(self) -> None:
@@ -30,24 +30,24 @@ class Screen(Protocol):
 
 
 _quiet = False
-_live: Screen | None = None
+_live_display: LiveDisplay | None = None
 
 
-def be_quiet(quiet: bool) -> None:
+def set_quiet(quiet: bool) -> None:
     """Silence everything but results and errors, for the whole process."""
     global _quiet
     _quiet = quiet
 
 
 @contextmanager
-def quietly(quiet: bool = True) -> Iterator[None]:
+def quiet_output(quiet: bool = True) -> Iterator[None]:
     """Silence the same for a while, if so."""
     before = _quiet
-    be_quiet(before or quiet)
+    set_quiet(before or quiet)
     try:
         yield
     finally:
-        be_quiet(before)
+        set_quiet(before)
 
 
 def is_quiet() -> bool:
@@ -55,7 +55,7 @@ def is_quiet() -> bool:
     return _quiet
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Tell the person one thing on standard error, unless quiet."""
     if not _quiet:
         end_line()
@@ -64,142 +64,146 @@ def say(message: str) -> None:
 
 def end_line() -> None:
     """End the live line, if there is one, so that what comes next starts on its own."""
-    if _live is not None:
-        _live.end_line()
+    if _live_display is not None:
+        _live_display.end_line()
 
 
 @contextmanager
-def screen(drawing: Screen) -> Iterator[None]:
+def live_display(display: LiveDisplay) -> Iterator[None]:
     """Let something draw while the block runs; what is said meanwhile starts below it."""
-    global _live
-    outer, _live = _live, drawing
+    global _live_display
+    outer, _live_display = _live_display, display
     try:
         yield
     finally:
-        drawing.end_line()
-        _live = outer
+        display.end_line()
+        _live_display = outer
 
 
-def results(elsewhere: int = WIDE) -> "Console":
+def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
     """Return a console for tables on standard output; it never cuts a number to make it fit.
 
     Args:
-        elsewhere: how wide what goes to no terminal may be.
+        default_width: how wide what goes to no terminal may be.
     """
     from rich.console import Console
 
-    class Results(Console):
+    class ResultConsole(Console):
         """A console that leaves a closed pipe to the frame of the command."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    width = shutil.get_terminal_size((elsewhere, 24)).columns
-    return Results(width=max(width, NARROWEST))
+    width = shutil.get_terminal_size((default_width, 24)).columns
+    return ResultConsole(width=max(width, MIN_TABLE_WIDTH))
 
 
-def track(items: Iterable[T], what: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
+def track(
+    items: Iterable[T], description: str, *, total: int | None = None, unit: str = "items"
+) -> Iterator[T]:
     """Yield the items, telling how far it is, how fast, and how long it will take.
 
     Args:
         items: what to go through.
-        what: the activity, as in "Counting words".
+        description: the activity, as in "Counting words".
         total: how many items there are; taken from `items` if it knows its length.
         unit: what an item is, in the plural.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
-    with advancing(what, total=total, unit=unit) as advance:
+    with progress_counter(description, total=total, unit=unit) as advance:
         for item in items:
             yield item
             advance(1)
 
 
 @contextmanager
-def advancing(what: str, *, total: int | None, unit: str = "items") -> Iterator[Callable[[int], None]]:
+def progress_counter(
+    description: str, *, total: int | None, unit: str = "items"
+) -> Iterator[Callable[[int], None]]:
     """Give a function to call with each amount of work done; for work that does not come as a list."""
-    teller = _Teller(what, total, unit, sys.stderr)
-    with screen(teller):
-        yield teller.advance
-        teller.finish()
+    line = _ProgressLine(description, total, unit, sys.stderr)
+    with live_display(line):
+        yield line.advance
+        line.finish()
 
 
-class _Teller:
+class _ProgressLine:
     """Counts, and speaks when it is time to."""
 
     def __init__(self, what: str, total: int | None, unit: str, stream: TextIO):
-        self.what, self.total, self.unit, self.stream = what, total, unit, stream
-        self.done, self.told = 0, -1
-        self.started = self.spoke = time.monotonic()
-        self.live = stream.isatty()
-        self.pause = 0.1 if self.live else SECONDS_BETWEEN_LINES
-        self.line_is_open = False
+        self.description, self.total, self.unit, self.stream = what, total, unit, stream
+        self.done, self.last_shown_count = 0, -1
+        self.started = self.last_shown_time = time.monotonic()
+        self.is_terminal = stream.isatty()
+        self.interval = 0.1 if self.is_terminal else SECONDS_BETWEEN_LINES
+        self.is_line_open = False
 
     def advance(self, amount: int) -> None:
         self.done += amount
         now = time.monotonic()
-        wait = SILENT_SECONDS if self.told < 0 else self.pause
-        if not _quiet and now - self.spoke >= wait:
-            self.tell(now)
+        interval = SECONDS_BEFORE_FIRST_LINE if self.last_shown_count < 0 else self.interval
+        if not _quiet and now - self.last_shown_time >= interval:
+            self.show(now)
 
     def finish(self) -> None:
-        if 0 <= self.told < self.done:
-            self.tell(time.monotonic())
+        if 0 <= self.last_shown_count < self.done:
+            self.show(time.monotonic())
 
     def end_line(self) -> None:
-        if self.line_is_open:
+        if self.is_line_open:
             self.stream.write("\n")
             self.stream.flush()
-            self.line_is_open = False
+            self.is_line_open = False
 
-    def tell(self, now: float) -> None:
-        line = describe(self.what, self.done, self.total, now - self.started, self.unit)
-        self.spoke, self.told = now, self.done
-        if self.live:
+    def show(self, now: float) -> None:
+        line = progress_text(self.description, self.done, self.total, now - self.started, self.unit)
+        self.last_shown_time, self.last_shown_count = now, self.done
+        if self.is_terminal:
             # Written over itself, which a line that wraps could not be; the end clears what was longer.
             line = line[: shutil.get_terminal_size().columns - 1]
             self.stream.write(f"\r{line}\x1b[K")
-            self.line_is_open = True
+            self.is_line_open = True
         else:
             self.stream.write(f"{line}\n")
         self.stream.flush()
 
 
-def describe(what: str, done: int, total: int | None, seconds: float, unit: str) -> str:
+def progress_text(description: str, done: int, total: int | None, seconds: float, unit: str) -> str:
     """Put progress into one line: how far, how fast, how long still."""
     rate = done / seconds if seconds > 0 else 0.0
-    pace = f"{rate:,.0f} {unit}/s" if rate >= 9.95 else f"{rate:.1f} {unit}/s"
+    rate_text = f"{rate:,.0f} {unit}/s" if rate >= 9.95 else f"{rate:.1f} {unit}/s"
     if total is None or done > total:
-        return f"{what}: {done:,} {unit}, {pace}, {duration(seconds)} so far"
+        return f"{description}: {done:,} {unit}, {rate_text}, {format_duration(seconds)} so far"
     if done == total:
-        return f"{what}: {done:,} {unit}, {pace}, took {duration(seconds)}"
-    left = duration((total - done) / rate) if rate else "unknown time"
-    return f"{what}: {100 * done // total}% of {total:,} {unit}, {pace}, {left} left"
+        return f"{description}: {done:,} {unit}, {rate_text}, took {format_duration(seconds)}"
+    time_left = format_duration((total - done) / rate) if rate else "unknown time"
+    return f"{description}: {100 * done // total}% of {total:,} {unit}, {rate_text}, {time_left} left"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write a duration as a person would say it: 8 s, 3 min 20 s, 2 h 05 min, 3 days 4 h."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60:02d} s"
+    if total < 48 * 3600:
+        return f"{total // 3600} h {total % 3600 // 60:02d} min"
+    return f"{total // 86400} days {total % 86400 // 3600} h"
 
 
-def operations(count: float) -> str:
+def format_flops(count: float) -> str:
     """Write a number of operations with its unit."""
-    return _with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
+    return _format_with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Write a number of bytes with its unit, in powers of ten as vendors do."""
-    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
+    return _format_with_unit(count, ("B", "kB", "MB", "GB", "TB"))
 
 
-def _with_unit(count: float, units: tuple[str, ...]) -> str:
+def _format_with_unit(count: float, units: tuple[str, ...]) -> str:
     """Write three digits and the unit that they need, chosen after rounding."""
     for unit in units[:-1]:
         if float(f"{count:.3g}") < 1000:

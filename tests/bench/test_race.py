@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albertine.bench import pretrain as race
-from albertine.bench.legs import Leg, Result, common, perform
-from albertine.bench.pretrain import Race
-from albertine.bench.race_view import draw
-from albertine.bench.settings import PretrainBench
+from albertine.bench import race as pretrain_bench
+from albertine.bench.race import Race
+from albertine.bench.race_runs import RaceResult, RaceRun, common_batches, train_side
+from albertine.bench.race_table import draw_race
+from albertine.bench.settings import RaceSettings
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.samples import Sampler
-from albertine.corpus.settings import CorpusSettings, Objective
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.settings import ModelSettings
 
@@ -22,76 +22,78 @@ MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=
 
 
 @pytest.fixture
-def asked(corpus: Corpus) -> PretrainBench:
-    return PretrainBench(
-        corpus=corpus.folder, model=MODEL, length=32, batch_tokens=256, precision="fp32", device="cpu"
+def race_settings(corpus: Corpus) -> RaceSettings:
+    return RaceSettings(
+        corpus=corpus.folder, model=MODEL, max_length=32, batch_tokens=256, precision="fp32", device="cpu"
     )
 
 
-def test_both_sides_train_and_are_measured_alike(asked: PretrainBench) -> None:
-    ours, theirs = (perform(Leg(side, 2e-3, 24, asked, 24)) for side in ("ours", "peer"))
+def test_both_sides_train_and_are_measured_alike(race_settings: RaceSettings) -> None:
+    ours, theirs = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
     assert len(ours.curve) == len(theirs.curve) == 25
     for result in (ours, theirs):
         assert result.curve[0][0] == 0.0
         seconds = [one for one, _ in result.curve]
         assert seconds == sorted(seconds)
         assert 24 * 128 < result.tokens < 24 * 300
-        assert result.speed > 0
+        assert result.tokens_per_second > 0
     assert theirs.loss < theirs.curve[0][1]
 
 
-def test_the_common_samples_are_masked_as_the_peers_are(corpus: Corpus) -> None:
-    batches = common(corpus, 32)
-    sampler = Sampler(corpus, Objective(max_length=32), "dev")
-    originals = [one.original() for one in sampler.draw(np.arange(min(400, len(sampler))))]
+def test_common_samples_use_peer_masking(corpus: Corpus) -> None:
+    batches = common_batches(corpus, 32)
+    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=32), "dev")
+    originals = [one.original_tokens() for one in sampler.draw(np.arange(min(400, len(sampler))))]
     tokens = np.concatenate([batch.strip.tokens.numpy() for batch in batches])
     labels = tokens.copy()
     start = 0
     for batch in batches:
-        labels[start + batch.targets.masked.at.numpy()] = batch.targets.masked.pieces.numpy()
+        labels[start + batch.targets.masked.indices.numpy()] = batch.targets.masked.labels.numpy()
         start += len(batch.strip.tokens)
     whole = np.concatenate(originals)
     assert (labels == whole).all()
-    changed = sum(len(batch.targets.masked.at) for batch in batches)
+    changed = sum(len(batch.targets.masked.indices) for batch in batches)
     ordinary = (whole > 4).sum()
     assert changed / ordinary == pytest.approx(0.15, abs=0.02)
-    assert (tokens == corpus.tokenizer.special.mask).sum() / changed == pytest.approx(0.8, abs=0.05)
-    again = common(corpus, 32)
+    assert (tokens == corpus.tokenizer.special_ids.mask).sum() / changed == pytest.approx(0.8, abs=0.05)
+    again = common_batches(corpus, 32)
     assert all((a.strip.tokens == b.strip.tokens).all() for a, b in zip(batches, again, strict=True))
 
 
 @pytest.mark.parametrize(
     ("best", "expected"), [(0, [-1, 0, 1]), (3, [-1, 0, 1, 2, 3, 4]), (-2, [-3, -2, -1, 0, 1])]
 )
-def test_a_sweep_goes_on_while_it_gets_better(
-    best: int, expected: list[int], asked: PretrainBench, monkeypatch: pytest.MonkeyPatch
+def test_sweep_continues_while_loss_improves(
+    best: int, expected: list[int], race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(leg: Leg) -> Result:
+    def run(leg: RaceRun) -> RaceResult:
         power = np.log2(leg.lr / 1e-3)
-        return Result([(1.0, 5.0 + abs(power - best))], 1, 1.0)
+        return RaceResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
 
-    monkeypatch.setattr(race, "_run", run)
-    found = race._swept("ours", 1e-3, 5, asked)
+    monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
+    found = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
     assert sorted(found) == pytest.approx([1e-3 * 2.0**power for power in expected])
     assert min(found, key=lambda rate: found[rate].loss) == pytest.approx(1e-3 * 2.0**best)
 
 
-def held(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> Race:
-    results = {"ours": Result(ours, 100, ours[-1][0]), "peer": Result(theirs, 100, theirs[-1][0])}
+def make_race(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> Race:
+    results = {"ours": RaceResult(ours, 100, ours[-1][0]), "peer": RaceResult(theirs, 100, theirs[-1][0])}
     return Race(1.0, 6.0, {"ours": 1.0, "peer": 1.0}, {"ours": 1, "peer": 1}, results, {})  # type: ignore[arg-type]
 
 
-def test_overtaking_is_where_the_curves_say(tmp_path: Path) -> None:
+def test_time_fraction_to_match(tmp_path: Path) -> None:
     theirs = [(0.0, 7.0), (50.0, 6.0), (100.0, 5.0)]
-    assert held([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], theirs).overtaken == pytest.approx(0.4)
-    assert held([(0.0, 6.0), (100.0, 5.5)], theirs).overtaken is None
-    draw(held([(0.0, 6.0), (100.0, 5.5)], theirs), tmp_path / "race.png")
+    assert make_race([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], theirs).time_fraction_to_match == pytest.approx(
+        0.4
+    )
+    assert make_race([(0.0, 6.0), (100.0, 5.5)], theirs).time_fraction_to_match is None
+    draw_race(make_race([(0.0, 6.0), (100.0, 5.5)], theirs), tmp_path / "race.png")
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_corpus_without_held_out_documents_is_refused(
-    text: Path, tokenizer: Path, tmp_path: Path, asked: PretrainBench
+    text: Path, tokenizer: Path, tmp_path: Path, race_settings: RaceSettings
 ) -> None:
     build_corpus([str(text)], tokenizer, tmp_path / "corpus", CorpusSettings(layout="lines", workers=1))
     with pytest.raises(InputError, match="no held-out documents"):
-        race.measure(replace(asked, corpus=tmp_path / "corpus"))
+        pretrain_bench.run_race(replace(race_settings, corpus=tmp_path / "corpus"))

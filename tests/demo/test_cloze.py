@@ -8,9 +8,9 @@ import pytest
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
-from albertine.demo.cloze import write_cloze
-from albertine.text.settings import VocabularySettings
-from albertine.text.vocabulary import make_vocabulary
+from albertine.demo.cloze import write_cloze_questions
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
@@ -20,13 +20,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("cloze")
     write_world(folder / "world", WorldSettings(stories=500, extra=0, other=0, train=0, workers=1))
     text = [str(folder / "world" / "text")]
-    make_vocabulary(text, folder / "tokenizer", VocabularySettings(vocab_size=900))
+    build_tokenizer(text, folder / "tokenizer", TokenizerSettings(vocab_size=900))
     build_corpus(text, folder / "tokenizer", folder / "corpus", CorpusSettings(workers=1, held_out=0.05))
     return Corpus(folder / "corpus")
 
 
-def test_one_of_four_versions_is_the_texts_own(corpus: Corpus, tmp_path: Path) -> None:
-    found = write_cloze(corpus, tmp_path / "out", {"train": 200, "dev": 30}, 0)
+def test_exactly_one_option_is_from_the_text(corpus: Corpus, tmp_path: Path) -> None:
+    found = write_cloze_questions(corpus, tmp_path / "out", {"train": 200, "dev": 30}, 0)
     assert (found["train"]["questions"], found["dev"]["questions"]) == (200, 30)
     assert 0.15 < found["train"]["commonest"] < 0.38  # as good as guessing, whatever chance does to 200
     # What a tokenizer gives back need not have the spaces of the text, or its capitals.
@@ -34,35 +34,35 @@ def test_one_of_four_versions_is_the_texts_own(corpus: Corpus, tmp_path: Path) -
         "".join(file.read_text(encoding="utf-8").lower().split())
         for file in sorted((corpus.folder.parent / "world" / "text").iterdir())
     )
-    labels, told = [], []
+    labels, is_in_text = [], []
     for line in (tmp_path / "out" / "train.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         assert len(set(row["options"])) == 4
         assert len({len(option.split()) for option in row["options"]}) == 1
-        right = row["options"][row["label"]]
+        correct_option = row["options"][row["label"]]
         for option in row["options"]:
-            differing = [a for a, b in zip(option.split(), right.split(), strict=True) if a != b]
-            assert len(differing) == (option != right)
+            differing = [a for a, b in zip(option.split(), correct_option.split(), strict=True) if a != b]
+            assert len(differing) == (option != correct_option)
         labels.append(row["label"])
-        told.append(all("".join(one.split()) in text for one in (row["context"], right)))
-    assert sum(told) > 0.9 * len(told)  # quotes may be normalised
+        is_in_text.append(all("".join(one.split()) in text for one in (row["context"], correct_option)))
+    assert sum(is_in_text) > 0.9 * len(is_in_text)  # quotes may be normalised
     assert min(map(labels.count, range(4))) > 25  # the right one stands anywhere
 
 
-def test_the_same_questions_again_and_others_from_another_seed(corpus: Corpus, tmp_path: Path) -> None:
+def test_questions_depend_only_on_the_seed(corpus: Corpus, tmp_path: Path) -> None:
     for name, seed in (("one", 0), ("again", 0), ("other", 1)):
-        write_cloze(corpus, tmp_path / name, {"train": 50, "dev": 10}, seed)
+        write_cloze_questions(corpus, tmp_path / name, {"train": 50, "dev": 10}, seed)
     one, again, other = ((tmp_path / name / "train.jsonl").read_text() for name in ("one", "again", "other"))
     assert one == again != other
 
 
-def test_text_without_words_has_no_questions(tmp_path: Path) -> None:
+def test_text_without_whole_word_tokens_gives_no_questions(tmp_path: Path) -> None:
     rows = "\n\n".join("\n".join(f"{a}{b} {b}{c}." for a in "xyz" for b in "xyz") for c in "xyz")
     (tmp_path / "text.txt").write_text(rows)
-    make_vocabulary(
-        [str(tmp_path / "text.txt")], tmp_path / "tok", VocabularySettings(vocab_size=60, or_less=True)
+    build_tokenizer(
+        [str(tmp_path / "text.txt")], tmp_path / "tok", TokenizerSettings(vocab_size=60, allow_smaller=True)
     )
     asked = CorpusSettings(workers=1, held_out=0.4)
     build_corpus([str(tmp_path / "text.txt")], tmp_path / "tok", tmp_path / "corpus", asked)
-    found = write_cloze(Corpus(tmp_path / "corpus"), tmp_path / "out", {"train": 20, "dev": 5}, 0)
+    found = write_cloze_questions(Corpus(tmp_path / "corpus"), tmp_path / "out", {"train": 20, "dev": 5}, 0)
     assert found == {one: {"questions": 0, "commonest": None} for one in ("train", "dev")}

@@ -12,50 +12,52 @@ from typing import Any
 
 import pytest
 
-from albertine.deploy.application import application
-from albertine.deploy.desk import Desk
-from albertine.deploy.offers import served
-from albertine.deploy.server import Server, configuration, listening
+from albertine.deploy.application import create_app
+from albertine.deploy.batcher import RequestBatcher
+from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.settings import HeadSettings
-from albertine.tasks.card import Card
-from tests.tasks.conftest import MODEL, made
-from tests.tasks.conftest import checkpoint as checkpoint  # a fixture
+from albertine.tasks.card import TaskCard
+from tests.tasks.conftest import (
+    MODEL,
+    save_untrained_model,
+)
 
-LONGEST = MODEL.max_length
-KINDS = {
+MAX_LENGTH = MODEL.max_length
+TASK_TYPES = {
     "classify": (
         HeadSettings("classify"),
-        Card("classify", "classify", ("x", "y"), ("accuracy",), max_length=LONGEST),
+        TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=MAX_LENGTH),
     ),
     "regress": (
         HeadSettings("regress", labels=1),
-        Card("regress", "regress", (), ("pearson",), max_length=LONGEST),
+        TaskCard("regress", "regress", (), ("pearson",), max_length=MAX_LENGTH),
     ),
-    "tag": (HeadSettings("token", labels=2), Card("tag", "tag", ("A", "B"), max_length=LONGEST)),
-    "span": (HeadSettings("span"), Card("span", "span", max_length=LONGEST)),
+    "tag": (HeadSettings("token", labels=2), TaskCard("tag", "tag", ("A", "B"), max_length=MAX_LENGTH)),
+    "span": (HeadSettings("span"), TaskCard("span", "span", max_length=MAX_LENGTH)),
     "choice": (
         HeadSettings("choice", labels=1, options=2),
-        Card("choice", "choice", options=2, max_length=LONGEST),
+        TaskCard("choice", "choice", num_options=2, max_length=MAX_LENGTH),
     ),
 }
 
 
-class Asked:
+class ServerClient:
     """A server, and how to talk to it.
 
     Attributes:
         port: where it listens.
-        desks: where it is asked, by path.
+        batchers: where it is asked, by path.
     """
 
-    def __init__(self, port: int, desks: Mapping[str, Desk]):
-        self.port, self.desks = port, desks
+    def __init__(self, port: int, desks: Mapping[str, RequestBatcher]):
+        self.port, self.batchers = port, desks
 
     def __call__(self, path: str, question: Any = None) -> tuple[int, Any]:
         """POST a question, or GET without one; return the status and what came, as JSON."""
-        return self.raw(path, None if question is None else json.dumps(question).encode())[:2]
+        return self.request(path, None if question is None else json.dumps(question).encode())[:2]
 
-    def raw(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
+    def request(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
         """Do the same with what is not JSON; return the headers too."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request("GET" if body is None else "POST", path, body)
@@ -67,16 +69,18 @@ class Asked:
 
 
 @contextmanager
-def serving(source: Path) -> Iterator[Asked]:
+def running_server(source: Path) -> Iterator[ServerClient]:
     """Serve a model in a thread."""
-    model = served(str(source), "cpu", "fp32")
-    with listening("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as hand:
-        desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
-        server = Server(configuration(application(model, desks)))
+    model = load_served_model(str(source), "cpu", "fp32")
+    with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:
+        batchers = {
+            path: RequestBatcher(offer.process_batch, executor) for path, offer in model.endpoints.items()
+        }
+        server = SignalAwareServer(uvicorn_config(create_app(model, batchers)))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            yield Asked(listener.getsockname()[1], desks)
+            yield ServerClient(listener.getsockname()[1], batchers)
         finally:
             server.should_exit = True
             thread.join()
@@ -86,19 +90,22 @@ def serving(source: Path) -> Iterator[Asked]:
 def models(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A tuned model of each kind, and the pre-trained one."""
     folder = tmp_path_factory.mktemp("models")
-    tuned = {kind: made(folder / kind, checkpoint, head, card) for kind, (head, card) in KINDS.items()}
-    return {**tuned, "pretrained": checkpoint}
+    finetuned = {
+        kind: save_untrained_model(folder / kind, checkpoint, head, card)
+        for kind, (head, card) in TASK_TYPES.items()
+    }
+    return {**finetuned, "pretrained": checkpoint}
 
 
 @pytest.fixture(scope="module")
-def ask(models: dict[str, Path]) -> Iterator[Callable[[str], Asked]]:
+def client_for(models: dict[str, Path]) -> Iterator[Callable[[str], ServerClient]]:
     """Serve models by their kind, each once."""
-    running: dict[str, Asked] = {}
+    running: dict[str, ServerClient] = {}
     with ExitStack() as stack:
 
-        def start(kind: str) -> Asked:
+        def start(kind: str) -> ServerClient:
             if kind not in running:
-                running[kind] = stack.enter_context(serving(models[kind]))
+                running[kind] = stack.enter_context(running_server(models[kind]))
             return running[kind]
 
         yield start

@@ -9,9 +9,9 @@ import transformers
 
 import albertine
 from albertine.cli import app
-from albertine.command import run
+from albertine.command import run_command
 from albertine.errors import WorkError
-from albertine.interop.convert import verify
+from albertine.interop.convert import verify_copy
 from albertine.interop.huggingface import load_folder
 
 
@@ -36,10 +36,10 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_pickle_becomes_safetensors_that_transformers_opens(
+def test_pickle_is_converted_to_safetensors(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
+    assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
     assert "written and verified" in capsys.readouterr().err
     assert sorted(one.name for one in (tmp_path / "new").iterdir()) == [
         "config.json",
@@ -48,7 +48,7 @@ def test_a_pickle_becomes_safetensors_that_transformers_opens(
     ]
     theirs = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
     text = "the [MASK] cat"
-    assert albertine.load_tokenizer(tmp_path / "new").ids(text) == [5, 4, 1]
+    assert albertine.load_tokenizer(tmp_path / "new").encode(text) == [5, 4, 1]
     stored = torch.load(checkpoint / "pytorch_model.bin")
     for name, tensor in theirs.state_dict().items():
         assert torch.equal(tensor, stored[name]), name
@@ -70,28 +70,28 @@ def test_wrong_input_is_one_line(
         (tmp_path / "x.toml").write_text("length = 3")
         words += ["--config", str(tmp_path / "x.toml")]
     capsys.readouterr()
-    assert run(app, words) == 2
+    assert run_command(app, words) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "new").exists()
 
 
 def test_a_copy_that_differs_is_refused(checkpoint: Path) -> None:
     one, other = load_folder(checkpoint).eval(), load_folder(checkpoint).eval()
-    verify(one, other, checkpoint)
+    verify_copy(one, other, checkpoint)
     with torch.no_grad():
         other.encoder.embedding.tokens.weight += 1e-3
     with pytest.raises(WorkError, match="gives other outputs"):
-        verify(one, other, checkpoint)
+        verify_copy(one, other, checkpoint)
 
 
 def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(app, ["info", str(checkpoint), "--json"]) == 0
+    assert run_command(app, ["info", str(checkpoint), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["name"] == "source"
     parameters = sum(one.numel() for one in load_folder(checkpoint).parameters())
     assert told["parameters"]["total"] == parameters
     assert told["flops"]["length"] == 16
-    assert run(app, ["info", str(checkpoint), "--compare", "albert-base", "--length", "8"]) == 0
-    assert run(app, ["info", str(checkpoint), "--model.layers", "3"]) == 2
+    assert run_command(app, ["info", str(checkpoint), "--compare", "albert-base", "--length", "8"]) == 0
+    assert run_command(app, ["info", str(checkpoint), "--model.layers", "3"]) == 2
     assert "cannot be changed" in capsys.readouterr().err

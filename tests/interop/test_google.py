@@ -13,17 +13,17 @@ import torch
 import transformers
 
 from albertine.cli import app
-from albertine.command import run
+from albertine.command import run_command
 from albertine.errors import InputError
-from albertine.interop.bundle import read_bundle
 from albertine.interop.load import load, load_tokenizer
+from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.model.strip import Strip
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def maker() -> ModuleType:
+def checkpoint_maker() -> ModuleType:
     spec = importlib.util.spec_from_file_location("maker", HERE / "make_google_checkpoint.py")
     assert spec is not None
     assert spec.loader is not None
@@ -37,28 +37,28 @@ def checkpoint(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HERE / "google", tmp_path / "google"))
 
 
-def test_every_tensor_has_the_values_that_tensorflow_wrote(maker: ModuleType) -> None:
-    tensors = read_bundle(HERE / "google" / "model.ckpt-best")
-    assert set(maker.SHAPES) < set(tensors)
-    for name in maker.SHAPES:
-        assert torch.equal(tensors[name], torch.from_numpy(maker.values(name))), name
+def test_every_tensor_has_the_values_that_tensorflow_wrote(checkpoint_maker: ModuleType) -> None:
+    tensors = read_tensor_bundle(HERE / "google" / "model.ckpt-best")
+    assert set(checkpoint_maker.SHAPES) < set(tensors)
+    for name in checkpoint_maker.SHAPES:
+        assert torch.equal(tensors[name], torch.from_numpy(checkpoint_maker.values(name))), name
     assert int(tensors["global_step"]) == 7
 
 
-def test_the_network_computes_what_transformers_computes_from_the_same_values(maker: ModuleType) -> None:
-    config = transformers.AlbertConfig(**{**maker.CONFIG, "hidden_act": "gelu_new"})
+def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
+    config = transformers.AlbertConfig(**{**checkpoint_maker.CONFIG, "hidden_act": "gelu_new"})
     kind: Any = transformers.AlbertForPreTraining
     theirs = kind(config).eval()
     layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
     places = {
         "bert/embeddings/": "albert.embeddings.",
         "bert/encoder/embedding_hidden_mapping_in/": "albert.encoder.embedding_hidden_mapping_in.",
-        maker.LAYER + "attention_1/self/": layer + "attention.",
-        maker.LAYER + "attention_1/output/dense/": layer + "attention.dense.",
-        maker.LAYER + "LayerNorm/": layer + "attention.LayerNorm.",
-        maker.LAYER + "LayerNorm_1/": layer + "full_layer_layer_norm.",
-        maker.LAYER + "ffn_1/intermediate/dense/": layer + "ffn.",
-        maker.LAYER + "ffn_1/intermediate/output/dense/": layer + "ffn_output.",
+        checkpoint_maker.LAYER + "attention_1/self/": layer + "attention.",
+        checkpoint_maker.LAYER + "attention_1/output/dense/": layer + "attention.dense.",
+        checkpoint_maker.LAYER + "LayerNorm/": layer + "attention.LayerNorm.",
+        checkpoint_maker.LAYER + "LayerNorm_1/": layer + "full_layer_layer_norm.",
+        checkpoint_maker.LAYER + "ffn_1/intermediate/dense/": layer + "ffn.",
+        checkpoint_maker.LAYER + "ffn_1/intermediate/output/dense/": layer + "ffn_output.",
         "bert/pooler/dense/": "albert.pooler.",
         "cls/predictions/transform/": "predictions.",
         "cls/predictions/output_bias": "predictions.bias",
@@ -67,12 +67,12 @@ def test_the_network_computes_what_transformers_computes_from_the_same_values(ma
     }
     state = theirs.state_dict()
     filled = set()
-    for name in maker.SHAPES:
+    for name in checkpoint_maker.SHAPES:
         place = next(place for place in places if name.startswith(place))
         new = places[place] + name.removeprefix(place).replace("/", ".")
         new = new.replace("gamma", "weight").replace("beta", "bias").replace("kernel", "weight")
         new += ".weight" if new.endswith("_embeddings") else ""
-        value = torch.from_numpy(maker.values(name))
+        value = torch.from_numpy(checkpoint_maker.values(name))
         state[new].copy_(value.T if name.endswith("kernel") else value)
         filled.add(new)
     assert set(state) - filled == {"predictions.decoder.weight", "predictions.decoder.bias"}
@@ -84,8 +84,8 @@ def test_the_network_computes_what_transformers_computes_from_the_same_values(ma
     assert (got.pair_logits - expected.sop_logits).abs().max() < 1e-5
 
 
-def test_convert_brings_it_to_transformers(checkpoint: Path, tmp_path: Path) -> None:
-    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
+def test_converted_checkpoint_opens_in_transformers(checkpoint: Path, tmp_path: Path) -> None:
+    assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
     kind: Any = transformers.AlbertForPreTraining
     model, told = kind.from_pretrained(tmp_path / "new", output_loading_info=True)
     assert not told["missing_keys"]
@@ -96,14 +96,14 @@ def test_convert_brings_it_to_transformers(checkpoint: Path, tmp_path: Path) -> 
 def test_info_and_tokenizer_read_it_too(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(app, ["info", str(checkpoint), "--json"]) == 0
+    assert run_command(app, ["info", str(checkpoint), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["parameters"]["total"] == sum(one.numel() for one in load(checkpoint).parameters())
     (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n漢\n")
-    assert run(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
+    assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "new")
     assert (
-        load_tokenizer(tmp_path / "new").ids("漢漢字")
+        load_tokenizer(tmp_path / "new").encode("漢漢字")
         == theirs("漢漢字", add_special_tokens=False)["input_ids"]
     )
 
@@ -134,7 +134,7 @@ def two_checkpoints(folder: Path) -> None:
     shutil.copy(next(folder.glob("*.index")), folder / "other.index")
 
 
-def wider(folder: Path) -> None:
+def change_embedding_size(folder: Path) -> None:
     file = folder / "albert_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"embedding_size": 11}))
 
@@ -154,7 +154,7 @@ def wider(folder: Path) -> None:
             two_checkpoints,
             r"needs one TensorFlow checkpoint, one \*\.index file; found: model\.ckpt-best\.index, other",
         ),
-        (wider, r"word_embeddings\.weight has shape \[61, 10\], not \[61, 11\]"),
+        (change_embedding_size, r"word_embeddings\.weight has shape \[61, 10\], not \[61, 11\]"),
     ],
 )
 def test_a_damaged_checkpoint_gets_one_line(
@@ -166,14 +166,14 @@ def test_a_damaged_checkpoint_gets_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_every_changed_byte_of_an_index_is_noticed_or_harmless(checkpoint: Path) -> None:
+def test_changed_index_bytes_are_detected_or_harmless(checkpoint: Path) -> None:
     index = next(checkpoint.glob("*.index"))
     whole = index.read_bytes()
-    good = read_bundle(index.with_suffix(""))
+    good = read_tensor_bundle(index.with_suffix(""))
     for place in range(0, len(whole), 7):
         index.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
         try:
-            tensors = read_bundle(index.with_suffix(""))
+            tensors = read_tensor_bundle(index.with_suffix(""))
         except InputError:
             continue
         assert tensors.keys() == good.keys()

@@ -16,7 +16,7 @@ import pytest
 
 from albertine.interop.hub import is_hub_name
 from albertine.interop.huggingface import save_folder
-from albertine.model.network import Model
+from albertine.model.model import Model
 from albertine.settings import ModelSettings
 
 COMMIT = hashlib.sha1(b"commit").hexdigest()
@@ -30,7 +30,7 @@ except albertine.AlbertineError as error:
 """
 
 
-class Hub(BaseHTTPRequestHandler):
+class HubHandler(BaseHTTPRequestHandler):
     """One repository, `someone/small`, as the hub serves it."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Hub(BaseHTTPRequestHandler):
         self.answer(body=True)
 
     def answer(self, *, body: bool) -> None:
-        Hub.tokens.append(self.headers.get("authorization"))
+        HubHandler.tokens.append(self.headers.get("authorization"))
         parts = unquote(urlsplit(self.path).path).strip("/").split("/")
         if parts[:2] == ["api", "models"] and parts[2:4] == ["someone", "small"]:
             self.api(parts[4:])
@@ -85,8 +85,8 @@ class Hub(BaseHTTPRequestHandler):
         start = int(asked.removeprefix("bytes=").split("-")[0]) if asked else 0
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        cut = path.suffix == ".safetensors" and Hub.cut > 0 and body
-        Hub.cut -= cut
+        cut = path.suffix == ".safetensors" and HubHandler.cut > 0 and body
+        HubHandler.cut -= cut
         self.reply(206 if start else 200, content[start:], headers, body=body, cut=cut)
 
     def reply(
@@ -120,8 +120,8 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve a repository; yield the environment in which it is the hub."""
     model = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
     save_folder(Model(model, seed=4), tmp_path / "small")
-    Hub.folder, Hub.cut, Hub.tokens = tmp_path / "small", 0, []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    HubHandler.folder, HubHandler.cut, HubHandler.tokens = tmp_path / "small", 0, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), HubHandler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield {
@@ -136,7 +136,7 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     server.server_close()
 
 
-def loading(environment: dict[str, str], *words: str) -> str:
+def load_in_process(environment: dict[str, str], *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", LOAD, *words],
         env={**os.environ, **environment},
@@ -149,38 +149,38 @@ def loading(environment: dict[str, str], *words: str) -> str:
     return done.stdout.strip()
 
 
-def info(environment: dict[str, str]) -> int:
+def info_layers(environment: dict[str, str]) -> int:
     command = [sys.executable, "-m", "albertine", "info", "someone/small", "--json"]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
     return int(json.loads(done.stdout)["model"]["layers"])
 
 
-def expected(folder: Path) -> str:
+def expected_output(folder: Path) -> str:
     from albertine.interop.huggingface import load_folder
 
     model = load_folder(folder)
-    return f"{model.model.layers} {float(model.encoder.embedding.tokens.weight.detach().sum())}"
+    return f"{model.settings.layers} {float(model.encoder.embedding.tokens.weight.detach().sum())}"
 
 
-def test_a_name_is_fetched_once_and_then_works_offline(hub: dict[str, str], tmp_path: Path) -> None:
-    told = expected(tmp_path / "small")
-    assert loading({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == told
-    assert "Bearer secret" in Hub.tokens
+def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Path) -> None:
+    told = expected_output(tmp_path / "small")
+    assert load_in_process({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == told
+    assert "Bearer secret" in HubHandler.tokens
     (tmp_path / "small" / "model.safetensors").rename(tmp_path / "weights")
-    assert info(hub) == 3  # which needs no weights
+    assert info_layers(hub) == 3  # which needs no weights
     (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")
-    Hub.tokens.clear()
-    assert loading({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == told
-    assert Hub.tokens == []
+    HubHandler.tokens.clear()
+    assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == told
+    assert HubHandler.tokens == []
 
 
-def test_a_download_that_breaks_off_is_never_half_loaded(hub: dict[str, str], tmp_path: Path) -> None:
-    Hub.cut = 1
-    first = loading(hub, "someone/small")
-    assert first == expected(tmp_path / "small") or first.startswith(
+def test_interrupted_download_is_never_half_loaded(hub: dict[str, str], tmp_path: Path) -> None:
+    HubHandler.cut = 1
+    first = load_in_process(hub, "someone/small")
+    assert first == expected_output(tmp_path / "small") or first.startswith(
         "WorkError someone/small: the download broke off"
     )
-    assert loading(hub, "someone/small") == expected(tmp_path / "small")
+    assert load_in_process(hub, "someone/small") == expected_output(tmp_path / "small")
 
 
 @pytest.mark.parametrize(
@@ -194,16 +194,16 @@ def test_a_download_that_breaks_off_is_never_half_loaded(hub: dict[str, str], tm
         (["nonsense"], "InputError nonsense: neither a folder, a hub name nor a preset"),
     ],
 )
-def test_what_is_not_there_is_told(hub: dict[str, str], words: list[str], message: str) -> None:
-    assert loading(hub, *words).startswith(message)
+def test_missing_repository_error(hub: dict[str, str], words: list[str], message: str) -> None:
+    assert load_in_process(hub, *words).startswith(message)
 
 
-def test_without_a_network_and_a_cache_it_is_told(hub: dict[str, str]) -> None:
-    told = loading({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
+def test_offline_without_cache_error(hub: dict[str, str]) -> None:
+    told = load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
     assert told.startswith("WorkError someone/small: neither a folder here nor in the cache")
 
 
-def test_names_and_paths_are_told_apart() -> None:
+def test_hub_names_and_paths_are_distinguished() -> None:
     assert is_hub_name("albert/albert-base-v2")
     for path in (
         "albert-base",

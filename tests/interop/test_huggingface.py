@@ -14,8 +14,8 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.load import load
-from albertine.model.heads import MaskedTargets, PretrainTargets, SpanTargets
-from albertine.model.network import Model
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets, SpanTargets
+from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -33,13 +33,13 @@ CASES = [(family, kind) for family in ("Albert", "Bert") for kind in TASKS]
 
 
 @pytest.fixture(autouse=True)
-def calm() -> Iterator[None]:
-    progress.be_quiet(True)
+def quiet_progress() -> Iterator[None]:
+    progress.set_quiet(True)
     yield
-    progress.be_quiet(False)
+    progress.set_quiet(False)
 
 
-def oracle(family: str, kind: str, **changes: Any) -> Any:
+def transformers_model(family: str, kind: str, **changes: Any) -> Any:
     """Make a small model of theirs whose weights are far from their start, norms and biases too."""
     values: dict[str, Any] = {
         "vocab_size": 61,
@@ -75,16 +75,16 @@ def batch() -> dict[str, Tensor]:
     }
 
 
-def strip_of(inputs: dict[str, Tensor]) -> Strip:
+def strip_from_inputs(inputs: dict[str, Tensor]) -> Strip:
     return Strip.from_padded(inputs["input_ids"], inputs["attention_mask"], inputs["token_type_ids"])
 
 
-def saved(model: Any, folder: Path) -> Path:
+def save_transformers(model: Any, folder: Path) -> Path:
     model.save_pretrained(folder)
     return folder
 
 
-def close(ours: Tensor, theirs: Tensor) -> None:
+def assert_close(ours: Tensor, theirs: Tensor) -> None:
     """Hold two results within 1e-5 of the largest."""
     assert ours.shape == theirs.shape
     assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
@@ -93,28 +93,28 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
     """Run both sides on the same work; return their loss, ours, and pairs of scores."""
     inputs = batch()
-    strip = strip_of(inputs)
+    strip = strip_from_inputs(inputs)
     real = inputs["attention_mask"].bool()
     if kind in ("mlm", "pretrain"):
-        at = torch.tensor([1, 5, 8, 20, 30])
-        pieces = torch.tensor([4, 9, 3, 60, 11])
+        indices = torch.tensor([1, 5, 8, 20, 30])
+        masked_labels = torch.tensor([4, 9, 3, 60, 11])
         labels = torch.full_like(inputs["input_ids"], -100)
         flat = labels[real]
-        flat[at] = pieces
+        flat[indices] = masked_labels
         labels[real] = flat
         if kind == "mlm":
             out = theirs(**inputs, labels=labels)
-            mine = ours(strip, MaskedTargets(at, pieces))
-            return out.loss, mine.loss, [(out.logits[real][at], mine.logits)]
+            mine = ours(strip, MaskedLMTargets(indices, masked_labels))
+            return out.loss, mine.loss, [(out.logits[real][indices], mine.logits)]
         pair = torch.tensor([0, 1, 1, 0])
         name = "sentence_order_label" if "Albert" in type(theirs).__name__ else "next_sentence_label"
         out = theirs(**inputs, labels=labels, **{name: pair})
-        mine = ours(strip, PretrainTargets(MaskedTargets(at, pieces), pair))
+        mine = ours(strip, PretrainingTargets(MaskedLMTargets(indices, masked_labels), pair))
         pair_logits = out.sop_logits if "Albert" in type(theirs).__name__ else out.seq_relationship_logits
         return (
             out.loss,
             mine.loss,
-            [(out.prediction_logits[real][at], mine.masked.logits), (pair_logits, mine.pair_logits)],
+            [(out.prediction_logits[real][indices], mine.masked.logits), (pair_logits, mine.pair_logits)],
         )
     if kind in ("classify", "regress"):
         labels = torch.tensor([2, 0, 1, 1]) if kind == "classify" else torch.tensor([0.5, -1.0, 2.0, 0.0])
@@ -141,7 +141,7 @@ def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, li
     return (cross(masked[0], start) + cross(masked[1], end)) / 2, mine.loss, pairs
 
 
-def loaded(folder: Path, kind: str) -> Model:
+def load_ours(folder: Path, kind: str) -> Model:
     """Load a checkpoint of theirs; a question has two options here."""
     model = load_folder(folder)
     if kind == "choice":
@@ -150,16 +150,14 @@ def loaded(folder: Path, kind: str) -> Model:
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_what_transformers_saved_gives_its_outputs_and_gradients(
-    family: str, kind: str, tmp_path: Path
-) -> None:
-    theirs = oracle(family, kind)
-    ours = loaded(saved(theirs, tmp_path / "theirs"), kind)
+def test_loaded_model_equals_transformers(family: str, kind: str, tmp_path: Path) -> None:
+    theirs = transformers_model(family, kind)
+    ours = load_ours(save_transformers(theirs, tmp_path / "theirs"), kind)
     assert ours.head_settings.kind == kind
     their_loss, our_loss, scores = both_losses(kind, theirs, ours)
-    close(our_loss, their_loss)
+    assert_close(our_loss, their_loss)
     for expected, got in scores:
-        close(got, expected)
+        assert_close(got, expected)
     their_loss.backward()
     our_loss.backward()
     expected_gradients = gradients_as_ours(theirs, ours, tmp_path)
@@ -175,14 +173,14 @@ def gradients_as_ours(theirs: Any, ours: Model, tmp_path: Path) -> dict[str, Ten
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.copy_(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
-    carrier = loaded(saved(theirs, tmp_path / "gradients"), kind)
+    carrier = load_ours(save_transformers(theirs, tmp_path / "gradients"), kind)
     return {name: parameter.detach() for name, parameter in carrier.named_parameters()}
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
 def test_twenty_steps_of_training_stay_together(family: str, kind: str, tmp_path: Path) -> None:
-    theirs = oracle(family, kind).train()
-    ours = loaded(saved(theirs, tmp_path), kind).train()
+    theirs = transformers_model(family, kind).train()
+    ours = load_ours(save_transformers(theirs, tmp_path), kind).train()
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (theirs, ours)]
     for _ in range(20):
         their_loss, our_loss, _ = both_losses(kind, theirs, ours)
@@ -195,25 +193,23 @@ def test_twenty_steps_of_training_stay_together(family: str, kind: str, tmp_path
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_what_is_saved_here_opens_in_transformers_with_nothing_missing_or_left_over(
-    family: str, kind: str, tmp_path: Path
-) -> None:
-    ours = loaded(saved(oracle(family, kind), tmp_path / "theirs"), kind)
+def test_saved_model_opens_in_transformers(family: str, kind: str, tmp_path: Path) -> None:
+    ours = load_ours(save_transformers(transformers_model(family, kind), tmp_path / "theirs"), kind)
     save_folder(ours, tmp_path / "ours")
-    again, told = opened(tmp_path / "ours", f"{family}For{TASKS[kind]}")
+    again, told = open_in_transformers(tmp_path / "ours", f"{family}For{TASKS[kind]}")
     assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
     _, _, scores = both_losses(kind, again.eval(), ours)
     for expected, got in scores:
-        close(got, expected)
+        assert_close(got, expected)
 
 
-def opened(folder: Path, name: str) -> tuple[Any, dict[str, list[Any]]]:
-    model, told = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+def open_in_transformers(folder: Path, name: str) -> tuple[Any, dict[str, list[Any]]]:
+    model, loading_info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
     keys = ("missing_keys", "unexpected_keys", "mismatched_keys")
-    return model, {key: sorted(told[key]) for key in keys}
+    return model, {key: sorted(loading_info[key]) for key in keys}
 
 
-PLANS = [
+SHARING_CASES = [
     ModelSettings(share="all", layers=4, groups=2),
     ModelSettings(share="attention", layers=4),
     ModelSettings(share="ffn", layers=4),
@@ -226,52 +222,53 @@ PLANS = [
 ]
 
 
-def small(plan: ModelSettings) -> ModelSettings:
+def small_settings(plan: ModelSettings) -> ModelSettings:
     from dataclasses import replace
 
     size = 24 if plan.embedding_size == 24 else 10
     return replace(plan, embedding_size=size, hidden_size=24, heads=4, vocab_size=61, max_length=16)
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=str)
-def test_every_plan_goes_to_transformers_and_comes_back_as_it_was(
-    plan: ModelSettings, tmp_path: Path
-) -> None:
-    ours = Model(small(plan), HeadSettings(kind="mlm"), seed=3).eval()
+@pytest.mark.parametrize("plan", SHARING_CASES, ids=str)
+def test_every_sharing_survives_a_round_trip(plan: ModelSettings, tmp_path: Path) -> None:
+    ours = Model(small_settings(plan), HeadSettings(kind="mlm"), seed=3).eval()
     save_folder(ours, tmp_path / "ours")
     family = json.loads((tmp_path / "ours" / "config.json").read_text())["model_type"].capitalize()
-    theirs, told = opened(tmp_path / "ours", f"{family}ForMaskedLM")
+    theirs, told = open_in_transformers(tmp_path / "ours", f"{family}ForMaskedLM")
     assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
     inputs = batch()
     with torch.no_grad():
         expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
-        close(ours(strip_of(inputs)).logits, expected)
+        assert_close(ours(strip_from_inputs(inputs)).logits, expected)
     back = load(tmp_path / "ours")
-    assert back.model == ours.model
+    assert back.settings == ours.settings
     for name, parameter in ours.named_parameters():
         assert torch.equal(dict(back.named_parameters())[name], parameter), name
 
 
-def test_a_plan_that_was_trained_apart_elsewhere_is_loaded_as_what_it_became(tmp_path: Path) -> None:
+def test_copies_trained_apart_load_as_groups(tmp_path: Path) -> None:
     ours = Model(
-        small(ModelSettings(share="attention", layers=4, embedding_size=24)), HeadSettings(kind="mlm")
+        small_settings(ModelSettings(share="attention", layers=4, embedding_size=24)),
+        HeadSettings(kind="mlm"),
     )
     save_folder(ours, tmp_path / "ours")
-    theirs, _ = opened(tmp_path / "ours", "AlbertForMaskedLM")
+    theirs, _ = open_in_transformers(tmp_path / "ours", "AlbertForMaskedLM")
     with torch.no_grad():
         theirs.albert.encoder.albert_layer_groups[2].albert_layers[0].attention.dense.weight += 0.5
         theirs.albert.encoder.embedding_hidden_mapping_in.weight += 0.5
-    back = load(saved(theirs, tmp_path / "theirs"))
-    assert (back.model.share, back.model.groups, back.model.always_project) == ("all", 4, True)
+    back = load(save_transformers(theirs, tmp_path / "theirs"))
+    assert (back.settings.share, back.settings.groups, back.settings.always_project) == ("all", 4, True)
     inputs = batch()
     with torch.no_grad():
         expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
-        close(back.eval()(strip_of(inputs)).logits, expected)
+        assert_close(back.eval()(strip_from_inputs(inputs)).logits, expected)
 
 
-def test_another_head_is_drawn_fresh_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    progress.be_quiet(False)
-    folder = saved(oracle("Albert", "pretrain"), tmp_path)
+def test_another_head_is_initialized_with_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress.set_quiet(False)
+    folder = save_transformers(transformers_model("Albert", "pretrain"), tmp_path)
     capsys.readouterr()
     model = load(folder, head="span")
     assert "head span is freshly drawn (head.out)" in capsys.readouterr().err
@@ -282,23 +279,23 @@ def test_another_head_is_drawn_fresh_and_said_so(tmp_path: Path, capsys: pytest.
 
 
 def test_an_encoder_saved_alone_loads(tmp_path: Path) -> None:
-    whole = oracle("Albert", "pretrain")
+    whole = transformers_model("Albert", "pretrain")
     whole.albert.save_pretrained(tmp_path)
     model = load(tmp_path).eval()
     inputs = batch()
     with torch.no_grad():
         expected = whole.albert(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
-        close(model.encoder(strip_of(inputs)), expected)
+        assert_close(model.encoder(strip_from_inputs(inputs)), expected)
 
 
-def test_the_answerable_head_keeps_what_transformers_has_no_place_for(tmp_path: Path) -> None:
+def test_answerable_layer_is_saved_beside(tmp_path: Path) -> None:
     head = HeadSettings(kind="span", answerable=True)
-    ours = Model(small(ModelSettings()), head, seed=5).eval()
+    ours = Model(small_settings(ModelSettings()), head, seed=5).eval()
     save_folder(ours, tmp_path / "ours")
-    _, told = opened(tmp_path / "ours", "AlbertForQuestionAnswering")
+    _, told = open_in_transformers(tmp_path / "ours", "AlbertForQuestionAnswering")
     assert told["unexpected_keys"] == []
     back = load(tmp_path / "ours").eval()
-    strip = strip_of(batch())
+    strip = strip_from_inputs(batch())
     assert torch.equal(back(strip).answerable_logits, ours(strip).answerable_logits)
 
 
@@ -366,7 +363,7 @@ WORDS = "albert.embeddings.word_embeddings.weight"
     ],
 )
 def test_a_damaged_checkpoint_gets_one_line(damage: Damage, message: str, tmp_path: Path) -> None:
-    folder = saved(oracle("Albert", "mlm"), tmp_path)
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
     damage(folder)
     with pytest.raises(InputError, match=message) as caught:
         load(folder)
@@ -380,7 +377,7 @@ class Exploit:
 
 def test_a_pickle_with_code_in_it_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = saved(oracle("Albert", "mlm"), tmp_path / "m")
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path / "m")
     (folder / "model.safetensors").unlink()
     torch.save({"weight": Exploit()}, folder / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pytorch_model\.bin: refused"):
@@ -389,11 +386,11 @@ def test_a_pickle_with_code_in_it_is_refused_by_name(tmp_path: Path, monkeypatch
 
 
 def test_a_plain_pickle_and_shards_load(tmp_path: Path) -> None:
-    theirs = oracle("Bert", "mlm")
-    whole = load(saved(theirs, tmp_path / "whole"))
+    theirs = transformers_model("Bert", "mlm")
+    whole = load(save_transformers(theirs, tmp_path / "whole"))
     theirs.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
     assert (tmp_path / "shards" / "model.safetensors.index.json").exists()
-    saved(theirs, tmp_path / "pickle")
+    save_transformers(theirs, tmp_path / "pickle")
     (tmp_path / "pickle" / "model.safetensors").unlink()
     torch.save(theirs.state_dict(), tmp_path / "pickle" / "pytorch_model.bin")
     for folder in ("shards", "pickle"):
@@ -404,7 +401,7 @@ def test_a_plain_pickle_and_shards_load(tmp_path: Path) -> None:
 def test_saving_never_overwrites_and_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Model(small(ModelSettings()))
+    model = Model(small_settings(ModelSettings()))
     save_folder(model, tmp_path / "m")
     with pytest.raises(InputError, match="exists already"):
         save_folder(model, tmp_path / "m")
@@ -418,32 +415,34 @@ def test_saving_never_overwrites_and_leaves_nothing_half_written(
     assert [one.name for one in tmp_path.iterdir()] == ["m"]
 
 
-def altered(folder: Path, target: Path, name: str, **changes: Any) -> Path:
+def change_in_transformers(folder: Path, target: Path, name: str, **changes: Any) -> Path:
     """Open our checkpoint in transformers, change it there, and save it from there."""
     kind = getattr(transformers, name)
     kind.from_pretrained(folder, **changes).save_pretrained(target)
     return target
 
 
-def test_what_transformers_changed_since_is_not_overruled_by_what_we_kept(tmp_path: Path) -> None:
-    save_folder(Model(small(ModelSettings(layers=4)), seed=1), tmp_path / "ours")
+def test_changes_by_transformers_win_over_saved_settings(tmp_path: Path) -> None:
+    save_folder(Model(small_settings(ModelSettings(layers=4)), seed=1), tmp_path / "ours")
     shallow = load(
-        altered(tmp_path / "ours", tmp_path / "shallow", "AlbertForPreTraining", num_hidden_layers=2)
+        change_in_transformers(
+            tmp_path / "ours", tmp_path / "shallow", "AlbertForPreTraining", num_hidden_layers=2
+        )
     )
-    assert shallow.model.layers == 2
-    labelled = altered(
+    assert shallow.settings.layers == 2
+    labelled = change_in_transformers(
         tmp_path / "ours", tmp_path / "labelled", "AlbertForSequenceClassification", num_labels=3
     )
     model = load(labelled)
     assert (model.head_settings.kind, model.head_settings.labels) == ("classify", 3)
-    alone = load(altered(tmp_path / "ours", tmp_path / "alone", "AlbertModel"))
+    alone = load(change_in_transformers(tmp_path / "ours", tmp_path / "alone", "AlbertModel"))
     assert torch.equal(alone.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
 
 
-def test_old_names_and_a_head_beside_the_one_that_is_asked_for_are_fine(tmp_path: Path) -> None:
+def test_gamma_beta_names_and_extra_heads_load(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    folder = saved(oracle("Bert", "pretrain"), tmp_path)
+    folder = save_transformers(transformers_model("Bert", "pretrain"), tmp_path)
     tensors = load_file(folder / "model.safetensors")
     old = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
@@ -459,20 +458,20 @@ def test_old_names_and_a_head_beside_the_one_that_is_asked_for_are_fine(tmp_path
 
 
 def test_surplus_layers_are_refused_under_any_head(tmp_path: Path) -> None:
-    folder = saved(oracle("Bert", "pretrain"), tmp_path)
+    folder = save_transformers(transformers_model("Bert", "pretrain"), tmp_path)
     configure(num_hidden_layers=2)(folder)
     for head in (None, "span"):
         with pytest.raises(InputError, match=r"tensor bert\.encoder\.layer\.2\.\S+ has no place"):
             load(folder, head=head)
 
 
-def test_a_tasks_layer_is_never_taken_for_another_task_but_pretrained_ones_are(tmp_path: Path) -> None:
-    classifier = saved(oracle("Albert", "classify"), tmp_path / "classify")
+def test_task_layers_are_not_reused_for_other_tasks(tmp_path: Path) -> None:
+    classifier = save_transformers(transformers_model("Albert", "classify"), tmp_path / "classify")
     fresh = load(classifier, head=HeadSettings(kind="token", labels=3), seed=8)
     again = load(classifier, head=HeadSettings(kind="token", labels=3), seed=9)
     assert not torch.equal(parameter(fresh, "head.out.weight"), parameter(again, "head.out.weight"))
     assert load(classifier, head="classify").head_settings.labels == 2
-    pretrained = saved(oracle("Albert", "pretrain"), tmp_path / "pretrain")
+    pretrained = save_transformers(transformers_model("Albert", "pretrain"), tmp_path / "pretrain")
     taken = parameter(load(pretrained, head="mlm"), "head.dense.weight")
     assert torch.equal(taken, parameter(load(pretrained), "head.masked.dense.weight"))
 
@@ -482,19 +481,21 @@ def parameter(model: Model, name: str) -> Tensor:
 
 
 @pytest.mark.parametrize(("problem", "labels"), [("multi_label_classification", 3), ("regression", 3)])
-def test_problems_that_no_head_here_solves_are_refused(problem: str, labels: int, tmp_path: Path) -> None:
-    folder = saved(oracle("Albert", "classify"), tmp_path)
+def test_unsupported_problem_types_are_refused(problem: str, labels: int, tmp_path: Path) -> None:
+    folder = save_transformers(transformers_model("Albert", "classify"), tmp_path)
     configure(problem_type=problem)(folder)
     with pytest.raises(InputError, match=f"problem_type {problem} with {labels} labels is not read here"):
         load(folder)
 
 
-def test_the_answerable_layer_that_went_missing_is_drawn_fresh_and_said_so(
+def test_missing_answerable_layer_is_initialized_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    progress.be_quiet(False)
-    save_folder(Model(small(ModelSettings()), HeadSettings(kind="span", answerable=True)), tmp_path / "ours")
-    back = altered(tmp_path / "ours", tmp_path / "theirs", "AlbertForQuestionAnswering")
+    progress.set_quiet(False)
+    save_folder(
+        Model(small_settings(ModelSettings()), HeadSettings(kind="span", answerable=True)), tmp_path / "ours"
+    )
+    back = change_in_transformers(tmp_path / "ours", tmp_path / "theirs", "AlbertForQuestionAnswering")
     capsys.readouterr()
     load(back)
     assert "head span is freshly drawn (head.answerable)" in capsys.readouterr().err
@@ -504,7 +505,7 @@ def test_the_answerable_layer_that_went_missing_is_drawn_fresh_and_said_so(
     "content", ["[]", '{"weight_map": [1]}', '{"weight_map": {"a": 5}}', '{"weight_map": {"a": ".."}}']
 )
 def test_a_nonsensical_index_gets_one_line(content: str, tmp_path: Path) -> None:
-    folder = saved(oracle("Albert", "mlm"), tmp_path)
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(content)
     with pytest.raises(InputError, match=r"index of shards|missing, though"):
@@ -512,6 +513,6 @@ def test_a_nonsensical_index_gets_one_line(content: str, tmp_path: Path) -> None
 
 
 def test_a_loaded_model_is_ready_to_evaluate(tmp_path: Path) -> None:
-    model = load(saved(oracle("Bert", "classify", hidden_dropout_prob=0.3), tmp_path))
-    strip = strip_of(batch())
+    model = load(save_transformers(transformers_model("Bert", "classify", hidden_dropout_prob=0.3), tmp_path))
+    strip = strip_from_inputs(batch())
     assert torch.equal(model(strip).logits, model(strip).logits)

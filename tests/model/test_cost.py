@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from albertine.model.cost import (
     Precision,
+    all_reduce_bytes_per_step,
     count_flops,
     gradient_bytes,
-    largest_batch,
-    traffic_per_step,
+    largest_batch_size,
     training_memory,
 )
-from albertine.model.parameters import count_parameters
-from albertine.settings import MODELS, ModelSettings
+from albertine.model.parameter_counts import count_parameters
+from albertine.settings import MODEL_PRESETS, ModelSettings
 
 
-def test_flops_written_out_for_a_tiny_network() -> None:
+def test_flops_of_a_tiny_model() -> None:
     model = ModelSettings(
         vocab_size=10, embedding_size=2, hidden_size=4, layers=3, heads=2, ffn_size=6, max_length=8
     )
@@ -42,13 +42,15 @@ def test_sharing_saves_parameters_and_no_operations() -> None:
     assert shared == apart
 
 
-def test_base_costs_what_is_known() -> None:
+def test_albert_base_flops() -> None:
     # 85M weights in the matrices of the blocks, two operations each, is 0.170 GFLOP.
-    assert count_flops(MODELS["albert-base"], 128).forward_per_token == pytest.approx(0.175e9, rel=0.01)
+    assert count_flops(MODEL_PRESETS["albert-base"], 128).forward_per_token == pytest.approx(
+        0.175e9, rel=0.01
+    )
 
 
 @given(
-    name=st.sampled_from(list(MODELS)),
+    name=st.sampled_from(list(MODEL_PRESETS)),
     memory=st.integers(1, 10**12),
     length=st.integers(1, 128),
     precision=st.sampled_from(["fp32", "bf16"]),
@@ -57,34 +59,34 @@ def test_base_costs_what_is_known() -> None:
 def test_the_largest_batch_fits_and_one_more_does_not(
     name: str, memory: int, length: int, precision: Precision, recompute: bool
 ) -> None:
-    model = MODELS[name]
-    batch = largest_batch(model, memory, length=length, precision=precision, recompute=recompute)
+    model = MODEL_PRESETS[name]
+    batch = largest_batch_size(model, memory, length=length, precision=precision, recompute=recompute)
 
     def total(batch: int) -> int:
         return training_memory(
-            model, batch=batch, length=length, precision=precision, recompute=recompute
+            model, batch_size=batch, length=length, precision=precision, recompute=recompute
         ).total
 
     assert batch == 0 or total(batch) <= memory
     assert total(batch + 1) > memory
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODEL_PRESETS)
 def test_recomputation_and_bf16_save_activations(name: str) -> None:
-    model = MODELS[name]
-    plain = training_memory(model, batch=8, length=128)
-    assert training_memory(model, batch=8, length=128, recompute=True).activations < plain.activations
-    assert training_memory(model, batch=8, length=128, precision="bf16").activations < plain.activations
+    model = MODEL_PRESETS[name]
+    plain = training_memory(model, batch_size=8, length=128)
+    assert training_memory(model, batch_size=8, length=128, recompute=True).activations < plain.activations
+    assert training_memory(model, batch_size=8, length=128, precision="bf16").activations < plain.activations
 
 
 def test_memory_of_weights_gradients_and_moments_is_exact() -> None:
-    total = count_parameters(MODELS["albert-base"]).total
-    memory = training_memory(MODELS["albert-base"], batch=1, length=1)
+    total = count_parameters(MODEL_PRESETS["albert-base"]).total
+    memory = training_memory(MODEL_PRESETS["albert-base"], batch_size=1, length=1)
     assert (memory.weights, memory.gradients, memory.optimizer) == (4 * total, 4 * total, 8 * total)
 
 
-def test_a_ring_sends_nearly_twice_the_gradients_and_one_process_nothing() -> None:
-    model = MODELS["albert-base"]
-    assert traffic_per_step(model, 1) == 0
-    assert traffic_per_step(model, 2) == gradient_bytes(model)
-    assert traffic_per_step(model, 8) == 14 * gradient_bytes(model) // 8
+def test_ring_all_reduce_bytes() -> None:
+    model = MODEL_PRESETS["albert-base"]
+    assert all_reduce_bytes_per_step(model, 1) == 0
+    assert all_reduce_bytes_per_step(model, 2) == gradient_bytes(model)
+    assert all_reduce_bytes_per_step(model, 8) == 14 * gradient_bytes(model) // 8

@@ -13,57 +13,57 @@ from albertine.model.strip import Strip
 sequences = st.lists(st.lists(st.integers(0, 99), max_size=9), max_size=7)
 
 
-def strip_of(rows: list[list[int]]) -> Strip:
+def make_strip(rows: list[list[int]]) -> Strip:
     return Strip.from_sequences(rows, [[one % 2 for one in row] for row in rows])
 
 
-def rows_of(strip: Strip) -> list[list[int]]:
+def sequence_lists(strip: Strip) -> list[list[int]]:
     return [strip.slice(index, index + 1).tokens.tolist() for index in range(len(strip))]
 
 
-def same(one: Strip, other: Strip) -> bool:
+def are_equal(one: Strip, other: Strip) -> bool:
     return all(
         torch.equal(getattr(one, part), getattr(other, part)) for part in ("tokens", "types", "offsets")
     )
 
 
 @given(sequences)
-def test_padding_and_unpadding_is_nothing(rows: list[list[int]]) -> None:
-    strip = strip_of(rows)
-    ids, mask, types = strip.to_padded(pad_token=7)
+def test_padding_round_trip(rows: list[list[int]]) -> None:
+    strip = make_strip(rows)
+    ids, mask, types = strip.to_padded(pad_token_id=7)
     assert ids.shape == (len(rows), max(map(len, rows), default=0))
     assert (ids[mask == 0] == 7).all()
-    assert same(Strip.from_padded(ids, mask, types), strip)
+    assert are_equal(Strip.from_padded(ids, mask, types), strip)
 
 
 @given(sequences, st.data())
-def test_padding_may_lie_anywhere(rows: list[list[int]], data: st.DataObject) -> None:
-    strip = strip_of(rows)
+def test_padding_may_be_anywhere(rows: list[list[int]], data: st.DataObject) -> None:
+    strip = make_strip(rows)
     ids, mask, types = strip.to_padded()
     order = torch.tensor(data.draw(st.permutations(range(ids.shape[1]))), dtype=torch.long)
     back = Strip.from_padded(ids[:, order], mask[:, order], types[:, order])
-    assert [sorted(row) for row in rows_of(back)] == [sorted(row) for row in rows]
+    assert [sorted(row) for row in sequence_lists(back)] == [sorted(row) for row in rows]
 
 
 @given(st.lists(sequences, max_size=4))
 def test_joining_strips_joins_their_sequences(parts: list[list[list[int]]]) -> None:
-    joined = Strip.cat([strip_of(part) for part in parts])
-    assert same(joined, strip_of([row for part in parts for row in part]))
+    joined = Strip.cat([make_strip(part) for part in parts])
+    assert are_equal(joined, make_strip([row for part in parts for row in part]))
 
 
 @given(sequences, st.integers(9, 30))
 def test_splitting_keeps_all_and_each_part_within_the_budget(rows: list[list[int]], budget: int) -> None:
-    strip = strip_of(rows)
+    strip = make_strip(rows)
     parts = list(strip.split(budget))
     assert all(len(part) > 0 and len(part.tokens) <= budget for part in parts)
-    assert same(Strip.cat(parts), strip)
+    assert are_equal(Strip.cat(parts), strip)
     for one, other in pairwise(parts):
         assert len(one.tokens) + other.lengths[0] > budget
 
 
 @given(sequences)
 def test_positions_count_within_each_sequence(rows: list[list[int]]) -> None:
-    assert strip_of(rows).positions.tolist() == [place for row in rows for place in range(len(row))]
+    assert make_strip(rows).positions.tolist() == [place for row in rows for place in range(len(row))]
 
 
 def test_values_of_any_shape_are_padded() -> None:
@@ -73,7 +73,7 @@ def test_values_of_any_shape_are_padded() -> None:
     assert padded.tolist() == [[[1, 2], [3, 4]], [[5, 6], [-1, -1]]]
 
 
-def test_a_sequence_over_the_budget_is_named() -> None:
+def test_split_refuses_a_too_long_sequence() -> None:
     with pytest.raises(InputError, match="sequence 1 has 3 tokens, more than the budget of 2"):
         list(Strip.from_sequences([[1], [1, 2, 3]]).split(2))
 
@@ -94,9 +94,9 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         Strip.from_sequences([[1, 2]], [[0]])
 
 
-def test_an_empty_sequence_has_no_first_token() -> None:
+def test_empty_sequence_has_no_cls() -> None:
     with pytest.raises(InputError, match="sequence 1 is empty"):
-        _ = Strip.from_sequences([[1], []]).first
+        _ = Strip.from_sequences([[1], []]).cls_indices
 
 
 def test_a_mask_of_anything_but_ones_and_zeros_is_refused() -> None:

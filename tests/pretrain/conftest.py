@@ -8,19 +8,19 @@ import pytest
 
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.settings import CorpusSettings, Objective
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import ModelSettings
-from albertine.text.settings import VocabularySettings
-from albertine.text.vocabulary import make_vocabulary
-from albertine.train.journal import read_journal
-from albertine.train.settings import TrainSettings
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
+from albertine.train.metrics_log import read_metrics
+from albertine.train.settings import PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
-GIVEN = frozenset({"model.vocab_size"})
-CLOCKS = ("seconds", "tokens_per_second", "roof", "memory")
+GIVEN_KEYS = frozenset({"model.vocab_size"})
+TIMING_KEYS = ("seconds", "tokens_per_second", "roof", "memory")
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("tales")
     write_world(folder / "world", WorldSettings(stories=1500, extra=0, other=0, train=0, workers=1))
     text = [str(folder / "world" / "text")]
-    make_vocabulary(text, folder / "tokenizer", VocabularySettings(vocab_size=700))
+    build_tokenizer(text, folder / "tokenizer", TokenizerSettings(vocab_size=700))
     build_corpus(text, folder / "tokenizer", folder / "corpus", CorpusSettings(workers=1, held_out=0.05))
     return Corpus(folder / "corpus")
 
@@ -38,7 +38,7 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def sketched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing a curve takes longer than a run in these tests; who looks at it asks for `curves`."""
     if "curves" not in request.fixturenames:
-        monkeypatch.setattr("albertine.pretrain.run.draw", lambda _: None)
+        monkeypatch.setattr("albertine.pretrain.run.draw_curve", lambda _: None)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def curves() -> None:
 
 @pytest.fixture
 def settings(corpus: Corpus) -> PretrainSettings:
-    train = TrainSettings(
+    train = PretrainTrainSettings(
         steps=12,
         batch_tokens=256,
         save_every=3,
@@ -58,7 +58,11 @@ def settings(corpus: Corpus) -> PretrainSettings:
         lr=2e-3,
     )
     return PretrainSettings(
-        corpus=corpus.folder, device="cpu", model=MODEL, objective=Objective(max_length=32), train=train
+        corpus=corpus.folder,
+        device="cpu",
+        model=MODEL,
+        objective=ObjectiveSettings(max_length=32),
+        train=train,
     )
 
 
@@ -66,10 +70,10 @@ def with_train(settings: PretrainSettings, **changes: Any) -> PretrainSettings:
     return replace(settings, train=replace(settings.train, **changes))
 
 
-def steps_of(run: Path) -> list[dict[str, Any]]:
+def read_untimed_metrics(run: Path) -> list[dict[str, Any]]:
     """Return what the journal tells, without what clocks say."""
-    return [{key: one for key, one in line.items() if key not in CLOCKS} for line in read_journal(run)]
+    return [{key: one for key, one in line.items() if key not in TIMING_KEYS} for line in read_metrics(run)]
 
 
-def weights_of(run: Path) -> bytes:
+def weight_bytes(run: Path) -> bytes:
     return (run / "model.safetensors").read_bytes()

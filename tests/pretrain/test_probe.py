@@ -14,11 +14,11 @@ import transformers
 import albertine
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.samples import Sampler
-from albertine.corpus.settings import CorpusSettings, Objective
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
-from albertine.pretrain.probe import Probed, probe, show
-from albertine.pretrain.scores import COLUMNS, ratio, wilson
+from albertine.pretrain.probe import ProbeResult, probe, show_probe
+from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import ProbeSettings
 
 from .conftest import MODEL
@@ -41,7 +41,7 @@ def checkpoint(corpus: Corpus, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("pair", ["sop", "nsp"])
-def test_the_figures_are_those_of_transformers(
+def test_probe_matches_transformers(
     pair: Literal["sop", "nsp"],
     asked: ProbeSettings,
     corpus: Corpus,
@@ -53,38 +53,38 @@ def test_the_figures_are_those_of_transformers(
     found = probe(str(checkpoint), asked)
     network: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
     network.eval()
-    objective = Objective(max_length=32)
-    sampler = Sampler(corpus, replace(objective, pair=pair), "dev")
+    objective = ObjectiveSettings(max_length=32)
+    sampler = PretrainDataset(corpus, replace(objective, pair=pair), "dev")
     losses, right, hidden, pair_losses, pair_right = [], [], [], [], []
-    mask = corpus.tokenizer.special.mask
-    for sample in sampler.draw(np.arange(found.samples)):
+    mask = corpus.tokenizer.special_ids.mask
+    for sample in sampler.draw(np.arange(found.sequences)):
         with torch.no_grad():
             out = network(
                 input_ids=torch.from_numpy(sample.tokens)[None].long(),
-                token_type_ids=torch.from_numpy(sample.types)[None].long(),
+                token_type_ids=torch.from_numpy(sample.segments)[None].long(),
             )
-        scores = out.prediction_logits[0, sample.masked].double().log_softmax(1)
+        scores = out.prediction_logits[0, sample.masked_positions].double().log_softmax(1)
         losses += [-float(row[label]) for row, label in zip(scores, sample.labels, strict=True)]
         right += [int(row.argmax()) == label for row, label in zip(scores, sample.labels, strict=True)]
-        hidden += [int(sample.tokens[at]) == mask for at in sample.masked]
+        hidden += [int(sample.tokens[at]) == mask for at in sample.masked_positions]
         pairs = out.sop_logits[0].double().log_softmax(0)
-        pair_losses.append(-float(pairs[sample.label]))
-        pair_right.append(int(pairs.argmax()) == sample.label)
+        pair_losses.append(-float(pairs[sample.pair_label]))
+        pair_right.append(int(pairs.argmax()) == sample.pair_label)
     loss, accuracy = (
         (found.sop_loss, found.sop_accuracy) if pair == "sop" else (found.nsp_loss, found.nsp_accuracy)
     )
     assert loss.value == pytest.approx(np.mean(pair_losses), rel=1e-4)
     assert accuracy.value == pytest.approx(np.mean(pair_right))
     if pair == "sop":
-        assert found.pieces == len(losses)
+        assert found.masked_tokens == len(losses)
         assert found.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
         assert found.mlm_accuracy.value == pytest.approx(np.mean(right))
         assert 0 < sum(hidden) < len(hidden)
-        assert found.hidden_loss.value == pytest.approx(np.mean(np.array(losses)[hidden]), rel=1e-4)
-        assert found.hidden_accuracy.value == pytest.approx(np.mean(np.array(right)[hidden]))
+        assert found.mask_token_loss.value == pytest.approx(np.mean(np.array(losses)[hidden]), rel=1e-4)
+        assert found.mask_token_accuracy.value == pytest.approx(np.mean(np.array(right)[hidden]))
 
 
-def test_margins_cover_the_truth_as_often_as_they_say() -> None:
+def test_confidence_intervals_have_their_coverage() -> None:
     """Clusters of unequal sizes whose members resemble each other."""
     draw = np.random.default_rng(0)
     covered = shares = 0
@@ -92,24 +92,24 @@ def test_margins_cover_the_truth_as_often_as_they_say() -> None:
         sizes = draw.integers(1, 20, 150)
         levels = draw.normal(3.0, 0.5, 150)
         sums = [draw.normal(level, 1.0, size).sum() for level, size in zip(levels, sizes, strict=True)]
-        table = np.zeros((150, len(COLUMNS)))
+        table = np.zeros((150, len(SUM_COLUMNS)))
         table[:, 0], table[:, 1] = sizes, sums
-        table[:, COLUMNS.index("pair_right")] = draw.random(150) < 0.9
-        estimate = ratio(table, "mlm_loss", "masked")
+        table[:, SUM_COLUMNS.index("pair_right")] = draw.random(150) < 0.9
+        estimate = ratio_estimate(table, "mlm_loss", "masked")
         covered += estimate.low < 3.0 < estimate.high
-        share = wilson(table, "pair_right")
+        share = wilson_estimate(table, "pair_right")
         shares += share.low < 0.9 < share.high
     assert 0.92 < covered / 400 < 0.98
     assert 0.92 < shares / 400 < 0.99
 
 
-def test_of_nothing_nothing_is_known() -> None:
-    empty = np.zeros((0, len(COLUMNS)))
-    assert math.isnan(ratio(empty, "mlm_loss", "masked").value)
-    assert math.isnan(wilson(empty, "pair_right").value)
+def test_estimates_of_no_samples_are_nan() -> None:
+    empty = np.zeros((0, len(SUM_COLUMNS)))
+    assert math.isnan(ratio_estimate(empty, "mlm_loss", "masked").value)
+    assert math.isnan(wilson_estimate(empty, "pair_right").value)
 
 
-def test_what_cannot_be_probed_is_refused(asked: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
+def test_invalid_probes_raise(asked: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
     albertine.save(albertine.Model(replace(MODEL, vocab_size=100)), tmp_path / "small")
     with pytest.raises(InputError, match="knows 100 pieces"):
         probe(str(tmp_path / "small"), asked)
@@ -122,7 +122,7 @@ def test_what_cannot_be_probed_is_refused(asked: ProbeSettings, corpus: Corpus, 
         probe(str(tmp_path / "fits"), replace(asked, corpus=None))
 
 
-def test_of_one_document_company_is_not_known(
+def test_nsp_of_a_single_document_is_unknown(
     asked: ProbeSettings, corpus: Corpus, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "text"
@@ -135,19 +135,19 @@ def test_of_one_document_company_is_not_known(
     found = probe(str(checkpoint), replace(asked, corpus=tmp_path / "two"))
     assert math.isnan(found.nsp_accuracy.value)
     assert found.sop_accuracy.value >= 0
-    show("here", found, as_json=False)
+    show_probe("here", found, as_json=False)
     assert "unknown" in capsys.readouterr().out
-    show("here", found, as_json=True)
+    show_probe("here", found, as_json=True)
     assert json.loads(capsys.readouterr().out)["nsp_loss"]["value"] is None
 
 
-def test_it_prints_a_table_or_json(
+def test_show_probe_prints_a_table_or_json(
     asked: ProbeSettings, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = probe(str(checkpoint), asked)
-    show("here", found, as_json=False)
+    show_probe("here", found, as_json=False)
     assert "order (SOP)" in capsys.readouterr().out
-    show("here", found, as_json=True)
+    show_probe("here", found, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["mlm_loss"]["value"] == found.mlm_loss.value
-    assert set(told) == {"source", *Probed.__dataclass_fields__}
+    assert set(told) == {"source", *ProbeResult.__dataclass_fields__}

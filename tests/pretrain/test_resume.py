@@ -18,43 +18,43 @@ import albertine
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
-from albertine.errors import InputError, Stopped, WorkError
-from albertine.lock import held
-from albertine.pretrain.curriculum import Curriculum
+from albertine.errors import InputError, RunStopped, WorkError
+from albertine.file_lock import file_lock
+from albertine.interop.safetensors_file import write_tensors
+from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.work import Pretraining
-from albertine.settings import write
-from albertine.tensors import write_tensors
-from albertine.train import keeper, snapshots
-from albertine.train.folder import publish
-from albertine.train.loop import Trainer
+from albertine.settings import settings_to_toml
+from albertine.train import checkpoints, recorder
 from albertine.train.optimizers import Optimizers
-from tests.conftest import Nursery
+from albertine.train.run_folder import publish_model
+from albertine.train.trainer import Trainer
+from tests.conftest import ForkServer
 
-from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
+from .conftest import GIVEN_KEYS, MODEL, read_untimed_metrics, weight_bytes, with_train
 
 
-class PowerCut(BaseException):
+class SimulatedCrash(BaseException):
     pass
 
 
-def cut_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def crash_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a run break off after so many steps of a process."""
-    whole = Trainer._advance
+    original = Trainer._advance
     taken = 0
 
     def advance(self: Trainer) -> None:
         nonlocal taken
         if taken == steps:
-            raise PowerCut
+            raise SimulatedCrash
         taken += 1
-        whole(self)
+        original(self)
 
     monkeypatch.setattr(Trainer, "_advance", advance)
 
 
-GROWING = Curriculum("16, 32 from 0.5", "1, 2 from 0.25", "0.3, 0.15 from 0.4")
+CURRICULUM = CurriculumSettings("16, 32 from 0.5", "1, 2 from 0.25", "0.3, 0.15 from 0.4")
 VARIANTS: dict[str, dict[str, Any]] = {
     "muon": {},
     "adamw": {"train": {"optimizer": "adamw"}},
@@ -62,8 +62,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.2}},
     "accumulation": {"train": {"at_once": 64}},
     "recomputation in bf16": {"train": {"recompute": True, "precision": "bf16"}},
-    "curricula": {"curriculum": GROWING},
-    "workers": {"workers": 1, "curriculum": GROWING},
+    "curricula": {"curriculum": CURRICULUM},
+    "workers": {"workers": 1, "curriculum": CURRICULUM},
     "several epochs": {"train": {"steps": 40, "batch_tokens": 2048}},
     "no second segment": {"objective": {"pair": "none"}},
     "nothing shared": {"model": {"share": "none"}},
@@ -78,103 +78,105 @@ def variant(settings: PretrainSettings, name: str) -> PretrainSettings:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_broken_run_ends_as_an_unbroken_one(
+def test_interrupted_run_matches_an_uninterrupted_one(
     name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = variant(settings, name)
-    pretrain(tmp_path / "whole", settings, GIVEN)
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
     for cut in (1, 4, 5):
-        with monkeypatch.context() as patch, pytest.raises(PowerCut):
-            cut_after(cut, patch)
-            pretrain(tmp_path / "broken", settings, GIVEN)
-    pretrain(tmp_path / "broken", settings, GIVEN)
-    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "broken")
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "broken")
+        with monkeypatch.context() as patch, pytest.raises(SimulatedCrash):
+            crash_after(cut, patch)
+            pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
+    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "broken")
 
 
-def words(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[str]:
+def command_line(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[str]:
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(write(settings))
+    recipe.write_text(settings_to_toml(settings))
     return ["pretrain", "--config", str(recipe), "--out", str(out)]
 
 
-def test_killed_at_random_moments(settings: PretrainSettings, tmp_path: Path, nursery: Nursery) -> None:
+def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> None:
     """At least twenty times, from its first moments to its last, also while it writes."""
     settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, at_once=100)
-    whole = words(settings, tmp_path / "whole", tmp_path)
+    whole = command_line(settings, tmp_path / "whole", tmp_path)
     started = time.monotonic()
-    ended, said = nursery.run(*whole)
+    ended, said = fork_server.run(*whole)
     assert ended == [0], said
     took = time.monotonic() - started
     draw = random.Random()  # other moments every time; the end is the same
-    command = [*words(settings, tmp_path / "killed", tmp_path), "--quiet"]
+    command = [*command_line(settings, tmp_path / "killed", tmp_path), "--quiet"]
     kills = 0
     while kills < 20:
         # Short lives, so that there are many; now and then one that gets far.
         life = draw.uniform(0.0, 0.35 * took)
-        ended, said = nursery.run(*command, after=life)
+        ended, said = fork_server.run(*command, signal_after=life)
         assert ended in ([-9], [0]), said
         if ended == [0]:
-            assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "killed")
+            assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed")  # done too soon: anew, and the kills count on
             continue
         kills += 1
-    ended, said = nursery.run(*command)
+    ended, said = fork_server.run(*command)
     assert ended == [0], said
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "killed")
-    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "killed")
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "killed")
+    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "killed")
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def under_way(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[str]":
+def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[str]":
     """Start a run in a process group of its own, and return when it has taken some steps."""
-    command = [sys.executable, "-m", "albertine", *words(settings, tmp_path / "run", tmp_path)]
+    command = [sys.executable, "-m", "albertine", *command_line(settings, tmp_path / "run", tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    journal = tmp_path / "run" / "metrics.jsonl"
-    while not journal.exists() or len(journal.read_bytes().splitlines()) < 50:
+    metrics_file = tmp_path / "run" / "metrics.jsonl"
+    while not metrics_file.exists() or len(metrics_file.read_bytes().splitlines()) < 50:
         assert process.poll() is None
         time.sleep(0.01)
     return process
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_asked_to_end_it_keeps_what_it_has(
+def test_shutdown_signal_writes_a_checkpoint(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     """In the middle of a step that would take long: it ends within seconds all the same."""
     settings = with_train(settings, steps=400, batch_tokens=4096, save_every=None)
-    process = under_way(settings, tmp_path)
+    process = start_run(settings, tmp_path)
     asked = time.monotonic()
     process.send_signal(number)
     said = process.communicate(timeout=30)[1]
     assert process.returncode == status, said
     assert time.monotonic() - asked < 5
     assert "the same command goes on from there" in said.splitlines()[-1]
-    step = max(line["step"] for line in steps_of(tmp_path / "run"))
+    step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
     newest = max((tmp_path / "run" / "trainer").glob("step-*"))
     assert newest.name == f"step-{step:08d}"
 
 
-def test_signals_at_any_moment(settings: PretrainSettings, tmp_path: Path, nursery: Nursery) -> None:
+def test_shutdown_signals_at_random_times(
+    settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+) -> None:
     """Ended with SIGTERM again and again, a run ends as one that was left alone."""
     settings = with_train(settings, steps=40, save_every=None, at_once=100)
-    ended, said = nursery.run(*words(settings, tmp_path / "whole", tmp_path))
+    ended, said = fork_server.run(*command_line(settings, tmp_path / "whole", tmp_path))
     assert ended == [0], said
-    command = [*words(settings, tmp_path / "asked", tmp_path), "--quiet"]
+    command = [*command_line(settings, tmp_path / "asked", tmp_path), "--quiet"]
     draw = random.Random()
     statuses = []
     for _ in range(12):
-        ended, said = nursery.run(*command, signal=signal.SIGTERM, after=draw.uniform(0.3, 1.2))
+        ended, said = fork_server.run(*command, signal=signal.SIGTERM, signal_after=draw.uniform(0.3, 1.2))
         assert ended[0] in (0, 143, 130), said
         assert "defect" not in said
         statuses.append(ended[0])
-    ended, said = nursery.run(*command)
+    ended, said = fork_server.run(*command)
     assert ended == [0], said
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "asked")
-    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "asked")
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "asked")
+    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "asked")
 
 
-def full_disk(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
+def fail_writes(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
     """Let some of the writings of a checkpoint fail half way."""
     whole, count = write_tensors, 0
 
@@ -186,51 +188,51 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         whole(tensors, file)
 
-    monkeypatch.setattr(snapshots, "write_tensors", save)
+    monkeypatch.setattr(checkpoints, "write_tensors", save)
 
 
-def test_a_disk_that_is_full_for_a_while_stops_nothing(
+def test_temporarily_full_disk_does_not_stop_the_run(
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN)
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
     with monkeypatch.context() as patch:
-        full_disk(patch, {2, 3})
-        pretrain(tmp_path / "full", settings, GIVEN)
+        fail_writes(patch, {2, 3})
+        pretrain(tmp_path / "full", settings, GIVEN_KEYS)
     assert "No space left on device; the run goes on" in capsys.readouterr().err
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "full")
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
 
 
-def test_a_disk_that_stays_full_ends_the_run_and_loses_nothing(
+def test_full_disk_stops_the_run_and_it_resumes(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN)
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        full_disk(patch, set(range(4, 100)))
-        pretrain(tmp_path / "full", settings, GIVEN)
-    found = snapshots.Snapshots(tmp_path / "full", 2).newest()
+        fail_writes(patch, set(range(4, 100)))
+        pretrain(tmp_path / "full", settings, GIVEN_KEYS)
+    found = checkpoints.CheckpointStore(tmp_path / "full", 2).newest_valid()
     assert found is not None
     assert 0 < found.step < 12
-    pretrain(tmp_path / "full", settings, GIVEN)
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "full")
-    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "full")
+    pretrain(tmp_path / "full", settings, GIVEN_KEYS)
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
+    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "full")
 
 
-def broken_run(
+def interrupted_run(
     settings: PretrainSettings, run: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7
 ) -> Path:
     """Break a run off and return its newest checkpoint."""
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        cut_after(steps, patch)
-        pretrain(run, settings, GIVEN)
+    with monkeypatch.context() as patch, pytest.raises(SimulatedCrash):
+        crash_after(steps, patch)
+        pretrain(run, settings, GIVEN_KEYS)
     return max((run / "trainer").glob("step-*"))
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone", "empty"])
-def test_a_damaged_checkpoint_is_passed_over(
+def test_damaged_checkpoint_is_skipped(
     file: str,
     how: str,
     settings: PretrainSettings,
@@ -238,36 +240,38 @@ def test_a_damaged_checkpoint_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    newest = broken_run(settings, tmp_path / "run", monkeypatch)
+    newest = interrupted_run(settings, tmp_path / "run", monkeypatch)
     damage(newest / file, how)
-    pretrain(tmp_path / "run", settings, GIVEN)
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     said = capsys.readouterr().err
     assert f"{newest.name}: damaged (" in said
     assert "; going on from step-" in said
-    pretrain(tmp_path / "whole", settings, GIVEN)
-    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "run")
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "run")
 
 
-def damage(file: Path, how: str) -> None:
+def damage(file: Path, kind_of_damage: str) -> None:
     found = bytearray(file.read_bytes())
     file.unlink()  # what is linked to it stays as it is
-    if how == "gone":
+    if kind_of_damage == "gone":
         return
     found[len(found) // 2] ^= 1
-    file.write_bytes({"flipped": bytes(found), "cut": bytes(found[: len(found) // 2]), "empty": b""}[how])
+    file.write_bytes(
+        {"flipped": bytes(found), "cut": bytes(found[: len(found) // 2]), "empty": b""}[kind_of_damage]
+    )
 
 
-def test_with_every_checkpoint_damaged_it_says_so(
+def test_all_checkpoints_damaged_raises(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken_run(settings, tmp_path / "run", monkeypatch)
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
     for folder in (tmp_path / "run" / "trainer").glob("step-*"):
         damage(folder / "model.safetensors", "flipped")
     with pytest.raises(WorkError, match="no other checkpoint is whole"):
-        pretrain(tmp_path / "run", settings, GIVEN)
+        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
 
 
-def test_a_changed_corpus_is_refused(
+def test_changed_corpus_raises(
     settings: PretrainSettings,
     tmp_path: Path,
     text: Path,
@@ -277,64 +281,68 @@ def test_a_changed_corpus_is_refused(
     built = CorpusSettings(layout="lines", workers=1, held_out=0.2)
     build_corpus([str(text)], tokenizer, tmp_path / "corpus", built)
     settings = replace(settings, corpus=tmp_path / "corpus")
-    broken_run(settings, tmp_path / "run", monkeypatch)
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
     shutil.rmtree(tmp_path / "corpus")
     build_corpus([str(text / "a.txt")], tokenizer, tmp_path / "corpus", built)
     with pytest.raises(
         InputError, match=r"not the corpus that the run began with: dev-00000\.arrow has changed"
     ):
-        pretrain(tmp_path / "run", settings, GIVEN)
+        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
 
 
-def test_other_settings_are_refused_by_name(
+def test_changed_settings_raise_and_are_named(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken_run(settings, tmp_path / "run", monkeypatch)
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
     with pytest.raises(
         InputError, match=r"a run with train\.lr = 0\.002, not 0\.003; give the settings it was"
     ):
-        pretrain(tmp_path / "run", with_train(settings, lr=3e-3), GIVEN)
+        pretrain(tmp_path / "run", with_train(settings, lr=3e-3), GIVEN_KEYS)
     with pytest.raises(InputError, match=r"a run with objective\.masked"):
         pretrain(
-            tmp_path / "run", replace(settings, objective=replace(settings.objective, masked=0.2)), GIVEN
+            tmp_path / "run",
+            replace(settings, objective=replace(settings.objective, mlm_probability=0.2)),
+            GIVEN_KEYS,
         )
     # Where and how fast it computes may change.
-    pretrain(tmp_path / "run", with_train(settings, at_once=64, keep=1, save_minutes=1.0), GIVEN)
+    pretrain(tmp_path / "run", with_train(settings, at_once=64, keep=1, save_minutes=1.0), GIVEN_KEYS)
 
 
-def test_a_second_process_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_locked_run_folder_raises(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "run" / "trainer").mkdir(parents=True)
     with (
-        held(tmp_path / "run" / "trainer" / "run.lock", "busy"),
+        file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"),
         pytest.raises(InputError, match="another process is training there"),
     ):
-        pretrain(tmp_path / "run", settings, GIVEN)
+        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
 
 
-def test_a_folder_of_something_else_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_folder_that_is_no_run_raises(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
     with pytest.raises(InputError, match="exists already and is no run"):
-        pretrain(tmp_path / "photos", settings, GIVEN)
+        pretrain(tmp_path / "photos", settings, GIVEN_KEYS)
     assert [one.name for one in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
 
 
-def test_a_finished_run_stays_as_it_is(
+def test_finished_run_is_not_changed(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = pretrain(tmp_path / "run", settings, GIVEN)
+    first = pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
-    assert pretrain(tmp_path / "run", settings, GIVEN) == first
+    assert pretrain(tmp_path / "run", settings, GIVEN_KEYS) == first
     assert "has taken all its 12 steps" in capsys.readouterr().err
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
 
 
-def test_the_last_few_and_the_best_stay(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_path: Path) -> None:
     settings = with_train(settings, steps=30, save_every=2, evaluate_every=4, keep=2, lr=0.5, warmup=15)
     settings = with_train(settings, schedule="constant")
-    pretrain(tmp_path / "run", settings, GIVEN)
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     scores = {
-        line["step"]: line["held_out_loss"] for line in steps_of(tmp_path / "run") if "held_out_loss" in line
+        line["step"]: line["held_out_loss"]
+        for line in read_untimed_metrics(tmp_path / "run")
+        if "held_out_loss" in line
     }
     best = min(scores, key=scores.__getitem__)
     assert best < 28  # at this rate it gets worse
@@ -345,40 +353,38 @@ def test_the_last_few_and_the_best_stay(settings: PretrainSettings, tmp_path: Pa
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
 )
-def test_workers_do_not_get_in_the_way_of_an_end(
+def test_shutdown_with_data_workers(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
-    process = under_way(settings, tmp_path)
+    process = start_run(settings, tmp_path)
     os.killpg(process.pid, number)  # it and its workers at once, as a terminal, torchrun and Slurm do
     said = process.communicate(timeout=30)[1]
     assert process.returncode == status, said
     assert "defect" not in said
     assert "Traceback" not in said
     # Nobody holds the folder any more.
-    with held(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+    with file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"):
         pass
 
 
-def test_workers_that_outlive_a_killed_run_do_not_hold_its_folder(
-    settings: PretrainSettings, tmp_path: Path
-) -> None:
+def test_surviving_workers_release_the_run_lock(settings: PretrainSettings, tmp_path: Path) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
-    process = under_way(settings, tmp_path)
+    process = start_run(settings, tmp_path)
     process.kill()
     process.wait(30)  # and not until its workers are gone, which have the pipe too
     assert process.stderr
     process.stderr.close()
-    with held(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+    with file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"):
         pass
 
 
 @pytest.mark.parametrize("when", [1, 2, 3])  # the first evaluation, one in the middle, the last
-def test_an_evaluation_that_was_broken_off_is_made_up_for(
+def test_interrupted_evaluation_is_repeated(
     when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
     settings = with_train(settings, evaluate_every=6)
-    pretrain(tmp_path / "whole", settings, GIVEN)
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
     evaluate, count = Pretraining.evaluate, 0
 
     def interrupted(self: Pretraining, network: Any, step: int) -> dict[str, float]:
@@ -389,34 +395,36 @@ def test_an_evaluation_that_was_broken_off_is_made_up_for(
             time.sleep(1)
         return evaluate(self, network, step)
 
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
+    with monkeypatch.context() as patch, pytest.raises(RunStopped):
         patch.setattr(Pretraining, "evaluate", interrupted)
-        pretrain(tmp_path / "broken", settings, GIVEN)
-    assert pretrain(tmp_path / "broken", settings, GIVEN) == pretrain(tmp_path / "whole", settings, GIVEN)
-    assert steps_of(tmp_path / "whole") == steps_of(tmp_path / "broken")
+        pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
+    assert pretrain(tmp_path / "broken", settings, GIVEN_KEYS) == pretrain(
+        tmp_path / "whole", settings, GIVEN_KEYS
+    )
+    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
     assert (tmp_path / "broken" / "curve.png").exists()
 
 
-def test_a_break_before_the_folder_is_the_last_model_is_mended(
+def test_interrupted_publishing_is_repeated(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN)
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
 
     def full(run: Path, snapshot: Path) -> None:
         if snapshot.name == "step-00000012":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        publish(run, snapshot)
+        publish_model(run, snapshot)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr(keeper, "publish", full)
-        pretrain(tmp_path / "run", settings, GIVEN)
-    assert weights_of(tmp_path / "run") != weights_of(tmp_path / "whole")
-    pretrain(tmp_path / "run", settings, GIVEN)
-    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
+        patch.setattr(recorder, "publish_model", full)
+        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    assert weight_bytes(tmp_path / "run") != weight_bytes(tmp_path / "whole")
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
     assert (tmp_path / "run" / "curve.png").exists()
 
 
-def test_weights_that_an_update_broke_are_not_gone_back_to(
+def test_rollback_skips_nonfinite_checkpoints(
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -431,36 +439,38 @@ def test_weights_that_an_update_broke_are_not_gone_back_to(
             next(iter(self._names)).detach().fill_(float("inf"))
 
     monkeypatch.setattr(Optimizers, "step", broken)
-    pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30), GIVEN)
+    pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30), GIVEN_KEYS)
     assert capsys.readouterr().err.count("went back to this step") == 1
     assert all(bool(one.isfinite().all()) for one in albertine.load(tmp_path / "run").parameters())
 
 
-def test_a_first_start_that_failed_is_no_run(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_failed_first_start_can_be_repeated_with_other_settings(
+    settings: PretrainSettings, tmp_path: Path
+) -> None:
     """Settings that could not work do not stand in the way of those that can."""
     one = replace(settings, objective=replace(settings.objective, seed=1))
     (tmp_path / "run" / "trainer").mkdir(parents=True)
-    (tmp_path / "run" / "settings.toml").write_text(write(one))
+    (tmp_path / "run" / "settings.toml").write_text(settings_to_toml(one))
     (tmp_path / "run" / "trainer" / "run.lock").touch()
-    pretrain(tmp_path / "run", settings, GIVEN)
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
 
 
-def test_going_on_takes_neither_the_place_of_the_corpus_nor_the_checkpoint_it_began_with(
+def test_resuming_with_a_moved_corpus_and_without_the_init_checkpoint(
     settings: PretrainSettings, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     albertine.save(albertine.Model(MODEL), tmp_path / "start", tokenizer=corpus.tokenizer)
-    settings = replace(settings, init=str(tmp_path / "start"))
-    broken_run(settings, tmp_path / "run", monkeypatch)
+    settings = replace(settings, init_from=str(tmp_path / "start"))
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
     shutil.rmtree(tmp_path / "start")
     shutil.copytree(corpus.folder, tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
-    pretrain(tmp_path / "run", replace(settings, corpus=Path("moved")), GIVEN)
-    assert albertine.load(tmp_path / "run").model.hidden_size == MODEL.hidden_size
+    pretrain(tmp_path / "run", replace(settings, corpus=Path("moved")), GIVEN_KEYS)
+    assert albertine.load(tmp_path / "run").settings.hidden_size == MODEL.hidden_size
 
 
-def test_best_compares_what_compares(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_best_is_reset_when_the_objective_changes(settings: PretrainSettings, tmp_path: Path) -> None:
     """Predicting more of the pieces is harder: that the loss rises there says nothing."""
-    harder = replace(settings, curriculum=Curriculum(masked="0.15, 0.8 from 0.5"))
-    pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3), GIVEN)
+    harder = replace(settings, curriculum=CurriculumSettings(mlm_probability="0.15, 0.8 from 0.5"))
+    pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3), GIVEN_KEYS)
     kept = sorted(int(one.name[5:13]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
     assert min(kept) > 6

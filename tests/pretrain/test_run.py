@@ -11,36 +11,36 @@ import torch
 import transformers
 
 import albertine
-from albertine.corpus.batches import Batches
+from albertine.corpus.batches import BatchLoader
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.samples import Sampler
-from albertine.corpus.settings import Objective
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError, WorkError
-from albertine.pretrain import work
-from albertine.pretrain.curriculum import Curriculum
-from albertine.pretrain.prepare import settled
+from albertine.pretrain import pretraining
+from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import read
-from albertine.train.folder import settings_of
-from albertine.train.journal import read_journal
-from albertine.train.schedule import Schedule
-from albertine.train.settings import TrainSettings
-from albertine.train.work import Part
-from tests.conftest import Nursery
+from albertine.pretrain.setup import resolved_settings
+from albertine.settings import build_settings
+from albertine.train.metrics_log import read_metrics
+from albertine.train.run_folder import read_run_settings
+from albertine.train.schedule import LearningRateSchedule
+from albertine.train.settings import PretrainTrainSettings
+from albertine.train.trainable import ObjectiveLoss
+from tests.conftest import ForkServer
 
-from .conftest import GIVEN, MODEL, steps_of, weights_of, with_train
-from .test_resume import broken_run
+from .conftest import GIVEN_KEYS, MODEL, read_untimed_metrics, weight_bytes, with_train
+from .test_resume import interrupted_run
 
 
 def losses(run: Path) -> list[float]:
-    return [line["loss"] for line in steps_of(run) if "loss" in line]
+    return [line["loss"] for line in read_untimed_metrics(run) if "loss" in line]
 
 
-def test_the_folder_is_a_model_and_says_how_it_came_about(
+def test_run_folder_holds_model_settings_and_metrics(
     settings: PretrainSettings, tmp_path: Path, curves: None
 ) -> None:
-    scores = pretrain(tmp_path / "run", settings, GIVEN)
+    scores = pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     read_by_them: Any = transformers.AlbertForPreTraining.from_pretrained
     theirs, loading = read_by_them(tmp_path / "run", output_loading_info=True)
     assert not loading["missing_keys"]
@@ -52,31 +52,31 @@ def test_the_folder_is_a_model_and_says_how_it_came_about(
         ours(albertine.Strip.from_padded(ids)).masked.logits, expected, rtol=1e-4, atol=1e-4
     )
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run").vocab_size == 130
-    again = read(PretrainSettings, settings_of(tmp_path / "run"))
+    again = build_settings(PretrainSettings, read_run_settings(tmp_path / "run"))
     assert again.train.lr == settings.train.lr
     assert again.train.warmup is not None
-    lines = read_journal(tmp_path / "run")
+    lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
     last = next(line for line in lines if line["step"] == 12 and "held_out_loss" in line)
     assert {name: last[f"held_out_{name}"] for name in scores} == scores
-    assert lines[-2]["tokens"] == sum(batch.strip.tokens.numel() for batch in batches(settings, 12))
+    assert lines[-2]["tokens"] == sum(batch.strip.tokens.numel() for batch in first_batches(settings, 12))
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "run" / "curve.svg").read_text().startswith("<?xml")
 
 
-def batches(settings: PretrainSettings, count: int) -> list[Any]:
+def first_batches(settings: PretrainSettings, count: int) -> list[Any]:
     assert settings.corpus
-    sampler = Sampler(Corpus(settings.corpus), settings.objective)
-    drawn = iter(Batches(sampler, settings.train.batch_tokens))
+    sampler = PretrainDataset(Corpus(settings.corpus), settings.objective)
+    drawn = iter(BatchLoader(sampler, settings.train.batch_tokens))
     return [next(drawn) for _ in range(count)]
 
 
-def test_it_is_the_plain_loop_of_transformers(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_training_matches_a_transformers_loop(settings: PretrainSettings, tmp_path: Path) -> None:
     """Fifty steps with the same weights, batches and AdamW."""
     settings = with_train(settings, steps=50, optimizer="adamw", lr=5e-3, weight_decay=0.01, save_every=None)
     start = albertine.Model(replace(MODEL, max_length=64), seed=5)
     albertine.save(start, tmp_path / "start")
-    pretrain(tmp_path / "run", replace(settings, init=str(tmp_path / "start")), GIVEN)
+    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "start")), GIVEN_KEYS)
     network: Any = transformers.AlbertForPreTraining.from_pretrained(
         tmp_path / "start", attn_implementation="eager"
     )
@@ -85,9 +85,9 @@ def test_it_is_the_plain_loop_of_transformers(settings: PretrainSettings, tmp_pa
     decayed = [one for one in network.parameters() if one.dim() > 1]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=0.0)
-    schedule = Schedule.of(settings.train)
+    schedule = LearningRateSchedule.from_settings(settings.train)
     found = losses(tmp_path / "run")
-    for step, batch in enumerate(batches(settings, 50)):
+    for step, batch in enumerate(first_batches(settings, 50)):
         ids, mask, types = batch.strip.to_padded()
         labels = torch.full_like(batch.strip.tokens, -100)
         labels[batch.targets.masked.at] = batch.targets.masked.pieces
@@ -103,20 +103,20 @@ def test_it_is_the_plain_loop_of_transformers(settings: PretrainSettings, tmp_pa
         out.loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         for group in optimizer.param_groups:
-            group["lr"] = schedule.rate(step)
+            group["lr"] = schedule.lr_at(step)
         optimizer.step()
     assert found[-1] < found[0] - 0.3
 
 
-def test_pieces_make_no_difference_to_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_micro_batches_do_not_change_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    pretrain(whole, settings, GIVEN)
-    pretrain(cut, with_train(settings, at_once=40), GIVEN)
+    pretrain(whole, settings, GIVEN_KEYS)
+    pretrain(cut, with_train(settings, at_once=40), GIVEN_KEYS)
     assert losses(whole) == pytest.approx(losses(cut), abs=1e-5)
 
 
 @pytest.mark.parametrize("batch_tokens", [1024, 4096])
-def test_it_learns_more_than_frequencies(
+def test_loss_falls_below_the_unigram_baseline(
     batch_tokens: int,
     settings: PretrainSettings,
     tales: Corpus,
@@ -129,7 +129,7 @@ def test_it_learns_more_than_frequencies(
         settings, steps=steps, batch_tokens=batch_tokens, save_every=None, lr=None, evaluate_every=steps
     )
     pretrain(tmp_path / "run", replace(settings, corpus=tales.folder), frozenset())
-    lines = steps_of(tmp_path / "run")
+    lines = read_untimed_metrics(tmp_path / "run")
     last = [line["mlm_loss"] for line in lines if line["step"] > steps - 30 and "mlm_loss" in line]
     assert sum(last) / len(last) < lines[0]["mlm_unigram_loss"] - 0.1
     assert "still at the level" not in capsys.readouterr().err
@@ -138,42 +138,42 @@ def test_it_learns_more_than_frequencies(
 @pytest.mark.parametrize("pair", ["nsp", "none"])
 def test_other_objectives(pair: Literal["nsp", "none"], settings: PretrainSettings, tmp_path: Path) -> None:
     objective = replace(settings.objective, pair=pair)
-    scores = pretrain(tmp_path / "run", replace(settings, objective=objective), GIVEN)
+    scores = pretrain(tmp_path / "run", replace(settings, objective=objective), GIVEN_KEYS)
     assert ("pair_accuracy" in scores) == (pair == "nsp")
     moved = bool(dict(albertine.load(tmp_path / "run").named_parameters())["head.pair.bias"].any())
     assert moved == (pair == "nsp")
 
 
-def test_a_shallow_checkpoint_starts_a_deeper_run(settings: PretrainSettings, tmp_path: Path) -> None:
-    pretrain(tmp_path / "shallow", settings, GIVEN)
-    deeper = replace(settings, init=str(tmp_path / "shallow"), model=replace(MODEL, layers=5))
-    pretrain(tmp_path / "deep", with_train(deeper, lr=0.0), GIVEN | {"model.layers"})
+def test_deeper_run_from_a_shallow_checkpoint(settings: PretrainSettings, tmp_path: Path) -> None:
+    pretrain(tmp_path / "shallow", settings, GIVEN_KEYS)
+    deeper = replace(settings, init_from=str(tmp_path / "shallow"), model=replace(MODEL, layers=5))
+    pretrain(tmp_path / "deep", with_train(deeper, lr=0.0), GIVEN_KEYS | {"model.layers"})
     model = albertine.load(tmp_path / "deep")
-    assert model.model.layers == 5
+    assert model.settings.layers == 5
     shallow = albertine.load(tmp_path / "shallow")
     for name, one in shallow.named_parameters():
         assert torch.equal(one, dict(model.named_parameters())[name]), name
 
 
 @pytest.mark.parametrize("given", ["model.preset", "model.hidden_size", "model.max_length"])
-def test_what_a_checkpoint_cannot_be_is_refused(
+def test_model_settings_unlike_the_checkpoint_raise(
     given: str, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     albertine.save(albertine.Model(MODEL), tmp_path / "start")
     other = replace(MODEL, hidden_size=64, max_length=128)
-    asked = replace(settings, init=str(tmp_path / "start"), model=other)
+    asked = replace(settings, init_from=str(tmp_path / "start"), model=other)
     with pytest.raises(InputError, match="the checkpoint of --init has"):
         pretrain(tmp_path / "run", asked, frozenset({given}))
 
 
-def test_a_batch_without_a_masked_piece_is_no_failure(settings: PretrainSettings, tmp_path: Path) -> None:
-    objective = Objective(pair="none", max_length=8)
+def test_batch_without_masked_tokens(settings: PretrainSettings, tmp_path: Path) -> None:
+    objective = ObjectiveSettings(pair="none", max_length=8)
     small = with_train(replace(settings, objective=objective), batch_tokens=8, steps=60, save_every=None)
-    pretrain(tmp_path / "run", small, GIVEN)
+    pretrain(tmp_path / "run", small, GIVEN_KEYS)
     assert 0.0 in losses(tmp_path / "run")
 
 
-def test_a_checkpoint_of_transformers_is_taken_up(settings: PretrainSettings, tmp_path: Path) -> None:
+def test_init_from_a_transformers_checkpoint(settings: PretrainSettings, tmp_path: Path) -> None:
     config = transformers.AlbertConfig(
         vocab_size=130,
         embedding_size=16,
@@ -184,15 +184,15 @@ def test_a_checkpoint_of_transformers_is_taken_up(settings: PretrainSettings, tm
         max_position_embeddings=64,
     )
     transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
-    pretrain(tmp_path / "run", replace(settings, init=str(tmp_path / "theirs")), frozenset())
-    assert albertine.load(tmp_path / "run").model.ffn == 64
+    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "theirs")), frozenset())
+    assert albertine.load(tmp_path / "run").settings.effective_ffn_size == 64
 
 
-def test_depth_in_the_folder_is_depth_in_training(
+def test_checkpoints_have_the_current_depth(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    growing = replace(settings, curriculum=Curriculum(depth="1, 2 from 0.5"))
-    pretrain(tmp_path / "run", with_train(growing, keep=9), GIVEN)
+    growing = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.5"))
+    pretrain(tmp_path / "run", with_train(growing, keep=9), GIVEN_KEYS)
     depths = {
         folder.name: json.loads((folder / "config.json").read_text())["num_hidden_layers"]
         for folder in (tmp_path / "run" / "trainer").glob("step-*")
@@ -205,12 +205,14 @@ def test_depth_in_the_folder_is_depth_in_training(
 # What was left open.
 
 
-def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> None:
-    asked = replace(settings, model=albertine.settings.MODELS["demo"], objective=Objective())
-    found = settled(asked, corpus, None, frozenset())
+def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: Corpus) -> None:
+    asked = replace(settings, model=albertine.settings.MODEL_PRESETS["demo"], objective=ObjectiveSettings())
+    found = resolved_settings(asked, corpus, None, frozenset())
     assert found.model.vocab_size == len(corpus.tokenizer)
     assert found.objective.max_length == 128
-    padded = settled(replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None, GIVEN)
+    padded = resolved_settings(
+        replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None, GIVEN_KEYS
+    )
     assert padded.model.vocab_size == 192
 
 
@@ -218,13 +220,19 @@ def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> 
     ("change", "line"),
     [
         ({"model": replace(MODEL, vocab_size=100)}, "has 130 pieces, the model only 100"),
-        ({"objective": Objective(max_length=100)}, "samples of 100 pieces: the model takes 64"),
-        ({"curriculum": Curriculum(length="32, 128 from 0.5")}, "samples of 128 pieces: the model takes 64"),
-        ({"curriculum": Curriculum(depth="1, 3 from 0.5")}, "the model has 2 layers; give --model.layers"),
+        ({"objective": ObjectiveSettings(max_length=100)}, "samples of 100 pieces: the model takes 64"),
+        (
+            {"curriculum": CurriculumSettings(length="32, 128 from 0.5")},
+            "samples of 128 pieces: the model takes 64",
+        ),
+        (
+            {"curriculum": CurriculumSettings(depth="1, 3 from 0.5")},
+            "the model has 2 layers; give --model.layers",
+        ),
         ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs take two"),
         ({"corpus": None}, "--corpus is missing"),
         (
-            {"train": TrainSettings(batch_tokens=50), "objective": Objective(max_length=64)},
+            {"train": PretrainTrainSettings(batch_tokens=50), "objective": ObjectiveSettings(max_length=64)},
             "must hold a sample",
         ),
         ({"corpus": Path("/nowhere")}, "/nowhere: no such folder; name one of albertine corpus build"),
@@ -232,113 +240,119 @@ def test_sizes_follow_the_corpus(settings: PretrainSettings, corpus: Corpus) -> 
         ({"device": "cuda"}, "torch sees no GPU here"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_invalid_settings_raise_before_anything_is_written(
     change: dict[str, Any], line: str, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=line):
-        pretrain(tmp_path / "run", replace(settings, **change), GIVEN | {"objective.max_length"})
+        pretrain(tmp_path / "run", replace(settings, **change), GIVEN_KEYS | {"objective.max_length"})
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     "text", ["", "x", "16, 32", "16, 32 from 1", "16, 32 from 0", "16, 32 from 0.5, 8 from 0.2", "4", "16.5"]
 )
-def test_a_curriculum_that_is_none_is_refused(text: str) -> None:
+def test_invalid_curriculum_raises(text: str) -> None:
     with pytest.raises(InputError, match="length"):
-        Curriculum(length=text)
+        CurriculumSettings(length=text)
 
 
-def test_a_share_that_is_none_is_shown_one() -> None:
+def test_curriculum_error_shows_an_example() -> None:
     with pytest.raises(InputError, match=r'as in "0.3, 0.15 from 0.5"'):
-        Curriculum(masked="-1")
+        CurriculumSettings(mlm_probability="-1")
 
 
-def test_stages_hold_from_their_share_on() -> None:
-    stages = Curriculum(masked="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("masked")
+def test_stages_start_at_their_share_of_the_run() -> None:
+    stages = CurriculumSettings(mlm_probability="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("masked")
     assert stages is not None
-    assert [stages.at(step, 8) for step in range(8)] == [0.3, 0.3, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15]
+    assert [stages.value_at(step, 8) for step in range(8)] == [0.3, 0.3, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15]
 
 
 # The doctor.
 
 
-def ailing(monkeypatch: pytest.MonkeyPatch, steps: range, factor: float) -> None:
+def scale_losses(monkeypatch: pytest.MonkeyPatch, steps: range, factor: float) -> None:
     """Multiply the loss of some steps, when they first come."""
-    whole, left = work.Pretraining.measure, set(steps)
+    whole, left = pretraining.Pretraining.compute_losses, set(steps)
 
-    def measure(self: work.Pretraining, network: Any, piece: Any, step: int) -> Any:
+    def measure(self: pretraining.Pretraining, network: Any, piece: Any, step: int) -> Any:
         parts = whole(self, network, piece, step)
         if step not in left:
             return parts
         left.discard(step)
-        return [Part(part.loss * factor, part.right) for part in parts]
+        return [ObjectiveLoss(part.loss * factor, part.correct) for part in parts]
 
-    monkeypatch.setattr(work.Pretraining, "measure", measure)
+    monkeypatch.setattr(pretraining.Pretraining, "compute_losses", measure)
 
 
-def test_a_step_that_is_no_number_is_left_out(
+def test_nonfinite_step_is_skipped(
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ailing(monkeypatch, range(5, 7), math.nan)
-    pretrain(tmp_path / "run", settings, GIVEN)
+    scale_losses(monkeypatch, range(5, 7), math.nan)
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     assert "not finite; the step is left out" in capsys.readouterr().err
-    assert [line["step"] for line in steps_of(tmp_path / "run") if line.get("left_out")] == [6, 7]
+    assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if line.get("left_out")] == [6, 7]
     assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
 
 
-def test_several_in_a_row_and_it_goes_back(
+def test_several_nonfinite_steps_cause_a_rollback(
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ailing(monkeypatch, range(5, 10), math.nan)
-    pretrain(tmp_path / "run", settings, GIVEN)
+    scale_losses(monkeypatch, range(5, 10), math.nan)
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     said = capsys.readouterr().err
     assert "the loss ran away at step 10 (it was nan); went back to this step, on at 0.5 of the rate" in said
-    told = [line["step"] for line in steps_of(tmp_path / "run") if "loss" in line]
+    told = [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line]
     assert told == list(range(1, 13))
-    rates = {line["step"]: line["lr"] for line in steps_of(tmp_path / "run") if "lr" in line}
-    assert rates[12] == pytest.approx(Schedule.of(settings.train).rate(11) / 2)
+    rates = {line["step"]: line["lr"] for line in read_untimed_metrics(tmp_path / "run") if "lr" in line}
+    assert rates[12] == pytest.approx(LearningRateSchedule.from_settings(settings.train).lr_at(11) / 2)
 
 
-def test_a_loss_that_stays_away_is_gone_back_from(
+def test_lasting_high_loss_causes_a_rollback(
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ailing(monkeypatch, range(70, 95), 3.0)
-    pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100), GIVEN)
+    scale_losses(monkeypatch, range(70, 95), 3.0)
+    pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100), GIVEN_KEYS)
     assert "step 60: the loss ran away at step 90" in capsys.readouterr().err
-    assert [line["step"] for line in steps_of(tmp_path / "run") if "loss" in line] == list(range(1, 111))
+    assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line] == list(
+        range(1, 111)
+    )
 
 
-def test_what_runs_away_for_ever_ends(
+def test_run_stops_after_the_last_rollback(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = work.Pretraining.measure
+    whole = pretraining.Pretraining.compute_losses
 
-    def measure(self: work.Pretraining, network: Any, piece: Any, step: int) -> Any:
+    def measure(self: pretraining.Pretraining, network: Any, piece: Any, step: int) -> Any:
         parts = whole(self, network, piece, step)
-        return [Part(part.loss * (math.nan if step > 16 else 1), part.right) for part in parts]
+        return [ObjectiveLoss(part.loss * (math.nan if step > 16 else 1), part.correct) for part in parts]
 
-    monkeypatch.setattr(work.Pretraining, "measure", measure)
+    monkeypatch.setattr(pretraining.Pretraining, "compute_losses", measure)
     settings = with_train(settings, steps=60)
     with pytest.raises(WorkError, match="after 3 returns, each at half the rate; lower"):
-        pretrain(tmp_path / "run", settings, GIVEN)
+        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
     assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
 
 
-def test_a_run_that_is_stuck_says_so(
+def test_plateau_is_reported(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stuck = with_train(settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0)
     stuck = with_train(stuck, save_every=None, evaluate_every=400)
-    pretrain(tmp_path / "run", replace(stuck, objective=replace(settings.objective, masked=0.6)), GIVEN)
+    pretrain(
+        tmp_path / "run",
+        replace(stuck, objective=replace(settings.objective, mlm_probability=0.6)),
+        GIVEN_KEYS,
+    )
     said = [line for line in capsys.readouterr().err.splitlines() if "still at the level" in line]
     assert [line.partition(":")[0] for line in said] == ["step 300", "step 400"]
     for cause in (
@@ -353,23 +367,23 @@ def test_a_run_that_is_stuck_says_so(
 # The command line.
 
 
-def test_resume_takes_the_settings_of_the_run(
-    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: Nursery
+def test_resume_uses_the_settings_of_the_run(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN)
-    broken_run(settings, tmp_path / "run", monkeypatch)
-    assert nursery.run("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet") == ([0], "")
-    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
-    ended, said = nursery.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
+    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
+    assert fork_server.run("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet") == ([0], "")
+    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
+    ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
     assert ended == [2]
     assert "no run (it has no settings.toml)" in said
     (tmp_path / "judge" / "trainer" / "step-00000001").mkdir(parents=True)
     (tmp_path / "judge" / "trainer" / "run.lock").touch()
     (tmp_path / "judge" / "settings.toml").write_text('task = "classify"\n')
     for words in (["--resume"], ["--corpus", str(settings.corpus)]):
-        ended, said = nursery.run("pretrain", "--out", str(tmp_path / "judge"), *words)
+        ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "judge"), *words)
         assert ended == [2]
         assert "judge: a run of another command (its settings.toml says task); name another folder" in said
-    ended, said = nursery.run("pretrain", "--plot", str(tmp_path / "run"))
+    ended, said = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
     assert (ended, said.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albertine.report.charts import Axes, Bar, Level, Line, _ticks, bars, line_chart
-from albertine.report.page import Page, Section, commands, table, text
+from albertine.report.charts import Axes, Bar, Curve, ReferenceLine, _ticks, bar_chart, line_chart
+from albertine.report.page import Page, Section, command_block, html_table, paragraphs
 
 HOSTILE = '<script>alert("&")</script>'
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
-def test_ticks_hold_the_values_and_are_few(low: float, span: float) -> None:
+def test_ticks_cover_the_range(low: float, span: float) -> None:
     found = _ticks(low, low + span)
     assert found[0] <= low + 1e-6 * span + 1e-9 * abs(low)
     assert found[-1] >= low + span - 1e-6 * span - 1e-9 * abs(low)
@@ -23,14 +23,14 @@ def test_ticks_hold_the_values_and_are_few(low: float, span: float) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 5.5, -3.0])
-def test_ticks_of_one_value_alone(value: float) -> None:
+def test_ticks_of_a_single_value(value: float) -> None:
     found = _ticks(value, value)
     assert found[0] < found[-1]
     assert found[0] <= value <= found[-1]
 
 
-def test_points_lie_where_their_values_say() -> None:
-    drawn = line_chart("t", Axes("a", "b", 0, 10), [Line("one", [(0, 0), (50, 5), (100, 10)], 1)])
+def test_points_are_scaled_linearly() -> None:
+    drawn = line_chart("t", Axes("a", "b", 0, 10), [Curve("one", [(0, 0), (50, 5), (100, 10)], 1)])
     points = re.search(r'polyline class="tone-1" points="([^"]+)"', drawn)
     assert points
     (x0, y0), (x1, y1), (x2, y2) = (tuple(map(float, pair.split(","))) for pair in points[1].split())
@@ -40,33 +40,37 @@ def test_points_lie_where_their_values_say() -> None:
     assert y0 > y2  # upwards is less
 
 
-def test_names_at_the_ends_do_not_lie_over_each_other() -> None:
-    lines = [Line(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
+def test_curve_labels_do_not_overlap() -> None:
+    lines = [Curve(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
     drawn = line_chart("t", Axes("a", "b"), lines)
     heights = sorted(float(y) for y in re.findall(r'class="name tone-\d" x="[\d.]+" y="([\d.]+)"', drawn))
     assert len(heights) == 4
     assert all(b - a >= 14 for a, b in pairwise(heights))
 
 
-def test_a_value_beyond_the_axis_stays_on_the_drawing() -> None:
-    drawn = line_chart("t", Axes("a", "b", 40, 100), [Line("l", [(0, 10), (1, 200)], 1)], [Level("coin", 50)])
+def test_values_beyond_the_axis_extend_it() -> None:
+    drawn = line_chart(
+        "t", Axes("a", "b", 40, 100), [Curve("l", [(0, 10), (1, 200)], 1)], [ReferenceLine("coin", 50)]
+    )
     (points,) = re.findall(r'points="([^"]+)"', drawn)
     heights = [float(pair.split(",")[1]) for pair in points.split()]
     assert min(heights) >= 10
     assert max(heights) <= 262
 
 
-def test_nothing_to_draw_is_nothing() -> None:
-    assert line_chart("t", Axes("a", "b"), [Line("empty", [], 1)]) == ""
+def test_a_chart_without_points_is_empty() -> None:
+    assert line_chart("t", Axes("a", "b"), [Curve("empty", [], 1)]) == ""
 
 
 def test_everything_is_well_formed_and_escaped() -> None:
     parts = [
-        line_chart(HOSTILE, Axes(HOSTILE, HOSTILE), [Line(HOSTILE, [(1, 2)], 1)], [Level(HOSTILE, 3)]),
-        bars(HOSTILE, [Bar(HOSTILE, 2.0, HOSTILE, 1), Bar("none", -1.0, "0", 2)]),
-        table((HOSTILE,), [(HOSTILE,)]),
-        commands(HOSTILE),
-        text(HOSTILE),
+        line_chart(
+            HOSTILE, Axes(HOSTILE, HOSTILE), [Curve(HOSTILE, [(1, 2)], 1)], [ReferenceLine(HOSTILE, 3)]
+        ),
+        bar_chart(HOSTILE, [Bar(HOSTILE, 2.0, HOSTILE, 1), Bar("none", -1.0, "0", 2)]),
+        html_table((HOSTILE,), [(HOSTILE,)]),
+        command_block(HOSTILE),
+        paragraphs(HOSTILE),
     ]
     page = Page(
         HOSTILE, HOSTILE, [(HOSTILE, HOSTILE)], [Section(HOSTILE, parts), Section("empty", [""])]

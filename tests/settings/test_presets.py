@@ -2,7 +2,7 @@
 
 import pytest
 
-from albertine.settings import MODELS
+from albertine.settings import MODEL_PRESETS
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from albertine.settings import MODELS
     ],
 )
 def test_table_1(name: str, layers: int, hidden: int, embedding: int, share: str) -> None:
-    model = MODELS[name]
+    model = MODEL_PRESETS[name]
     assert (model.layers, model.hidden_size, model.embedding_size, model.share) == (
         layers,
         hidden,
@@ -26,10 +26,10 @@ def test_table_1(name: str, layers: int, hidden: int, embedding: int, share: str
         share,
     )
     assert model.heads == hidden // 64
-    assert model.ffn == 4 * hidden
+    assert model.effective_ffn_size == 4 * hidden
     assert model.vocab_size == 30_000
 
 
 def test_presets_cannot_be_changed_by_accident() -> None:
     with pytest.raises(TypeError):
-        MODELS["albert-base"] = MODELS["bert-base"]  # type: ignore[index]  # that is the point
+        MODEL_PRESETS["albert-base"] = MODEL_PRESETS["bert-base"]  # type: ignore[index]  # that is the point

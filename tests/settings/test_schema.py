@@ -11,17 +11,17 @@ from albertine.settings import ModelSettings, SettingError, Settings, setting
 
 
 @dataclass(frozen=True)
-class Inner(Settings):
-    rate: float = setting(1e-3, "A rate.", least=0.0, most=1.0)
+class InnerSettings(Settings):
+    rate: float = setting(1e-3, "A rate.", minimum=0.0, maximum=1.0)
 
 
 @dataclass(frozen=True)
-class Outer(Settings):
+class OuterSettings(Settings):
     out: Path | None = setting(None, "A path.")
-    count: int = setting(3, "A count.", least=1)
+    count: int = setting(3, "A count.", minimum=1)
     name: str = setting("x", "A name.")
     fast: bool = setting(True, "A flag.")
-    inner: Inner = setting(Inner(), "A table.")
+    inner: InnerSettings = setting(InnerSettings(), "A table.")
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ class Outer(Settings):
         ({"inner": 3}, "inner = 3: must be a table"),
     ],
 )
-def test_a_wrong_value_is_refused_with_what_is_allowed(values: dict[str, Any], message: str) -> None:
+def test_wrong_value_error_says_what_is_allowed(values: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError) as caught:
-        Outer(**values)
+        OuterSettings(**values)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), float("inf")])
 def test_numbers_stay_within_their_bounds(rate: float) -> None:
     with pytest.raises(SettingError):
-        Inner(rate=rate)
+        InnerSettings(rate=rate)
 
 
 def test_a_whole_number_serves_as_a_float() -> None:
-    assert Inner(rate=1).rate == 1
+    assert InnerSettings(rate=1).rate == 1
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_whole_number_serves_as_a_float() -> None:
         ({"layers": 0}, "layers"),
     ],
 )
-def test_a_network_that_cannot_be_is_refused(values: dict[str, Any], key: str) -> None:
+def test_invalid_model_settings_are_refused(values: dict[str, Any], key: str) -> None:
     with pytest.raises(InputError) as caught:
         ModelSettings(**values)
     assert isinstance(caught.value, SettingError)
     assert caught.value.key == key
 
 
-def test_wrong_heads_come_with_the_nearest_that_fit() -> None:
+def test_wrong_heads_error_suggests_divisors() -> None:
     with pytest.raises(SettingError, match="try 4 or 6"):
         ModelSettings(heads=5)

@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albertine.errors import InputError
-from albertine.settings import MODELS, Layer, ModelSettings, Settings, layer_from_file, read, setting, write
-from albertine.settings.model import Activation, Share
+from albertine.settings import (
+    MODEL_PRESETS,
+    ModelSettings,
+    Settings,
+    SettingsSource,
+    build_settings,
+    read_settings_file,
+    setting,
+    settings_to_toml,
+)
+from albertine.settings.model import Activation, Sharing
 
 
 @dataclass(frozen=True)
-class Tree(Settings):
+class ExampleSettings(Settings):
     name: str = setting("x", "A name.")
     out: Path | None = setting(None, "A path.")
     rate: float = setting(0.5, "A rate.")
@@ -24,19 +33,24 @@ class Tree(Settings):
 
 
 @dataclass(frozen=True)
-class Small(Settings):
-    model: ModelSettings = setting(MODELS["demo"], "A network of its own.")
+class DemoModelSettings(Settings):
+    model: ModelSettings = setting(MODEL_PRESETS["demo"], "A network of its own.")
 
 
-def test_a_tables_default_is_the_one_that_was_declared() -> None:
-    assert Small().model == MODELS["demo"] == read(Small).model
-    assert read(Small, Layer({"model": {"layers": "2"}})).model == replace(MODELS["demo"], layers=2)
-    assert read(Small, Layer({"model": {"preset": "albert-tiny"}})).model == MODELS["albert-tiny"]
+def test_table_default_is_the_declared_one() -> None:
+    assert DemoModelSettings().model == MODEL_PRESETS["demo"] == build_settings(DemoModelSettings).model
+    assert build_settings(DemoModelSettings, SettingsSource({"model": {"layers": "2"}})).model == replace(
+        MODEL_PRESETS["demo"], layers=2
+    )
+    assert (
+        build_settings(DemoModelSettings, SettingsSource({"model": {"preset": "albert-tiny"}})).model
+        == MODEL_PRESETS["albert-tiny"]
+    )
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> ModelSettings:
-    share = draw(st.sampled_from(get_args(Share)))
+def model_settings(draw: st.DrawFn) -> ModelSettings:
+    share = draw(st.sampled_from(get_args(Sharing)))
     heads, groups = draw(st.integers(1, 16)), 1 if share == "none" else draw(st.integers(1, 4))
     return ModelSettings(
         vocab_size=draw(st.integers(8, 10**6)),
@@ -58,44 +72,48 @@ def networks(draw: st.DrawFn) -> ModelSettings:
 
 # A TOML file is UTF-8, which has no lone surrogates; a path has no NUL.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
-trees = st.builds(
-    Tree,
+example_settings = st.builds(
+    ExampleSettings,
     name=texts,
     out=st.none() | texts.map(Path),
     rate=st.floats(allow_nan=False, allow_infinity=False),
     fast=st.booleans(),
-    model=networks(),
+    model=model_settings(),
 )
 
 
-@given(trees)
-def test_written_settings_read_back_the_same(tree: Tree) -> None:
-    values = tomllib.loads(write(tree))
-    assert read(Tree, Layer(values, "written.toml")) == tree
+@given(example_settings)
+def test_written_settings_read_back_the_same(tree: ExampleSettings) -> None:
+    values = tomllib.loads(settings_to_toml(tree))
+    assert build_settings(ExampleSettings, SettingsSource(values, "written.toml")) == tree
 
 
-@given(trees)
-def test_settings_typed_as_options_read_back_the_same(tree: Tree) -> None:
+@given(example_settings)
+def test_settings_typed_as_options_read_back_the_same(tree: ExampleSettings) -> None:
     typed: dict[str, Any] = {
         "name": tree.name,
         "rate": str(tree.rate),
         "fast": str(tree.fast).lower(),
         "model": {key: str(getattr(tree.model, key)) for key in tree.model.__dataclass_fields__},
     }
-    assert read(Tree, Layer(typed)) == replace(tree, out=None)
+    assert build_settings(ExampleSettings, SettingsSource(typed)) == replace(tree, out=None)
 
 
-def test_later_layers_win_key_by_key() -> None:
-    file = Layer({"rate": 0.1, "model": {"layers": 6, "heads": 4}}, "recipe.toml")
-    typed = Layer({"model": {"layers": "3"}})
-    assert read(Tree, file, typed) == Tree(rate=0.1, model=ModelSettings(layers=3, heads=4))
+def test_later_sources_win_key_by_key() -> None:
+    file = SettingsSource({"rate": 0.1, "model": {"layers": 6, "heads": 4}}, "recipe.toml")
+    typed = SettingsSource({"model": {"layers": "3"}})
+    assert build_settings(ExampleSettings, file, typed) == ExampleSettings(
+        rate=0.1, model=ModelSettings(layers=3, heads=4)
+    )
 
 
-def test_a_preset_sets_the_whole_table_and_the_layers_own_keys_go_on_top() -> None:
-    file = Layer({"model": {"layers": 6, "preset": "bert-large"}}, "recipe.toml")
-    assert read(Tree, file).model == replace(MODELS["bert-large"], layers=6)
-    later = Layer({"model": {"preset": "albert-tiny", "heads": "2"}})
-    assert read(Tree, file, later).model == replace(MODELS["albert-tiny"], heads=2)
+def test_preset_sets_table_and_own_keys_override() -> None:
+    file = SettingsSource({"model": {"layers": 6, "preset": "bert-large"}}, "recipe.toml")
+    assert build_settings(ExampleSettings, file).model == replace(MODEL_PRESETS["bert-large"], layers=6)
+    later = SettingsSource({"model": {"preset": "albert-tiny", "heads": "2"}})
+    assert build_settings(ExampleSettings, file, later).model == replace(
+        MODEL_PRESETS["albert-tiny"], heads=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,17 +157,17 @@ def test_a_wrong_file_gets_one_line_with_file_and_key(tmp_path: Path, toml: str,
     file = tmp_path / "recipe.toml"
     file.write_text(toml)
     with pytest.raises(InputError) as caught:
-        read(Tree, layer_from_file(file))
+        build_settings(ExampleSettings, read_settings_file(file))
     assert message.replace("FILE", str(file)) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing\.toml"):
-        layer_from_file(tmp_path / "missing.toml")
+        read_settings_file(tmp_path / "missing.toml")
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
     with pytest.raises(InputError, match="byte 8 is not UTF-8"):
-        layer_from_file(tmp_path / "latin.toml")
+        read_settings_file(tmp_path / "latin.toml")
 
 
 @pytest.mark.parametrize(
@@ -165,27 +183,27 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 )
 def test_a_wrong_option_is_named_as_it_was_typed(typed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        read(Tree, Layer(typed))
+        build_settings(ExampleSettings, SettingsSource(typed))
     assert str(caught.value).startswith(message)
 
 
-def test_of_two_that_do_not_fit_the_one_given_last_is_named() -> None:
-    file = Layer({"name": "x", "model": {"hidden_size": 100, "heads": 10}}, "recipe.toml")
+def test_conflict_error_names_the_latest_value() -> None:
+    file = SettingsSource({"name": "x", "model": {"hidden_size": 100, "heads": 10}}, "recipe.toml")
     with pytest.raises(
         InputError, match=r"^--model\.hidden-size 64: does not fit model\.heads = 10, which must divide"
     ):
-        read(Tree, file, Layer({"model": {"hidden_size": "64"}}))
+        build_settings(ExampleSettings, file, SettingsSource({"model": {"hidden_size": "64"}}))
     with pytest.raises(InputError, match=r"^--model\.heads 7: must divide hidden_size = 100"):
-        read(Tree, file, Layer({"model": {"heads": "7"}}))
+        build_settings(ExampleSettings, file, SettingsSource({"model": {"heads": "7"}}))
 
 
-def test_a_wrong_value_is_refused_even_where_a_later_layer_covers_it() -> None:
-    file = Layer({"model": {"hidden_size": "wide"}}, "recipe.toml")
+def test_wrong_value_is_refused_even_if_overridden() -> None:
+    file = SettingsSource({"model": {"hidden_size": "wide"}}, "recipe.toml")
     with pytest.raises(InputError, match=r"recipe\.toml: model\.hidden_size"):
-        read(Tree, file, Layer({"model": {"preset": "albert-large"}}))
+        build_settings(ExampleSettings, file, SettingsSource({"model": {"preset": "albert-large"}}))
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, "1" * 5000, "99999999999"])
 def test_a_number_beyond_all_bounds_is_refused_at_once(text: str) -> None:
     with pytest.raises(InputError, match=r"--model\.layers 9?1?[0-9]*(\.\.\.)?: must be"):
-        read(Tree, Layer({"model": {"layers": text}}))
+        build_settings(ExampleSettings, SettingsSource({"model": {"layers": text}}))

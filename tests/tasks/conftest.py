@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from albertine.interop.huggingface import save_folder
-from albertine.model.network import Model
+from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.tasks.card import Card
-from albertine.tasks.settings import FinetuneSettings, TuneSettings
+from albertine.tasks.card import TaskCard
+from albertine.tasks.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -30,10 +30,12 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def made(folder: Path, checkpoint: Path, head: HeadSettings, card: Card, seed: int = 3) -> Path:
+def save_untrained_model(
+    folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCard, seed: int = 3
+) -> Path:
     """Write a model of a task that has learned nothing."""
     model = Model(MODEL, head, seed=seed)
-    model.labels = card.labels
+    model.label_names = card.labels
     save_folder(model, folder, tokenizer=load_tokenizer(checkpoint))
     card.write(folder)
     return folder
@@ -48,8 +50,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def words(draw: random.Random, count: int) -> list[str]:
-    return ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) for _ in range(count)]
+def random_words(rng: random.Random, count: int) -> list[str]:
+    return ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 3))) for _ in range(count)]
 
 
 def reviews(seed: int, count: int) -> list[dict[str, Any]]:
@@ -58,8 +60,8 @@ def reviews(seed: int, count: int) -> list[dict[str, Any]]:
     rows = []
     for _ in range(count):
         label = draw.randrange(3)
-        sign = ("ka", "lo", "mi")[label]
-        text = " ".join([sign] * 3 + words(draw, draw.randint(1, 6)))
+        signal = ("ka", "lo", "mi")[label]
+        text = " ".join([signal] * 3 + random_words(draw, draw.randint(1, 6)))
         rows.append({"review": text, "stars": COLOURS[label], "mark": 1.5 * label - 1})
     return rows
 
@@ -79,7 +81,7 @@ def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> FinetuneSettings:
+def finetune_settings(tmp_path: Path) -> FinetuneSettings:
     """Settings of a small run on reviews."""
     return FinetuneSettings(
         task="classify",
@@ -88,9 +90,11 @@ def asked(tmp_path: Path) -> FinetuneSettings:
         text="review",
         label="stars",
         device="cpu",
-        train=TuneSettings(steps=60, batch=16, lr=3e-3, warmup=6, precision="fp32", evaluate_every=20),
+        train=FinetuneTrainSettings(
+            steps=60, batch_size=16, lr=3e-3, warmup=6, precision="fp32", evaluate_every=20
+        ),
     )
 
 
-def with_train(settings: FinetuneSettings, **changes: Any) -> FinetuneSettings:
+def with_train_settings(settings: FinetuneSettings, **changes: Any) -> FinetuneSettings:
     return replace(settings, train=replace(settings.train, **changes))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as oracle
 
-from albertine.tasks.answers import assess, plain
-from albertine.tasks.metrics import headline, marked, score, tagging
+from albertine.tasks.metrics.scores import compute_metric, primary_metric, tag_entities, tagging_metrics
+from albertine.tasks.metrics.squad import normalized_answer, squad_metrics
 
 labels = st.integers(2, 4).flatmap(
     lambda count: st.tuples(
@@ -26,7 +26,7 @@ labels = st.integers(2, 4).flatmap(
 
 
 @given(labels)
-def test_scores_of_labels_are_scikit_learns(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+def test_classification_metrics_match_scikit_learn(drawn: tuple[int, list[tuple[int, int]]]) -> None:
     count, pairs = drawn
     right, said = (np.array(column) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
@@ -38,33 +38,35 @@ def test_scores_of_labels_are_scikit_learns(drawn: tuple[int, list[tuple[int, in
             "matthews": oracle.matthews_corrcoef(right, said),
         }
     for name, value in expected.items():
-        assert score(name, right, said, count) == pytest.approx(value, abs=1e-12), name
+        assert compute_metric(name, right, said, count) == pytest.approx(value, abs=1e-12), name
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=3, max_size=40))
-def test_scores_of_numbers_are_scipys(pairs: list[tuple[float, int]]) -> None:
+def test_regression_metrics_match_scipy(pairs: list[tuple[float, int]]) -> None:
     right, said = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = {"pearson": stats.pearsonr(right, said)[0], "spearman": stats.spearmanr(right, said)[0]}
     for name, value in expected.items():
-        found = score(name, right, said, 0)
+        found = compute_metric(name, right, said, 0)
         if not math.isnan(value) and right.std() > 1e-6:
             assert found == pytest.approx(value, abs=1e-6), name
-    assert score("pearson", right, np.ones_like(right), 0) == 0.0
-    assert score("rmse", right, said, 0) == pytest.approx(math.sqrt(oracle.mean_squared_error(right, said)))
+    assert compute_metric("pearson", right, np.ones_like(right), 0) == 0.0
+    assert compute_metric("rmse", right, said, 0) == pytest.approx(
+        math.sqrt(oracle.mean_squared_error(right, said))
+    )
 
 
 # The rules of SQuAD's scoring, written down a second time.
 
 
-def bare(text: str) -> list[str]:
+def normalized_words(text: str) -> list[str]:
     kept = "".join(one for one in text.lower() if one not in set(string.punctuation))
     return [word for word in re.split(r"\s+", re.sub(r"\b(?:a|an|the)\b", " ", kept)) if word]
 
 
-def reference(gold: str, said: str) -> tuple[float, float]:
-    right, given_ = bare(gold), bare(said)
+def reference_exact_and_f1(gold: str, said: str) -> tuple[float, float]:
+    right, given_ = normalized_words(gold), normalized_words(said)
     same = float(right == given_)
     if not right or not given_:
         return same, same
@@ -72,12 +74,14 @@ def reference(gold: str, said: str) -> tuple[float, float]:
     return same, 2 * shared / (len(right) + len(given_))
 
 
-def by_the_rules(
+def reference_squad_metrics(
     golds: Sequence[Sequence[str]], said: Sequence[str], doubts: Sequence[float], threshold: float
 ) -> dict[str, float]:
     raw = []
     for gold, one in zip(golds, said, strict=True):
-        each = [reference(text, one) for text in gold if bare(text)] or [reference("", one)]
+        each = [reference_exact_and_f1(text, one) for text in gold if normalized_words(text)] or [
+            reference_exact_and_f1("", one)
+        ]
         raw.append((max(pair[0] for pair in each), max(pair[1] for pair in each)))
     after = [
         (float(not gold), float(not gold)) if doubt > threshold else pair
@@ -112,25 +116,25 @@ questions = st.lists(
 
 
 @given(questions, st.sampled_from([-1.0, 0.0, 1.0]))
-def test_answers_are_scored_by_the_rules(drawn: list[tuple[list[str], str, float]], threshold: float) -> None:
+def test_squad_metrics_match_reference(drawn: list[tuple[list[str], str, float]], threshold: float) -> None:
     golds, said, doubts = (list(column) for column in zip(*drawn, strict=True))
-    expected = by_the_rules(golds, said, doubts, threshold)
-    found = assess(golds, said, doubts, threshold)
+    expected = reference_squad_metrics(golds, said, doubts, threshold)
+    found = squad_metrics(golds, said, doubts, threshold)
     for key, value in expected.items():
         assert found[key] == pytest.approx(value), key
     assert set(found) == set(expected) | {"best_exact_threshold", "best_f1_threshold"}
 
 
 @given(questions)
-def test_the_threshold_that_was_found_gives_the_best_where_none_is_as_doubtful(
+def test_best_threshold_reaches_best_f1_without_ties(
     drawn: list[tuple[list[str], str, float]],
 ) -> None:
     golds, said, _ = (list(column) for column in zip(*drawn, strict=True))
     doubts = [0.1 * at - 0.3 for at in range(len(golds))]
-    threshold = assess(golds, said, doubts)["best_f1_threshold"]
-    after = assess(golds, said, doubts, threshold)
+    threshold = squad_metrics(golds, said, doubts)["best_f1_threshold"]
+    after = squad_metrics(golds, said, doubts, threshold)
     # An article alone counts as something said, and is worth as much as nothing.
-    if all(bool(one) == bool(plain(one)) for one in said):
+    if all(bool(one) == bool(normalized_answer(one)) for one in said):
         assert after["f1"] == pytest.approx(after["best_f1"])
 
 
@@ -145,24 +149,24 @@ def test_the_threshold_that_was_found_gives_the_best_where_none_is_as_doubtful(
         ("Zürich", "zürich", 1, 1),
     ],
 )
-def test_known_answers(gold: str, said: str, exact: float, f1: float) -> None:
-    assert assess([[gold]], [said]) == pytest.approx({"exact": exact, "f1": f1})
+def test_exact_match_and_f1(gold: str, said: str, exact: float, f1: float) -> None:
+    assert squad_metrics([[gold]], [said]) == pytest.approx({"exact": exact, "f1": f1})
 
 
-def test_version_1_counts_answers_without_words() -> None:
-    assert assess([["The", "x"]], ["the"]) == {"exact": 1.0, "f1": 0.0}
-    assert assess([["a"]], ["the"]) == {"exact": 1.0, "f1": 0.0}
+def test_squad_1_counts_references_without_words() -> None:
+    assert squad_metrics([["The", "x"]], ["the"]) == {"exact": 1.0, "f1": 0.0}
+    assert squad_metrics([["a"]], ["the"]) == {"exact": 1.0, "f1": 0.0}
 
 
-def test_what_tags_mark() -> None:
-    assert marked(["B-A", "I-A", "O", "I-B", "B-B", "I-A"]) == [
+def test_tag_entities_and_metrics() -> None:
+    assert tag_entities(["B-A", "I-A", "O", "I-B", "B-B", "I-A"]) == [
         (0, 2, "A"),
         (3, 4, "B"),
         (4, 5, "B"),
         (5, 6, "A"),
     ]
-    assert marked(["O", "O"]) == []
-    assert marked(["S-A", "B-B", "E-B", "U-A", "B-A", "I-A", "L-A", "E-B"]) == [
+    assert tag_entities(["O", "O"]) == []
+    assert tag_entities(["S-A", "B-B", "E-B", "U-A", "B-A", "I-A", "L-A", "E-B"]) == [
         (0, 1, "A"),
         (1, 3, "B"),
         (3, 4, "A"),
@@ -170,16 +174,16 @@ def test_what_tags_mark() -> None:
         (7, 8, "B"),
     ]
     right = [["B-A", "I-A", "O"], ["B-B", "O"]]
-    assert tagging(right, right) == {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
-    found = tagging(right, [["B-A", "O", "O"], ["B-B", "B-A"]])
+    assert tagging_metrics(right, right) == {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
+    found = tagging_metrics(right, [["B-A", "O", "O"], ["B-B", "B-A"]])
     assert found == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
-    assert tagging([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no marks, words alone
+    assert tagging_metrics([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no marks, words alone
 
 
-def test_the_number_of_a_task() -> None:
-    assert headline("squad-1.1", {"exact": 0.5, "f1": 0.7}) == pytest.approx(0.6)
-    assert headline("mrpc", {"f1": 0.9, "accuracy": 0.8}) == pytest.approx(0.85)
-    assert headline("sts-b", {"pearson": 0.5, "spearman": 0.4}) == pytest.approx(0.45)
-    assert headline("cola", {"matthews": 0.3, "accuracy": 0.7}) == 0.3
-    assert headline("tag", {"accuracy": 0.7}) == 0.7
-    assert headline("race", {"accuracy": 0.7, "accuracy_middle": 0.9}) == 0.7
+def test_primary_metric() -> None:
+    assert primary_metric("squad-1.1", {"exact": 0.5, "f1": 0.7}) == pytest.approx(0.6)
+    assert primary_metric("mrpc", {"f1": 0.9, "accuracy": 0.8}) == pytest.approx(0.85)
+    assert primary_metric("sts-b", {"pearson": 0.5, "spearman": 0.4}) == pytest.approx(0.45)
+    assert primary_metric("cola", {"matthews": 0.3, "accuracy": 0.7}) == 0.3
+    assert primary_metric("tag", {"accuracy": 0.7}) == 0.7
+    assert primary_metric("race", {"accuracy": 0.7, "accuracy_middle": 0.9}) == 0.7

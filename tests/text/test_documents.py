@@ -15,31 +15,34 @@ from pyarrow import parquet
 
 from albertine.errors import AlbertineError, InputError
 from albertine.text import sources
-from albertine.text.documents import Troubles, documents, layout_seen
+from albertine.text.documents import ReadErrors, detect_layout, read_documents
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import find_sources, portions_of
+from albertine.text.sources import find_sources, source_chunks
 
 BOOK = "The cat sat on the mat. It was warm.\n\nThen a dog came! \u201cRun,\u201d said the cat.\n"
 SENTENCES = ["The cat sat on the mat.", "It was warm.", "Then a dog came!", "\u201cRun,\u201d said the cat."]
 LINES = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was.", "Very."]]
 
 
-def read(*names: object, skip: bool = False, **asked: str) -> list[list[str]]:
-    reading = ReadingSettings(**asked)  # type: ignore[arg-type]  # names as a person gives them
-    troubles = Troubles(skip=skip)
+def read_all(*names: object, skip: bool = False, **options: str) -> list[list[str]]:
+    reading = ReadingSettings(**options)  # type: ignore[arg-type]  # names as a person gives them
+    troubles = ReadErrors(skip=skip)
     found = find_sources([str(name) for name in names])
     read = [
-        one for source in found for part in portions_of(source) for one in documents(part, reading, troubles)
+        one
+        for source in found
+        for part in source_chunks(source)
+        for one in read_documents(part, reading, troubles)
     ]
     if skip:
-        read.append([*troubles.places, str(troubles.count)])
+        read.append([*troubles.locations, str(troubles.count)])
     return read
 
 
-def packed(content: bytes, kind: str) -> bytes:
-    if kind == ".gz":
+def compressed(content: bytes, suffix: str) -> bytes:
+    if suffix == ".gz":
         return gzip.compress(content)
-    if kind == ".zst":
+    if suffix == ".zst":
         sink = pa.BufferOutputStream()
         with pa.CompressedOutputStream(sink, "zstd") as stream:
             stream.write(content)
@@ -52,50 +55,50 @@ def packed(content: bytes, kind: str) -> bytes:
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_prose(tmp_path: Path, packing: str, ending: str, mark: bytes) -> None:
     file = tmp_path / f"book.txt{packing}"
-    file.write_bytes(packed(mark + BOOK.replace("\n", ending).encode(), packing))
-    assert read(file) == [SENTENCES]
+    file.write_bytes(compressed(mark + BOOK.replace("\n", ending).encode(), packing))
+    assert read_all(file) == [SENTENCES]
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
 def test_lines(tmp_path: Path, packing: str) -> None:
     text = "\n\n".join("\n".join(document) for document in LINES)
-    (tmp_path / f"a.txt{packing}").write_bytes(packed(text.encode(), packing))
-    assert read(tmp_path) == LINES
-    assert read(tmp_path, layout="prose") == [[one for document in LINES for one in document]]
+    (tmp_path / f"a.txt{packing}").write_bytes(compressed(text.encode(), packing))
+    assert read_all(tmp_path) == LINES
+    assert read_all(tmp_path, layout="prose") == [[one for document in LINES for one in document]]
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
 def test_json_lines(tmp_path: Path, packing: str) -> None:
     rows = [{"body": BOOK, "id": 1}, {"body": "One more. And another."}]
     text = "\n".join(map(json.dumps, rows)) + "\n\n"
-    (tmp_path / f"a.jsonl{packing}").write_bytes(packed(text.encode(), packing))
-    assert read(tmp_path, field="body") == [SENTENCES, ["One more.", "And another."]]
+    (tmp_path / f"a.jsonl{packing}").write_bytes(compressed(text.encode(), packing))
+    assert read_all(tmp_path, field="body") == [SENTENCES, ["One more.", "And another."]]
     with pytest.raises(InputError, match="byte 0: no field text; it has body, id; name one with --field"):
-        read(tmp_path)
+        read_all(tmp_path)
 
 
 def test_parquet(tmp_path: Path) -> None:
     table = pa.table({"text": [BOOK, "One more. And another.", "  "]})
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    assert read(tmp_path) == [SENTENCES, ["One more.", "And another."]]
+    assert read_all(tmp_path) == [SENTENCES, ["One more.", "And another."]]
     with pytest.raises(InputError, match=r"no field body; it has text"):
-        read(tmp_path, field="body")
+        read_all(tmp_path, field="body")
     parquet.write_table(pa.table({"text": [BOOK, None]}), tmp_path / "a.parquet")
-    assert read(tmp_path, skip=True)[-1][0].endswith("row 1: no text in field text, but NoneType")
+    assert read_all(tmp_path, skip=True)[-1][0].endswith("row 1: no text in field text, but NoneType")
     (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
     with pytest.raises(InputError, match="no whole Parquet file"):
-        read(tmp_path)
+        read_all(tmp_path)
 
 
-def test_data_sets_of_the_hub_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_dataset_from_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     (tmp_path / "set").mkdir()
     for name, rows in (("a", [BOOK]), ("b", ["One more. And another."])):
         text = "\n".join(json.dumps({"text": row}) for row in rows)
         (tmp_path / "set" / f"train-{name}.jsonl").write_text(text)
-    assert read(f"hub:{tmp_path / 'set'}") == [SENTENCES, ["One more.", "And another."]]
+    assert read_all(f"hub:{tmp_path / 'set'}") == [SENTENCES, ["One more.", "And another."]]
     with pytest.raises(InputError, match="no such data set"):
-        read(f"hub:{tmp_path / 'nowhere'}")
+        read_all(f"hub:{tmp_path / 'nowhere'}")
 
 
 @given(
@@ -104,52 +107,55 @@ def test_data_sets_of_the_hub_by_folder(tmp_path: Path, monkeypatch: pytest.Monk
     ),
     size=st.integers(1, 40),
 )
-def test_portions_of_any_size_give_the_same_lines(
+def test_chunk_size_does_not_change_the_lines(
     rows: list[list[str]], size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("lines")
     (folder / "a.txt").write_text("\n\n".join("\n".join(document) for document in rows), encoding="utf-8")
     (folder / "b.jsonl").write_text("\n".join(json.dumps({"text": one}) for row in rows for one in row))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "PORTION_BYTES", size)
-        found = [one for document in read(folder / "a.txt", layout="lines") for one in document]
-        records = read(folder / "b.jsonl", layout="prose")
+        patch.setattr(sources, "CHUNK_BYTES", size)
+        found = [one for document in read_all(folder / "a.txt", layout="lines") for one in document]
+        records = read_all(folder / "b.jsonl", layout="prose")
     assert found == [one.strip() for document in rows for one in document]
     assert len(records) == sum(map(len, rows))
 
 
-def test_documents_stay_whole_where_portions_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_not_split_at_chunk_boundaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n\n".join("\n".join(document) for document in LINES * 40)
     (tmp_path / "a.txt").write_text(text)
-    monkeypatch.setattr(sources, "PORTION_BYTES", 100)
-    assert read(tmp_path, layout="lines") == LINES * 40
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 100)
+    assert read_all(tmp_path, layout="lines") == LINES * 40
 
 
-def test_layouts_are_told_apart() -> None:
+def test_layout_is_detected() -> None:
     lines = "\n\n".join("\n".join(document) for document in LINES * 5)
-    assert layout_seen(lines, "en") == "lines"
-    assert layout_seen(BOOK * 20, "en") == "prose"
-    assert layout_seen("One paragraph. Of two sentences.\nAnother one here. It too.\n" * 9, "en") == "prose"
+    assert detect_layout(lines, "en") == "lines"
+    assert detect_layout(BOOK * 20, "en") == "prose"
+    assert detect_layout("One paragraph. Of two sentences.\nAnother one here. It too.\n" * 9, "en") == "prose"
     assert (
-        layout_seen("A title without an end\nand a line that\ngoes on over\nthe end.\n" * 9, "en") == "prose"
+        detect_layout("A title without an end\nand a line that\ngoes on over\nthe end.\n" * 9, "en")
+        == "prose"
     )
 
 
-def test_folders_globs_and_names_given_twice(tmp_path: Path) -> None:
+def test_folders_globs_and_repeated_names(tmp_path: Path) -> None:
     for name in ("b.txt", "sub/a.txt", ".hidden.txt", "notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"I am {name}.")
     found = [Path(one.name).name for one in find_sources([str(tmp_path), str(tmp_path / "*.txt")])]
     assert found == ["b.txt", "a.txt"]
     assert [one.name for one in find_sources([str(tmp_path / "**" / "*.txt")])]
-    assert read(tmp_path / "notes.md") == [["I am notes.md."]]
+    assert read_all(tmp_path / "notes.md") == [["I am notes.md."]]
 
 
-def test_standard_input_is_kept_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BOOK.encode())))
     (found,) = find_sources(["-"], spool=tmp_path / "kept")
     assert found.name == "standard input"
-    assert list(documents(next(portions_of(found)), ReadingSettings(), Troubles(skip=False))) == [SENTENCES]
+    assert list(read_documents(next(source_chunks(found)), ReadingSettings(), ReadErrors(skip=False))) == [
+        SENTENCES
+    ]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +170,7 @@ def test_standard_input_is_kept_to_be_read(tmp_path: Path, monkeypatch: pytest.M
         ("a.jsonl", b'{"text": "\xff"}\n', "byte 0: not UTF-8"),
         ("a.txt.gz", gzip.compress(b"some text. " * 99, mtime=0)[:-9], "torn or not gzip"),
         ("a.txt.gz", b"no gzip at all", "torn or not gzip"),
-        ("a.txt.zst", packed(b"some text. " * 99, ".zst")[:-9], "torn or not zstd"),
+        ("a.txt.zst", compressed(b"some text. " * 99, ".zst")[:-9], "torn or not zstd"),
         ("a.txt.zst", b"no zstd at all", "torn or not zstd"),
         ("a.parquet.gz", b"PAR1", "Parquet compresses inside"),
         ("a.json", b"{}", "JSON in one piece; give a .jsonl"),
@@ -172,44 +178,44 @@ def test_standard_input_is_kept_to_be_read(tmp_path: Path, monkeypatch: pytest.M
         ("a.jsonl", b'{"text": "\\ud800"}', "half a character"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_unreadable_input_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AlbertineError) as raised:
-        read(tmp_path / name)
+        read_all(tmp_path / name)
     assert name in str(raised.value)
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_what_cannot_be_read_is_skipped_and_counted(tmp_path: Path) -> None:
+def test_unreadable_input_is_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"It is fine.\nIt is \xff not.\nThis is.\n")
     (tmp_path / "b.jsonl").write_bytes(b'{"text": "Good."}\n{"txt": "x"}\nbad\n{"text": "Also good."}\n')
-    *found, troubles = read(tmp_path, skip=True)
+    *found, troubles = read_all(tmp_path, skip=True)
     assert found == [["It is fine.", "This is."], ["Good."], ["Also good."]]
     assert troubles[-1] == "3"
     assert "a.txt, byte 18: not UTF-8" in troubles[0]
 
 
 @pytest.mark.parametrize("argument", ["nowhere", "no*where", "-"])
-def test_what_is_not_there_is_named(argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_input_is_named(argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match=argument.replace("*", r"\*")):
         find_sources([argument], spool=tmp_path / "kept")
 
 
-def test_a_folder_without_text_says_so(tmp_path: Path) -> None:
+def test_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no text in this folder"):
         find_sources([str(tmp_path)])
 
 
-def test_files_that_cannot_be_read_at_all_are_skipped_too(tmp_path: Path) -> None:
+def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It is fine.")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Torn in two. " * 99)[:-9])
     (tmp_path / "c.txt").write_bytes("wide".encode("utf-16"))
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
     (tmp_path / "e.txt").write_bytes(b"")
-    *found, troubles = read(tmp_path, skip=True)
+    *found, troubles = read_all(tmp_path, skip=True)
     assert found[0] == ["It is fine."]
     assert troubles[-1] == "4"
     for name in ("b.txt.gz: torn", "c.txt: UTF-16", "d.parquet: no whole", "e.txt: empty"):
@@ -218,35 +224,35 @@ def test_files_that_cannot_be_read_at_all_are_skipped_too(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("size", [50, 130, 1000])
-def test_documents_stay_whole_with_any_line_ending(
+def test_documents_are_not_split_with_any_line_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, size: int
 ) -> None:
     text = "\n\n".join("\n".join(document) for document in LINES * 40).replace("\n", ending)
     (tmp_path / "a.txt").write_bytes(text.encode())
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(sources, "PORTION_BYTES", size)
-    assert read(tmp_path / "a.txt", layout="lines") == LINES * 40
-    assert read(tmp_path / "b.txt.gz", layout="lines") == LINES * 40
+    monkeypatch.setattr(sources, "CHUNK_BYTES", size)
+    assert read_all(tmp_path / "a.txt", layout="lines") == LINES * 40
+    assert read_all(tmp_path / "b.txt.gz", layout="lines") == LINES * 40
 
 
-def test_lines_are_told_in_long_files_too() -> None:
+def test_lines_layout_is_detected_in_long_files() -> None:
     text = "\n\n".join("\n".join(document) for document in LINES * 500)
-    assert layout_seen(text, "en") == "lines"
+    assert detect_layout(text, "en") == "lines"
 
 
 def test_a_text_of_one_line_is_cut_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("word " * 500)
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "word " * 500}))
-    monkeypatch.setattr(sources, "PORTION_BYTES", 99)
-    monkeypatch.setattr(sources, "_FAR", 50)
-    found = read(tmp_path / "a.txt")
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 99)
+    monkeypatch.setattr(sources, "_SEARCH_BYTES", 50)
+    found = read_all(tmp_path / "a.txt")
     assert len(found) > 9
     assert {word for document in found for line in document for word in line.split()} == {"word"}
 
 
-def test_damaged_gzip_is_one_line_wherever_the_damage_is(tmp_path: Path) -> None:
+def test_corrupt_gzip_gives_a_one_line_error(tmp_path: Path) -> None:
     whole = gzip.compress("\n".join(f"Sentence number {n}." for n in range(500)).encode())
     for place in range(0, len(whole), 23):
         (tmp_path / "a.txt.gz").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
         with contextlib.suppress(AlbertineError):
-            read(tmp_path / "a.txt.gz")
+            read_all(tmp_path / "a.txt.gz")

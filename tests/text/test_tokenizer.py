@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from albertine.errors import InputError
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
-from albertine.text.words import WordEncoder, WordStarts
+from albertine.text.word_encoder import WordBoundaries, WordEncoder
 
 STORY = (
     'In 1899 the old captain paid 1,000 pounds for the boat, and 2,500, then 12, more. "Why?" asked Anna; '
@@ -35,7 +35,7 @@ TEXTS = [
     "🙂🙃 a🙂b",
     "tab\tnew\nline\u00a0nbsp\u3000wide",
 ]
-SPECIAL = ["[CLS]", "[SEP]", "[MASK]"]
+SPECIAL_TOKENS = ["[CLS]", "[SEP]", "[MASK]"]
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def spiece() -> bytes:
         unk_id=1,
         bos_id=-1,
         eos_id=-1,
-        control_symbols=SPECIAL,
+        control_symbols=SPECIAL_TOKENS,
         user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
         minloglevel=2,
     )
@@ -65,7 +65,7 @@ def folder(tmp_path: Path, spiece: bytes) -> Path:
     return tmp_path
 
 
-def as_the_reference_does(model: bytes, text: str) -> list[int]:
+def reference_ids(model: bytes, text: str) -> list[int]:
     """ALBERT's cleaning, the library's pieces, and a comma after a digit cut off, from their description."""
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
@@ -88,26 +88,26 @@ def as_the_reference_does(model: bytes, text: str) -> list[int]:
 def test_sentencepiece_gives_the_ids_of_the_library_and_the_reference(
     folder: Path, spiece: bytes, text: str
 ) -> None:
-    assert load_tokenizer(folder).ids(text) == as_the_reference_does(spiece, text)
+    assert load_tokenizer(folder).encode(text) == reference_ids(spiece, text)
 
 
-def test_the_fixture_has_digits_with_commas_to_take_apart(folder: Path) -> None:
+def test_fixture_has_digit_comma_pieces(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
-    assert len(tokenizer.splits) >= 3
+    assert len(tokenizer.replacements) >= 3
     before = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
-    assert tokenizer.ids("1,000 17, 2,500,") != before
+    assert tokenizer.encode("1,000 17, 2,500,") != before
 
 
-def test_googles_name_for_the_file(tmp_path: Path, spiece: bytes) -> None:
+def test_google_file_name_is_found(tmp_path: Path, spiece: bytes) -> None:
     (tmp_path / "30k-clean.model").write_bytes(spiece)
-    assert load_tokenizer(tmp_path).ids("the captain")
+    assert load_tokenizer(tmp_path).encode("the captain")
 
 
-def test_capitals_and_accents_are_kept_where_the_checkpoint_says_so(folder: Path) -> None:
+def test_capitals_and_accents_follow_tokenizer_config(folder: Path) -> None:
     plain = load_tokenizer(folder)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
     kept = load_tokenizer(folder)
-    assert kept.ids("The CAPTAIN") != plain.ids("The CAPTAIN") == kept.ids("the captain")
+    assert kept.encode("The CAPTAIN") != plain.encode("The CAPTAIN") == kept.encode("the captain")
     assert kept.fingerprint != plain.fingerprint
 
 
@@ -121,7 +121,7 @@ def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, case
     vocabulary = [
         "[PAD]",
         "[UNK]",
-        *SPECIAL,
+        *SPECIAL_TOKENS,
         *alphabet,
         *(f"##{one}" for one in alphabet),
         *words,
@@ -132,8 +132,8 @@ def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, case
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
     theirs = BertTokenizer.from_pretrained(tmp_path)
     ours = load_tokenizer(tmp_path)
-    assert ours.ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
-    ids, types = ours.framed(text, "the boat")
+    assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    ids, types = ours.encode_with_special_tokens(text, "the boat")
     both = theirs(text, "the boat")
     assert (ids, types) == (both["input_ids"], both["token_type_ids"])
 
@@ -156,19 +156,19 @@ def test_tokenizer_json_gives_the_ids_of_transformers(converted: Path, text: str
 
     theirs = AlbertTokenizer.from_pretrained(converted)
     ours = load_tokenizer(converted)
-    assert ours.ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
-    assert ours.framed(text, "x")[0] == theirs(text, "x")["input_ids"]
-    assert ours.text(ours.ids(text)) == theirs.decode(ours.ids(text), skip_special_tokens=True)
+    assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert ours.encode_with_special_tokens(text, "x")[0] == theirs(text, "x")["input_ids"]
+    assert ours.decode(ours.encode(text)) == theirs.decode(ours.encode(text), skip_special_tokens=True)
 
 
-def all_kinds(spiece: bytes, converted: Path, place: Path) -> list[Tokenizer]:
+def all_tokenizers(spiece: bytes, converted: Path, place: Path) -> list[Tokenizer]:
     for name in ("a", "b"):
         (place / name).mkdir()
     (place / "a" / "spiece.model").write_bytes(spiece)
     pieces = [
         "[PAD]",
         "[UNK]",
-        *SPECIAL,
+        *SPECIAL_TOKENS,
         "the",
         "cap",
         "##tain",
@@ -186,39 +186,43 @@ def all_kinds(spiece: bytes, converted: Path, place: Path) -> list[Tokenizer]:
 
 
 @pytest.fixture(scope="session")
-def kinds(spiece: bytes, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Tokenizer]:
-    return all_kinds(spiece, converted, tmp_path_factory.mktemp("kinds"))
+def tokenizers(spiece: bytes, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Tokenizer]:
+    return all_tokenizers(spiece, converted, tmp_path_factory.mktemp("kinds"))
 
 
 @given(texts=st.lists(st.text(max_size=30) | st.sampled_from(TEXTS), max_size=5))
 @example(texts=["[CLS]", "a [MASK]b <pad>"])
-def test_word_by_word_the_ids_are_the_same(texts: list[str], kinds: list[Tokenizer]) -> None:
-    for tokenizer in kinds:
-        encoder, literal, special = WordEncoder(tokenizer), tokenizer.literal(), tokenizer.special
+def test_word_encoder_matches_the_backend(texts: list[str], tokenizers: list[Tokenizer]) -> None:
+    for tokenizer in tokenizers:
+        encoder, literal, special = (
+            WordEncoder(tokenizer),
+            tokenizer.with_split_special_tokens(),
+            tokenizer.special_ids,
+        )
         taken = set(vars(special).values())  # a text has none of these, also where it spells one out
         for _ in range(2):  # afresh, and from what is remembered
             ids, counts = encoder.encode(texts)
             whole = [
-                [special.unknown if one in taken else one for one in row] for row in literal.batch(texts)
+                [special.unk if one in taken else one for one in row] for row in literal.encode_batch(texts)
             ]
             assert ids.tolist() == [one for row in whole for one in row]
             assert counts.tolist() == list(map(len, whole))
 
 
-def test_text_never_becomes_a_special_piece(spiece: bytes, converted: Path, tmp_path: Path) -> None:
-    for tokenizer in all_kinds(spiece, converted, tmp_path):
-        special = set(vars(tokenizer.special).values()) - {tokenizer.special.unknown}
+def test_text_never_becomes_a_special_token(spiece: bytes, converted: Path, tmp_path: Path) -> None:
+    for tokenizer in all_tokenizers(spiece, converted, tmp_path):
+        special = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
         ids, _ = WordEncoder(tokenizer).encode(["a [MASK] the[SEP]captain [CLS] <pad> [PAD]"])
         assert not special & set(ids.tolist())
-        assert special & set(tokenizer.ids("a [MASK] b"))  # typed on purpose, it is
+        assert special & set(tokenizer.encode("a [MASK] b"))  # typed on purpose, it is
 
 
-def test_words_begin_where_words_begin(converted: Path, tmp_path: Path) -> None:
+def test_word_boundaries(converted: Path, tmp_path: Path) -> None:
     def cut(tokenizer: Tokenizer, text: str) -> list[str]:
         ids, _ = WordEncoder(tokenizer).encode([text])
         words: list[str] = []
-        for one, start in zip(ids.tolist(), WordStarts(tokenizer).of(ids), strict=True):
-            piece = tokenizer.pieces[one].removeprefix("▁").removeprefix("##")
+        for one, start in zip(ids.tolist(), WordBoundaries(tokenizer).starts(ids), strict=True):
+            piece = tokenizer.vocabulary[one].removeprefix("▁").removeprefix("##")
             words += [piece] if start else []
             words[-1] += "" if start else piece
         return words
@@ -244,16 +248,18 @@ def test_words_begin_where_words_begin(converted: Path, tmp_path: Path) -> None:
     assert cut(load_tokenizer(tmp_path), "the captain.") == ["the", "captain", "."]
 
 
-def test_a_piece_of_a_script_without_spaces_is_a_word(tmp_path: Path) -> None:
-    from albertine.text.pipelines import add_special, albert_pipeline
+def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
+    from albertine.text.backends import albert_backend, set_special_tokens
 
-    pieces = [(one, -2.0) for one in ("<pad>", "<unk>", *SPECIAL, "▁", "漢字", "文", "abc", "d")]
-    backend = albert_pipeline(pieces, unknown=1)
-    add_special(backend, ["<pad>", "<unk>", *SPECIAL], "[CLS]", "[SEP]")
+    pieces = [(one, -2.0) for one in ("<pad>", "<unk>", *SPECIAL_TOKENS, "▁", "漢字", "文", "abc", "d")]
+    backend = albert_backend(pieces, unk_id=1)
+    set_special_tokens(backend, ["<pad>", "<unk>", *SPECIAL_TOKENS], "[CLS]", "[SEP]")
     (tmp_path / "tokenizer.json").write_text(backend.to_str())
     tokenizer = load_tokenizer(tmp_path)
     ids, _ = WordEncoder(tokenizer).encode(["漢字文 abcd"])
-    starts = dict(zip((tokenizer.pieces[one] for one in ids), WordStarts(tokenizer).of(ids), strict=True))
+    starts = dict(
+        zip((tokenizer.vocabulary[one] for one in ids), WordBoundaries(tokenizer).starts(ids), strict=True)
+    )
     assert starts["漢字"]
     assert starts["文"]
     assert not starts["abc"]
@@ -274,7 +280,7 @@ def test_a_piece_of_a_script_without_spaces_is_a_word(tmp_path: Path) -> None:
         ("tokenizer_config.json", b"[]", "no table of options"),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_corrupt_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name.replace(".", r"\.")) as raised:
         load_tokenizer(tmp_path)
@@ -282,27 +288,27 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, prob
     assert "\n" not in str(raised.value)
 
 
-def test_every_torn_vocabulary_is_refused_or_still_one(tmp_path: Path, spiece: bytes) -> None:
+def test_truncated_vocabulary_is_refused_or_loads(tmp_path: Path, spiece: bytes) -> None:
     for cut in range(0, len(spiece), 997):
         (tmp_path / "spiece.model").write_bytes(spiece[:cut])
         with contextlib.suppress(InputError):
             load_tokenizer(tmp_path)
 
 
-def test_a_folder_without_one_says_what_it_would_be(tmp_path: Path) -> None:
+def test_folder_without_tokenizer_names_the_expected_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no tokenizer here; it would be tokenizer\.json"):
         load_tokenizer(tmp_path)
 
 
-def test_a_vocabulary_that_names_a_piece_twice(tmp_path: Path) -> None:
+def test_vocabulary_with_a_repeated_token(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nthe\ncat\n")
     tokenizer = load_tokenizer(tmp_path)
     assert len(tokenizer) == 8
-    assert tokenizer.ids("the cat") == [6, 7]
-    assert WordStarts(tokenizer).of(np.array([6, 7])).all()
+    assert tokenizer.encode("the cat") == [6, 7]
+    assert WordBoundaries(tokenizer).starts(np.array([6, 7])).all()
 
 
-def test_added_pieces_of_several_words_are_found(converted: Path, tmp_path: Path) -> None:
+def test_added_tokens_of_several_words_are_found(converted: Path, tmp_path: Path) -> None:
     from transformers import AlbertTokenizer
 
     theirs = AlbertTokenizer.from_pretrained(converted)
@@ -312,13 +318,13 @@ def test_added_pieces_of_several_words_are_found(converted: Path, tmp_path: Path
     ids, _ = WordEncoder(tokenizer).encode(["so the captain paid"])
     assert (
         ids.tolist()
-        == tokenizer.ids("so the captain paid")
+        == tokenizer.encode("so the captain paid")
         == theirs("so the captain paid", add_special_tokens=False)["input_ids"]
     )
     assert len(tokenizer) - 1 in ids
 
 
-def test_every_changed_byte_of_a_vocabulary_is_harmless_or_named(tmp_path: Path, spiece: bytes) -> None:
+def test_changed_byte_in_a_vocabulary_is_harmless_or_named(tmp_path: Path, spiece: bytes) -> None:
     for place in range(0, len(spiece), 1499):
         (tmp_path / "spiece.model").write_bytes(
             spiece[:place] + bytes([spiece[place] ^ 0x55]) + spiece[place + 1 :]

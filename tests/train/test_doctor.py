@@ -8,57 +8,59 @@ import pytest
 from albertine.train.doctor import Doctor
 
 
-def healthy(doctor: Doctor, steps: int, *, start: int = 1, level: float = 6.0, noise: float = 0.1) -> None:
-    draw = random.Random(start)
+def run_healthy_steps(
+    doctor: Doctor, steps: int, *, start: int = 1, loss: float = 6.0, noise: float = 0.1
+) -> None:
+    random_source = random.Random(start)
     for step in range(start, start + steps):
-        assert doctor.look(step, level + draw.gauss(0, noise), 1.0) == "fine"
+        assert doctor.check_step(step, loss + random_source.gauss(0, noise), 1.0) == "fine"
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.5])
-def test_noise_is_no_illness(noise: float) -> None:
+def test_noise_causes_no_rollback(noise: float) -> None:
     doctor = Doctor()
-    healthy(doctor, 3000, noise=noise)
-    assert doctor.healthy > 2900
+    run_healthy_steps(doctor, 3000, noise=noise)
+    assert doctor.last_healthy_step > 2900
 
 
 @pytest.mark.parametrize(
     ("loss", "norm"), [(math.nan, 1.0), (6.0, math.nan), (6.0, math.inf), (math.inf, 1.0)]
 )
-def test_no_number_is_left_out_then_gone_back_from(loss: float, norm: float) -> None:
+def test_nonfinite_steps_are_skipped_then_rolled_back(loss: float, norm: float) -> None:
     doctor = Doctor()
-    healthy(doctor, 100)
-    assert [doctor.look(101 + n, loss, norm) for n in range(5)] == ["leave out"] * 4 + ["go back"]
-    assert doctor.healthy == 99  # the weights that the last good loss was computed with
+    run_healthy_steps(doctor, 100)
+    assert [doctor.check_step(101 + n, loss, norm) for n in range(5)] == ["leave out"] * 4 + ["go back"]
+    assert doctor.last_healthy_step == 99  # the weights that the last good loss was computed with
 
 
-def test_one_bad_step_is_forgotten() -> None:
+def test_single_nonfinite_steps_cause_no_rollback() -> None:
     doctor = Doctor()
     for step in range(1, 400, 2):
-        assert doctor.look(step, math.nan, 1.0) == "leave out"
-        assert doctor.look(step + 1, 6.0, 1.0) == "fine"
+        assert doctor.check_step(step, math.nan, 1.0) == "leave out"
+        assert doctor.check_step(step + 1, 6.0, 1.0) == "fine"
 
 
-def test_a_spike_that_passes_is_let_pass_and_one_that_stays_is_not() -> None:
+def test_only_a_lasting_loss_spike_causes_a_rollback() -> None:
     doctor = Doctor()
-    healthy(doctor, 200)
-    assert [doctor.look(201 + n, 8.0, 5.0) for n in range(10)] == ["fine"] * 10
-    healthy(doctor, 50, start=211)
-    found = [doctor.look(261 + n, 8.0, 5.0) for n in range(20)]
+    run_healthy_steps(doctor, 200)
+    assert [doctor.check_step(201 + n, 8.0, 5.0) for n in range(10)] == ["fine"] * 10
+    run_healthy_steps(doctor, 50, start=211)
+    found = [doctor.check_step(261 + n, 8.0, 5.0) for n in range(20)]
     assert found == ["fine"] * 19 + ["go back"]
-    assert doctor.healthy == 259
+    assert doctor.last_healthy_step == 259
 
 
-def test_every_return_halves_the_rate() -> None:
+def test_every_rollback_halves_the_learning_rate() -> None:
     doctor = Doctor()
-    assert doctor.factor == 1
-    doctor.went_back()
-    doctor.went_back()
-    assert doctor.factor == 0.25
-    assert Doctor(**doctor.state()) == doctor
+    assert doctor.lr_factor == 1
+    doctor.record_rollback()
+    doctor.record_rollback()
+    assert doctor.lr_factor == 0.25
+    assert Doctor(**doctor.state_dict()) == doctor
 
 
-def test_after_a_turn_a_new_level_is_learned() -> None:
+def test_reset_accepts_a_new_loss_level() -> None:
     doctor = Doctor()
-    healthy(doctor, 200, level=5.0)
-    doctor.forget()
-    healthy(doctor, 200, start=201, level=8.0)
+    run_healthy_steps(doctor, 200, loss=5.0)
+    doctor.reset_average()
+    run_healthy_steps(doctor, 200, start=201, loss=8.0)

@@ -4,31 +4,31 @@ import math
 
 import pytest
 
-from albertine.train.schedule import Schedule, rate_for, warmup_for
-from albertine.train.settings import TrainSettings
+from albertine.train.schedule import LearningRateSchedule, default_lr, default_warmup
+from albertine.train.settings import PretrainTrainSettings
 
 
-def test_the_paper_comes_out_of_the_rule() -> None:
-    train = TrainSettings(optimizer="lamb", batch_tokens=4096 * 512, steps=125_000)
-    schedule = Schedule.of(train)
-    assert schedule.lr == 0.00176
+def test_default_lr_and_warmup_match_the_paper() -> None:
+    train = PretrainTrainSettings(optimizer="lamb", batch_tokens=4096 * 512, steps=125_000)
+    schedule = LearningRateSchedule.from_settings(train)
+    assert schedule.peak_lr == 0.00176
     assert schedule.warmup == 3125
 
 
-def test_rates_grow_with_the_root_of_the_batch() -> None:
-    assert rate_for("lamb", 4 * 4096 * 512) == pytest.approx(2 * rate_for("lamb", 4096 * 512))
-    assert rate_for("lamb", 1024 * 512) == pytest.approx(rate_for("lamb", 4096 * 512) / 2, rel=0.01)
+def test_default_lr_scales_with_the_square_root_of_the_batch() -> None:
+    assert default_lr("lamb", 4 * 4096 * 512) == pytest.approx(2 * default_lr("lamb", 4096 * 512))
+    assert default_lr("lamb", 1024 * 512) == pytest.approx(default_lr("lamb", 4096 * 512) / 2, rel=0.01)
 
 
-def test_a_given_rate_and_warmup_are_taken() -> None:
-    schedule = Schedule.of(TrainSettings(lr=0.5, warmup=7, steps=10))
-    assert (schedule.lr, schedule.warmup) == (0.5, 7)
+def test_given_lr_and_warmup_are_used() -> None:
+    schedule = LearningRateSchedule.from_settings(PretrainTrainSettings(lr=0.5, warmup=7, steps=10))
+    assert (schedule.peak_lr, schedule.warmup) == (0.5, 7)
 
 
 @pytest.mark.parametrize("form", ["linear", "cosine", "constant"])
-def test_it_rises_then_falls(form: str) -> None:
-    schedule = Schedule(1.0, 10, 110, form)  # type: ignore[arg-type]
-    rates = [schedule.rate(step) for step in range(110)]
+def test_lr_warms_up_then_decays(form: str) -> None:
+    schedule = LearningRateSchedule(1.0, 10, 110, form)  # type: ignore[arg-type]
+    rates = [schedule.lr_at(step) for step in range(110)]
     assert rates[:10] == [pytest.approx((step + 1) / 11) for step in range(10)]
     assert rates[10] == 1.0
     middle = {"linear": 0.5, "cosine": 0.5, "constant": 1.0}[form]
@@ -38,7 +38,7 @@ def test_it_rises_then_falls(form: str) -> None:
     assert rates[-1] == pytest.approx(last)
 
 
-def test_warmups_fit_their_runs() -> None:
+def test_default_warmup_is_at_most_a_quarter_of_the_run() -> None:
     for steps in (1, 10, 1000, 125_000):
         for tokens in (1024, 65_536, 1 << 24):
-            assert 0 <= warmup_for(steps, tokens) <= steps / 4
+            assert 0 <= default_warmup(steps, tokens) <= steps / 4

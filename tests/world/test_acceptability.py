@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from albertine.world.english.acceptability import PHENOMENA, Judged, judged
+from albertine.world.english.acceptability import PHENOMENA, AcceptabilityExample, make_acceptability_example
 from albertine.world.english.lexicon import KIN, TRADES, WOMEN
 
 SINGULAR_VERBS = {"was", "is", "has", "belongs", "lives"}
@@ -31,19 +31,19 @@ TAGS = {"has": "hasn't", "will": "won't", "is": "isn't"}
 ADVERB = "quietly|slowly|quickly|gladly|soon|in fact|once again|at last"
 
 
-def drawn(count: int, seed: int = 5) -> list[Judged]:
+def draw_examples(count: int, seed: int = 5) -> list[AcceptabilityExample]:
     stream = random.Random(seed)
-    return [judged(stream.random) for _ in range(count)]
+    return [make_acceptability_example(stream.random) for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
-def sample() -> list[Judged]:
-    return drawn(20_000)
+def sample() -> list[AcceptabilityExample]:
+    return draw_examples(20_000)
 
 
 @pytest.fixture(scope="module")
-def by_phenomenon(sample: list[Judged]) -> dict[str, list[Judged]]:
-    sorted_out: dict[str, list[Judged]] = defaultdict(list)
+def by_phenomenon(sample: list[AcceptabilityExample]) -> dict[str, list[AcceptabilityExample]]:
+    sorted_out: dict[str, list[AcceptabilityExample]] = defaultdict(list)
     for one in sample:
         sorted_out[one.phenomenon].append(one)
     return sorted_out
@@ -232,7 +232,7 @@ def is_echoed(sentence: str) -> bool:
     return (first == "was") == (echo == "was")
 
 
-READERS: dict[str, Callable[[str], bool]] = {
+PARSERS: dict[str, Callable[[str], bool]] = {
     "agreement": agrees,
     "relative-clause": agrees_across_clause,
     "inversion": agrees_backwards,
@@ -359,35 +359,39 @@ PAIRS: dict[str, tuple[str, str]] = {
 }
 
 
-def test_every_phenomenon_has_a_reader_and_is_drawn(by_phenomenon: dict[str, list[Judged]]) -> None:
-    assert set(READERS) == set(PAIRS) == set(PHENOMENA) == set(by_phenomenon)
+def test_every_phenomenon_has_a_parser_and_is_drawn(
+    by_phenomenon: dict[str, list[AcceptabilityExample]],
+) -> None:
+    assert set(PARSERS) == set(PAIRS) == set(PHENOMENA) == set(by_phenomenon)
 
 
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
-def test_labels_are_what_a_reader_says(phenomenon: str, by_phenomenon: dict[str, list[Judged]]) -> None:
-    wrong = [one for one in by_phenomenon[phenomenon] if READERS[phenomenon](one.sentence) != one.acceptable]
+def test_labels_agree_with_the_parsers(
+    phenomenon: str, by_phenomenon: dict[str, list[AcceptabilityExample]]
+) -> None:
+    wrong = [one for one in by_phenomenon[phenomenon] if PARSERS[phenomenon](one.sentence) != one.acceptable]
     assert not wrong, wrong[:5]
 
 
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
-def test_readers_tell_a_pair_written_by_hand(phenomenon: str) -> None:
+def test_parsers_separate_hand_written_pairs(phenomenon: str) -> None:
     good, bad = PAIRS[phenomenon]
-    assert READERS[phenomenon](good)
-    assert not READERS[phenomenon](bad)
+    assert PARSERS[phenomenon](good)
+    assert not PARSERS[phenomenon](bad)
 
 
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
 def test_labels_are_balanced_in_every_phenomenon(
-    phenomenon: str, by_phenomenon: dict[str, list[Judged]]
+    phenomenon: str, by_phenomenon: dict[str, list[AcceptabilityExample]]
 ) -> None:
     sentences = by_phenomenon[phenomenon]
     assert len(sentences) > 400
     assert 0.4 < sum(one.acceptable for one in sentences) / len(sentences) < 0.6
 
 
-def test_no_two_words_side_by_side_betray_the_label() -> None:
+def test_no_bigram_predicts_the_label() -> None:
     common, good = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for one in drawn(60_000, seed=6):
+    for one in draw_examples(60_000, seed=6):
         sides = set(pairwise(["^", *re.findall(r"[\w'-]+|[^\w\s]", one.sentence), "$"]))
         common.update(sides)
         if one.acceptable:
@@ -398,28 +402,28 @@ def test_no_two_words_side_by_side_betray_the_label() -> None:
     assert not betrayed
 
 
-def test_a_seed_says_which_sentences_come() -> None:
-    assert drawn(500, seed=1) == drawn(500, seed=1)
-    assert drawn(500, seed=1) != drawn(500, seed=2)
+def test_sentences_depend_only_on_the_seed() -> None:
+    assert draw_examples(500, seed=1) == draw_examples(500, seed=1)
+    assert draw_examples(500, seed=1) != draw_examples(500, seed=2)
 
 
-def test_hardly_a_sentence_comes_twice(sample: list[Judged]) -> None:
+def test_sentences_rarely_repeat(sample: list[AcceptabilityExample]) -> None:
     assert len({one.sentence for one in sample}) > 0.95 * len(sample)
 
 
-def test_a_sentence_never_bears_both_labels(sample: list[Judged]) -> None:
+def test_no_sentence_has_both_labels(sample: list[AcceptabilityExample]) -> None:
     labels: dict[str, set[bool]] = defaultdict(set)
     for one in sample:
         labels[one.sentence].add(one.acceptable)
     assert all(len(found) == 1 for found in labels.values())
 
 
-def test_sentences_are_laid_out(sample: list[Judged]) -> None:
+def test_sentences_are_well_formed(sample: list[AcceptabilityExample]) -> None:
     for sentence, _, _ in sample:
         assert re.fullmatch(r"[A-Z][A-Za-z',-]*( [A-Za-z',-]+){3,19}[.?]", sentence), sentence
 
 
-def test_sentences_end_in_the_mark_of_their_kind(sample: list[Judged]) -> None:
+def test_sentences_end_with_the_right_punctuation(sample: list[AcceptabilityExample]) -> None:
     asking = re.compile(r"^(What|Has|But|And|So) |, (did|has|wo|is)n't s?he")
     for sentence, _, _ in sample:
         assert sentence.endswith("?") == bool(asking.search(sentence)), sentence

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from albertine.world.english import lexicon, opinions, twins
-from albertine.world.english.opinions import Opinion, Phrase, Word, is_good, opinion
-from albertine.world.english.twins import SCHEMAS, Riddle, riddle
+from albertine.world.english import lexicon, opinions, winograd
+from albertine.world.english.opinions import Opinion, OpinionPhrase, OpinionWord, is_positive, make_opinion
+from albertine.world.english.winograd import SCHEMAS, WinogradExample, make_winograd_example
 
 # What an opinion says beside its verdict.
 ASIDES = re.compile(
@@ -19,7 +19,7 @@ ASIDES = re.compile(
     r"|, which .*$"
 )
 # Phrases each of which turns the verdict of the word that it governs round.
-TURNS = re.compile(
+NEGATIONS = re.compile(
     r"not at all|anything but|far from|no fair judge|hardly|nobody|never|not a soul"
     r"|devoid|quite without|in vain|did not look|untrue|a lie|could claim|was wrong"
     r"|did not in the end|not even|^it would have taken|^only with|^without|^but for"
@@ -28,7 +28,7 @@ TURNS = re.compile(
 
 
 def judging_words() -> dict[str, bool]:
-    kinds = opinions.KINDS
+    kinds = opinions.SUBJECTS
     pairs = {pair for kind in kinds for pairs in kind.words.values() for pair in pairs}
     pairs |= {pair for kind in kinds for _, pair in kind.aspects}
     assert not {pair.good for pair in pairs} & {pair.bad for pair in pairs}
@@ -39,53 +39,55 @@ JUDGING = judging_words()
 JUDGING_WORD = re.compile(rf"\b({'|'.join(sorted(JUDGING, key=len, reverse=True))})\b")
 
 
-def read(sentence: str) -> bool:
+def parsed_verdict(sentence: str) -> bool:
     """Judge a sentence by its last judging word and the number of times that it is turned round."""
     told = ASIDES.sub("", sentence)
-    return JUDGING[JUDGING_WORD.findall(told)[-1]] ^ bool(len(TURNS.findall(told)) % 2)
+    return JUDGING[JUDGING_WORD.findall(told)[-1]] ^ bool(len(NEGATIONS.findall(told)) % 2)
 
 
 def many_opinions(count: int, seed: int = 0) -> list[Opinion]:
     draw = random.Random(seed).random
-    return [opinion(draw) for _ in range(count)]
+    return [make_opinion(draw) for _ in range(count)]
 
 
-def many_riddles(count: int, seed: int = 0) -> list[Riddle]:
+def many_winograd_examples(count: int, seed: int = 0) -> list[WinogradExample]:
     draw = random.Random(seed).random
-    return [riddle(draw) for _ in range(count)]
+    return [make_winograd_example(draw) for _ in range(count)]
 
 
-def chances(*first: float, seed: int) -> Callable[[], float]:
+def random_source(*first: float, seed: int) -> Callable[[], float]:
     """Return a source that begins with given chances and goes on with those of a seed."""
     given: Iterator[float] = iter(first)
     rest = random.Random(seed).random
     return lambda: next(given, None) or rest()
 
 
-def versions(place: int, seed: int) -> dict[tuple[int, int], Riddle]:
+def versions(place: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
     """Draw a schema in both readings, for both candidates, with the same words."""
     schema = (place + 0.5) / len(SCHEMAS)
     return {
-        (reading, candidate): riddle(chances(schema, 0.25 + reading / 2, 0.25 + candidate / 2, seed=seed))
+        (reading, candidate): make_winograd_example(
+            random_source(schema, 0.25 + reading / 2, 0.25 + candidate / 2, seed=seed)
+        )
         for reading in (0, 1)
         for candidate in (0, 1)
     }
 
 
-def words(one: Riddle) -> list[str]:
+def words(one: WinogradExample) -> list[str]:
     return re.findall(r"\w+", f"{one.sentence} {one.claim}")
 
 
-def test_same_chances_same_sentences() -> None:
+def test_sentences_depend_only_on_the_seed() -> None:
     assert many_opinions(200) == many_opinions(200)
-    assert many_riddles(200) == many_riddles(200)
+    assert many_winograd_examples(200) == many_winograd_examples(200)
     assert many_opinions(200) != many_opinions(200, seed=1)
-    assert many_riddles(200) != many_riddles(200, seed=1)
+    assert many_winograd_examples(200) != many_winograd_examples(200, seed=1)
 
 
-def test_opinions_are_read_as_they_are_meant() -> None:
+def test_opinion_labels_agree_with_a_parser() -> None:
     for sentence, good in many_opinions(20_000):
-        assert read(sentence) == good, sentence
+        assert parsed_verdict(sentence) == good, sentence
 
 
 def test_opinions_are_bare_sentences() -> None:
@@ -103,7 +105,7 @@ def test_opinions_vary() -> None:
 
 
 @pytest.mark.parametrize("name", opinions.CONSTRUCTIONS)
-def test_words_lean_either_way_equally_often(name: str) -> None:
+def test_slots_are_balanced_in_every_construction(name: str) -> None:
     leanings = Counter[str]()
     for forms in opinions.CONSTRUCTIONS[name]:
         for sign, slot in re.findall(r"\{([+-])(\w+)\}", forms[0]):
@@ -112,7 +114,7 @@ def test_words_lean_either_way_equally_often(name: str) -> None:
     assert not any(leanings.values()), leanings
 
 
-def test_no_judging_word_tells_the_verdict() -> None:
+def test_no_judging_word_predicts_the_label() -> None:
     seen = {word: [0, 0] for word in JUDGING}
     for sentence, good in many_opinions(20_000):
         for word in set(JUDGING_WORD.findall(sentence)):
@@ -124,29 +126,29 @@ def test_no_judging_word_tells_the_verdict() -> None:
 
 
 def test_a_verdict_follows_from_the_parts() -> None:
-    dull = Word("dull", good=False)
-    denied = Phrase("{the} {was} anything but {-adjective}", (dull,))
-    assert is_good(denied)
-    assert not is_good(Phrase("it was a lie that {-plain}", (denied,)))
-    light = Word("light", good=True)
-    assert not is_good(Phrase("although the {aspect} was {-trait}, {+claim}", (light, dull)))
+    dull = OpinionWord("dull", good=False)
+    denied = OpinionPhrase("{the} {was} anything but {-adjective}", (dull,))
+    assert is_positive(denied)
+    assert not is_positive(OpinionPhrase("it was a lie that {-plain}", (denied,)))
+    light = OpinionWord("light", good=True)
+    assert not is_positive(OpinionPhrase("although the {aspect} was {-trait}, {+claim}", (light, dull)))
 
 
-def test_parts_that_disagree_are_no_opinion() -> None:
-    good, bad = Word("light", good=True), Word("dull", good=False)
+def test_contradictory_parts_are_refused() -> None:
+    good, bad = OpinionWord("light", good=True), OpinionWord("dull", good=False)
     with pytest.raises(ValueError, match="unpack"):
-        is_good(Phrase("because the {aspect} was {+trait}, {+claim}", (good, bad)))
+        is_positive(OpinionPhrase("because the {aspect} was {+trait}, {+claim}", (good, bad)))
 
 
-def test_there_are_many_schemas_and_riddles() -> None:
+def test_there_are_many_schemas_and_examples() -> None:
     assert len({schema.code for schema in SCHEMAS}) == len(SCHEMAS) >= 40
-    drawn = many_riddles(40_000)
+    drawn = many_winograd_examples(40_000)
     assert len({(one.sentence, one.claim) for one in drawn}) >= 20_000
     assert {one.schema for one in drawn} == {schema.code for schema in SCHEMAS}
 
 
-def test_riddles_are_sentences() -> None:
-    for sentence, claim, _, _ in many_riddles(20_000):
+def test_winograd_examples_are_sentences() -> None:
+    for sentence, claim, _, _ in many_winograd_examples(20_000):
         for text in (sentence, claim):
             assert re.fullmatch(r"[A-Z][\w', -]+\w\.", text), text
         endings = re.split(r" (?:she|he|it|they) ", sentence)[1:]
@@ -154,32 +156,32 @@ def test_riddles_are_sentences() -> None:
 
 
 @pytest.mark.parametrize("place", range(len(SCHEMAS)), ids=[schema.code for schema in SCHEMAS])
-def test_twins_differ_in_whom_they_mean(place: int) -> None:
+def test_readings_of_a_schema_differ_in_referent(place: int) -> None:
     for seed in range(5):
         drawn = versions(place, seed)
         for mine in (0, 1):
-            assert drawn[0, mine].true != drawn[1, mine].true
-            assert drawn[mine, 0].true != drawn[mine, 1].true
+            assert drawn[0, mine].is_true != drawn[1, mine].is_true
+            assert drawn[mine, 0].is_true != drawn[mine, 1].is_true
             assert drawn[mine, 0].sentence == drawn[mine, 1].sentence
             assert drawn[mine, 0].claim != drawn[mine, 1].claim
         true, false = Counter[str](), Counter[str]()
         for one in drawn.values():
-            (true if one.true else false).update(words(one))
+            (true if one.is_true else false).update(words(one))
         assert true == false
 
 
 def test_claims_of_a_schema_are_true_half_the_time() -> None:
-    drawn = many_riddles(40_000)
+    drawn = many_winograd_examples(40_000)
     for schema in SCHEMAS:
-        truths = [one.true for one in drawn if one.schema == schema.code]
+        truths = [one.is_true for one in drawn if one.schema == schema.code]
         assert sum(truths) / len(truths) == pytest.approx(0.5, abs=0.1), schema.code
 
 
-def test_pronouns_do_not_betray_their_referent() -> None:
-    genders = dict.fromkeys(twins.CANDIDATES["women"], "women")
-    genders |= dict.fromkeys(twins.CANDIDATES["men"], "men")
-    assert not set(twins.CANDIDATES["women"]) & set(twins.CANDIDATES["men"])
-    for one in many_riddles(5_000):
+def test_pronouns_do_not_reveal_their_referent() -> None:
+    genders = dict.fromkeys(winograd.CANDIDATES["women"], "women")
+    genders |= dict.fromkeys(winograd.CANDIDATES["men"], "men")
+    assert not set(winograd.CANDIDATES["women"]) & set(winograd.CANDIDATES["men"])
+    for one in many_winograd_examples(5_000):
         cast = {genders[word] for word in words(one) if word in genders}
         pronouns = set(words(one)) & {"she", "he"}
         assert len(cast) <= 1

@@ -11,17 +11,17 @@ from albertine.world import events as e
 from albertine.world import facts
 from albertine.world.cast import Place, Spot, Thing
 from albertine.world.english.grammar import number
-from albertine.world.stories import CORPUS, story
+from albertine.world.stories import CORPUS_GENRES, make_story
 from albertine.world.tasks import glue, inference, race, squad
-from albertine.world.tasks.endings import Standing
-from albertine.world.tasks.queries import Query
+from albertine.world.tasks.queries import EventQuery
+from albertine.world.tasks.state_questions import StateQuestion
 
-from .reader import History
+from .independent_reader import History
 
 TASKS = {task.name: task for task in glue.TASKS}
 
 
-def made(name: str, count: int = 400, file: str = "train") -> list[glue.Example]:
+def make_examples(name: str, count: int = 400, file: str = "train") -> list[glue.GlueExample]:
     task = TASKS[name]
     split = next(split for split in task.splits if split.file == file)
     return list(glue.examples(task, split, count, 11, set()))
@@ -30,9 +30,9 @@ def made(name: str, count: int = 400, file: str = "train") -> list[glue.Example]
 # --- inference
 
 
-def truth(events: Sequence[Any], claim: Any) -> bool | None:
+def truth_from_events(events: Sequence[Any], claim: Any) -> bool | None:
     """Find out whether a claim holds, by what some events say and nothing else."""
-    if isinstance(claim, inference.Order):
+    if isinstance(claim, inference.EventOrder):
         at = [events.index(event) if event in events else None for event in claim]
         return None if None in at else at[0] < at[1]  # type: ignore[operator]
     if isinstance(claim, facts.InDirection):
@@ -45,7 +45,7 @@ def truth(events: Sequence[Any], claim: Any) -> bool | None:
         known, claimed = past.things.get(claim.thing.name), claim.who.name
     elif isinstance(claim, facts.LiesAt):
         known, claimed = past.things.get(claim.thing.name), str(claim.spot)
-    elif isinstance(claim, facts.IsWhole):
+    elif isinstance(claim, facts.IsIntact):
         broken = past.broken.get(claim.thing.name)
         return None if broken is None else not broken
     else:
@@ -92,12 +92,12 @@ def _direction(events: Sequence[Any], claim: facts.InDirection) -> bool | None:
 
 
 @pytest.mark.parametrize(("name", "file"), [("MNLI", "train"), ("MNLI", "dev_mismatched"), ("RTE", "train")])
-def test_what_is_said_to_follow_follows(name: str, file: str) -> None:
+def test_inference_labels_are_true(name: str, file: str) -> None:
     labels = {True: "entailment", None: "neutral", False: "contradiction"}
-    examples = made(name, 600, file)
+    examples = make_examples(name, 600, file)
     for example in examples:
         origin = example.origin
-        found = truth(origin.events, origin.claim)
+        found = truth_from_events(origin.events, origin.claim)
         if not origin.affirmed and found is not None:
             found = not found
         assert origin.label == labels[found], example.texts
@@ -107,8 +107,8 @@ def test_what_is_said_to_follow_follows(name: str, file: str) -> None:
     assert min(families.values()) > 8, "every kind of claim is affirmed and denied"
 
 
-def test_a_premise_says_what_its_events_say() -> None:
-    for example in made("RTE", 300):
+def test_premises_mention_their_events() -> None:
+    for example in make_examples("RTE", 300):
         premise = example.texts[0]
         for event in example.origin.events:
             for value in event:
@@ -119,10 +119,10 @@ def test_a_premise_says_what_its_events_say() -> None:
                     assert value.place.name in premise
 
 
-def test_a_claim_alone_tells_nothing() -> None:
+def test_polarity_does_not_predict_the_label() -> None:
     """Negation, and what the claim is about, are as likely under every label."""
     denied: dict[str, list[bool]] = {}
-    for example in made("MNLI", 1500):
+    for example in make_examples("MNLI", 1500):
         denied.setdefault(example.label, []).append(not example.origin.affirmed)
     for label, found in denied.items():
         assert 0.42 < sum(found) / len(found) < 0.58, label
@@ -135,17 +135,17 @@ def _parts(event: Any) -> dict[str, Any]:
     return {"kind": type(event).__name__, **event._asdict()}
 
 
-def test_paraphrases_say_the_same() -> None:
-    for example in made("MRPC"):
+def test_paraphrases_come_from_the_same_events() -> None:
+    for example in make_examples("MRPC"):
         one, other = example.origin.origins
         assert (one == other) is (example.label == "1")
         assert example.texts[0] != example.texts[1]
-    assert 0.4 < sum(example.label == "1" for example in made("MRPC")) / 400 < 0.6
+    assert 0.4 < sum(example.label == "1" for example in make_examples("MRPC")) / 400 < 0.6
 
 
 def test_similarity_is_the_share_of_facts() -> None:
     scores = []
-    for example in made("STS-B"):
+    for example in make_examples("STS-B"):
         one, other = map(_parts, example.origin.origins)
         same = [name for name in one if name in other and one[name] == other[name]]
         score = 5 * len(same) / len(set(one) | set(other))
@@ -156,9 +156,9 @@ def test_similarity_is_the_share_of_facts() -> None:
     assert len(set(scores)) > 8
 
 
-def test_meeting_is_the_same_from_either_side() -> None:
+def test_meetings_are_symmetric() -> None:
     for name in ("MRPC", "STS-B", "QQP"):
-        for example in made(name):
+        for example in make_examples(name):
             one, other = example.origin.origins
             for first, second in zip(_events(one), _events(other), strict=True):
                 if isinstance(first, e.Meet) and isinstance(second, e.Meet):
@@ -166,29 +166,29 @@ def test_meeting_is_the_same_from_either_side() -> None:
 
 
 def _events(origin: Any) -> tuple[Any, ...]:
-    if isinstance(origin, Query):
-        return (origin.model,)
+    if isinstance(origin, EventQuery):
+        return (origin.event,)
     return (origin,) if hasattr(origin, "_fields") else origin
 
 
-def fitting(query: Query, log: Sequence[Any]) -> set[str]:
+def answers_in_log(query: EventQuery, log: Sequence[Any]) -> set[str]:
     """Look up what answers a question: events of its kind that agree in all that its wordings name."""
     told = [event.what if isinstance(event, e.Hidden) else event for event in log]
     return {
-        str(getattr(event, query.asked))
+        str(getattr(event, query.asked_field))
         for event in told
-        if type(event) is type(query.model)
-        and all(str(getattr(event, name)) == str(getattr(query.model, name)) for name in _named(query))
+        if type(event) is type(query.event)
+        and all(str(getattr(event, name)) == str(getattr(query.event, name)) for name in _named(query))
     }
 
 
-def _named(query: Query) -> list[str]:
+def _named(query: EventQuery) -> list[str]:
     """Find which fields a question names, by looking for their words in every wording."""
     return [
         name
-        for name in query.model._fields
-        if name != query.asked
-        and any(_word(getattr(query.model, name)) in wording for wording in query.wordings())
+        for name in query.event._fields
+        if name != query.asked_field
+        and any(_word(getattr(query.event, name)) in wording for wording in query.wordings())
     ]
 
 
@@ -200,16 +200,16 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else getattr(value, "many", "") or value.name
 
 
-def test_questions_that_are_duplicates_have_one_answer() -> None:
-    for example in made("QQP"):
+def test_duplicate_questions_have_one_answer() -> None:
+    for example in make_examples("QQP"):
         one, other = example.origin.origins
         assert example.texts[0] != example.texts[1]
         same = one.asked == other.asked and one.model == other.model
         assert same is (example.label == "1"), example.texts
 
 
-def test_a_sentence_answers_or_does_not() -> None:
-    for example in made("QNLI"):
+def test_qnli_labels_are_true() -> None:
+    for example in make_examples("QNLI"):
         query, event = example.origin.origins
         fits = type(event) is type(query.model) and all(
             getattr(event, name) == getattr(query.model, name) for name in _named(query)
@@ -221,15 +221,15 @@ def test_a_sentence_answers_or_does_not() -> None:
 
 
 @pytest.fixture(scope="module")
-def paragraphs() -> list[squad.Paragraph]:
-    return squad.paragraphs("dev", 800, 3)
+def paragraphs() -> list[squad.SquadParagraph]:
+    return squad.make_paragraphs("dev", 800, 3)
 
 
-def test_spans_are_answers(paragraphs: list[squad.Paragraph]) -> None:
+def test_spans_are_answers(paragraphs: list[squad.SquadParagraph]) -> None:
     kinds: Counter[str] = Counter()
     for paragraph in paragraphs:
-        text = squad.context_of(paragraph.story)
-        for asked in paragraph.asked:
+        text = squad.context_text(paragraph.story)
+        for asked in paragraph.answerable:
             for span in asked.answers:
                 assert text[span.start : span.start + len(span.text)] == span.text
             kinds[type(asked.origin).__name__] += 1
@@ -252,14 +252,14 @@ def _says(span: str, gold: str, question: str) -> bool:
 
 
 def _gold(origin: Any, log: Sequence[Any]) -> set[str]:
-    if isinstance(origin, Query):
-        return fitting(origin, log)
-    assert isinstance(origin, Standing)
-    past = History(log[: origin.after], strict=False)
+    if isinstance(origin, EventQuery):
+        return answers_in_log(origin, log)
+    assert isinstance(origin, StateQuestion)
+    past = History(log[: origin.num_events], strict=False)
     claim = origin.claim
     if isinstance(claim, facts.AtPlace):
         return {past.people[claim.who.name]}
-    if isinstance(claim, facts.HasLeft):
+    if isinstance(claim, facts.HasExactly):
         return {str(past.stock[claim.who.name, claim.goods.many])}
     return {past.things[claim.thing.name]}  # type: ignore[union-attr]
 
@@ -268,14 +268,14 @@ def _in_words(gold: str) -> list[str]:
     return [number(int(gold)), "a"] if gold.isdigit() else gold.split()
 
 
-def test_open_questions_have_no_answer(paragraphs: list[squad.Paragraph]) -> None:
-    opened = [(asked, paragraph) for paragraph in paragraphs for asked in paragraph.open]
+def test_unanswerable_questions_have_no_answer(paragraphs: list[squad.SquadParagraph]) -> None:
+    opened = [(asked, paragraph) for paragraph in paragraphs for asked in paragraph.unanswerable]
     assert len(opened) > 200
     for asked, paragraph in opened:
         assert not asked.answers
-        assert not fitting(asked.origin, paragraph.story.log), asked.question
-        text = squad.context_of(paragraph.story)
-        for span in asked.plausible:
+        assert not answers_in_log(asked.origin, paragraph.story.log), asked.question
+        text = squad.context_text(paragraph.story)
+        for span in asked.plausible_answers:
             assert text[span.start : span.start + len(span.text)] == span.text
 
 
@@ -283,17 +283,17 @@ def test_open_questions_have_no_answer(paragraphs: list[squad.Paragraph]) -> Non
 
 
 @pytest.mark.parametrize("level", race.LEVELS)
-def test_one_option_is_right(level: str) -> None:
+def test_exactly_one_option_is_correct(level: str) -> None:
     rights: Counter[int] = Counter()
-    for article in race.articles(level, "dev", 400, 2):
+    for article in race.make_articles(level, "dev", 400, 2):
         log = article.story.log
-        for choice in article.asked:
+        for choice in article.questions:
             assert len(set(choice.options)) == 4
-            rights[choice.right] += 1
-            if isinstance(choice.origin, (Query, Standing)):
+            rights[choice.answer_index] += 1
+            if isinstance(choice.origin, (EventQuery, StateQuestion)):
                 gold = _gold(choice.origin, log)
                 right = [option for option in choice.options if _names(option, gold)]
-                assert right == [choice.options[choice.right]], (choice, gold)
+                assert right == [choice.options[choice.answer_index]], (choice, gold)
     assert min(rights.values()) > 60, "every letter is right equally often"
 
 
@@ -311,12 +311,12 @@ def _pence(value: str) -> str:
     return ("a penny" if value == "1" else f"{number(int(value))} pence") if value.isdigit() else ""
 
 
-def test_high_questions_about_deeds_are_true_of_their_story() -> None:
+def test_high_level_questions_are_true_of_their_story() -> None:
     seen: Counter[str] = Counter()
-    for article in race.articles("high", "train", 500, 6):
+    for article in race.make_articles("high", "train", 500, 6):
         log = article.story.log
         told = [event.what if isinstance(event, e.Hidden) else event for event in log]
-        for choice in article.asked:
+        for choice in article.questions:
             if choice.question in ("Which of these did not happen?", "Which of these is true?"):
                 _, right, wrong = choice.origin
                 happened = choice.question.endswith("true?")
@@ -336,7 +336,7 @@ def test_high_questions_about_deeds_are_true_of_their_story() -> None:
 
 
 @pytest.mark.parametrize("name", [task.name for task in glue.TASKS])
-def test_splits_share_nothing_and_do_not_depend_on_sizes(name: str) -> None:
+def test_splits_are_disjoint_and_independent_of_sizes(name: str) -> None:
     task = TASKS[name]
     seen: set[tuple[str, ...]] = set()
     rows = {split.file: list(glue.examples(task, split, 60, 7, seen)) for split in task.splits}
@@ -351,14 +351,14 @@ def test_splits_share_nothing_and_do_not_depend_on_sizes(name: str) -> None:
 def test_labels_are_balanced() -> None:
     for task in glue.TASKS:
         if task.labels:
-            counts = Counter(example.label for example in made(task.name, 600))
+            counts = Counter(example.label for example in make_examples(task.name, 600))
             for label in task.labels:
                 assert 0.35 / (len(task.labels) / 2) < counts[label] / 600 < 0.65 / (len(task.labels) / 2), (
                     task.name
                 )
 
 
-def test_stories_of_the_corpus_are_not_those_of_tasks() -> None:
-    corpus = {" ".join(story(4, "text", number_, CORPUS).sentences) for number_ in range(300)}
-    for paragraph in squad.paragraphs("train", 200, 4):
-        assert squad.context_of(paragraph.story) not in corpus
+def test_corpus_and_task_stories_are_disjoint() -> None:
+    corpus = {" ".join(make_story(4, "text", number_, CORPUS_GENRES).sentences) for number_ in range(300)}
+    for paragraph in squad.make_paragraphs("train", 200, 4):
+        assert squad.context_text(paragraph.story) not in corpus

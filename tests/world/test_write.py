@@ -15,9 +15,9 @@ from datasets import load_dataset
 
 from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
-from albertine.text.documents import layout_seen
-from albertine.text.settings import VocabularySettings
-from albertine.text.vocabulary import make_vocabulary
+from albertine.text.documents import detect_layout
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
@@ -86,7 +86,7 @@ def test_test_files_have_their_gold_beside_them(world: Path, name: str) -> None:
     assert list(gold["index"]) == list(range(SETTINGS.test))
 
 
-def test_the_datasets_library_reads_it(world: Path, tmp_path: Path) -> None:
+def test_the_datasets_library_reads_the_files(world: Path, tmp_path: Path) -> None:
     rows = load_dataset(
         "csv",
         data_files=str(world / "glue" / "QQP" / "dev.tsv"),
@@ -142,7 +142,7 @@ def test_race_files(world: Path) -> None:
             assert asked == size
 
 
-def test_the_text_is_read_as_it_is_laid_out(world: Path, tmp_path: Path) -> None:
+def test_the_text_builds_a_corpus(world: Path, tmp_path: Path) -> None:
     """A vocabulary and a corpus come of it, with a document for each story."""
     for folder, count in (
         ("text", SETTINGS.stories),
@@ -151,14 +151,14 @@ def test_the_text_is_read_as_it_is_laid_out(world: Path, tmp_path: Path) -> None
     ):
         text = (world / folder / "00000.txt").read_text()
         assert text.count("\n\n") == count
-        assert layout_seen(text, "en") == "lines"
-    make_vocabulary([str(world / "text")], tmp_path / "tokenizer", VocabularySettings(vocab_size=600))
+        assert detect_layout(text, "en") == "lines"
+    build_tokenizer([str(world / "text")], tmp_path / "tokenizer", TokenizerSettings(vocab_size=600))
     settings = CorpusSettings(workers=1)
     manifest = build_corpus([str(world / "text")], tmp_path / "tokenizer", tmp_path / "corpus", settings)
     assert sum(shard.documents for shard in manifest.shards) == SETTINGS.stories
 
 
-def test_the_readme_says_what_is_there(world: Path) -> None:
+def test_the_readme_lists_all_tasks(world: Path) -> None:
     text = (world / "README.md").read_text()
     assert f"--seed {SETTINGS.seed}" in text
     for name in (
@@ -184,13 +184,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_any_number_of_processes_writes_the_same(world: Path, tmp_path: Path) -> None:
+def test_files_do_not_depend_on_the_number_of_processes(world: Path, tmp_path: Path) -> None:
     settings = WorldSettings(stories=300, extra=60, other=60, train=150, dev=60, test=60, seed=4, workers=2)
     write_world(tmp_path / "again", settings)
     assert contents(tmp_path / "again") == contents(world)
 
 
-def test_more_examples_leave_those_of_dev_and_test_alone(world: Path, tmp_path: Path) -> None:
+def test_more_training_examples_keep_dev_and_test(world: Path, tmp_path: Path) -> None:
     settings = WorldSettings(
         stories=0, extra=0, other=0, train=170, dev=60, test=60, seed=4, workers=1, baselines=False
     )
@@ -204,15 +204,17 @@ def test_more_examples_leave_those_of_dev_and_test_alone(world: Path, tmp_path: 
 # --- as a person meets it
 
 
-def run(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
+def run_world_command(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "albertine", "world", *words], capture_output=True, text=True, check=False
     )
 
 
-def test_writing_from_the_command_line(tmp_path: Path) -> None:
+def test_world_write_command(tmp_path: Path) -> None:
     out = tmp_path / "w"
-    done = run("write", str(out), "--stories", "20", "--extra", "0", "--other", "5", "--train", "0", "--json")
+    done = run_world_command(
+        "write", str(out), "--stories", "20", "--extra", "0", "--other", "5", "--train", "0", "--json"
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert [text["stories"] for text in report["texts"]] == [20, 5]
@@ -220,9 +222,9 @@ def test_writing_from_the_command_line(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other"]
 
 
-def test_a_world_as_small_as_can_be(tmp_path: Path) -> None:
+def test_the_smallest_world(tmp_path: Path) -> None:
     few = ("--stories", "1", "--extra", "1", "--other", "1", "--train", "1", "--dev", "1", "--test", "1")
-    done = run("write", str(tmp_path / "w"), *few, "--json")
+    done = run_world_command("write", str(tmp_path / "w"), *few, "--json")
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     report = json.loads(done.stdout)
@@ -239,28 +241,28 @@ def test_a_world_as_small_as_can_be(tmp_path: Path) -> None:
         (("show", "0", "--genre", "opera"), "genre"),
     ],
 )
-def test_wrong_input_is_refused_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "file").write_text("mine")
-    done = run(*(word.format(taken=taken, new=tmp_path / "new") for word in words))
+    done = run_world_command(*(word.format(taken=taken, new=tmp_path / "new") for word in words))
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "new").exists()
 
 
-def test_a_story_is_shown_with_what_happened() -> None:
-    done = run("show", "7", "--genre", "mystery")
+def test_world_show_command() -> None:
+    done = run_world_command("show", "7", "--genre", "mystery")
     assert done.returncode == 0
     assert "What happened:" in done.stdout
     assert "Hidden:" in done.stdout
-    told = json.loads(run("show", "7", "--genre", "mystery", "--json").stdout)
+    told = json.loads(run_world_command("show", "7", "--genre", "mystery", "--json").stdout)
     assert set(told) == {"title", "genre", "sentences", "log"}
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_broken_off_it_leaves_nothing(tmp_path: Path, how: signal.Signals, status: int) -> None:
+def test_an_interrupted_write_leaves_no_files(tmp_path: Path, how: signal.Signals, status: int) -> None:
     words = [sys.executable, "-m", "albertine", "world", "write", str(tmp_path / "w"), "--stories", "2000000"]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
         for _ in range(200):

@@ -21,116 +21,130 @@ import numpy as np
 from rich.table import Table
 
 from albertine import progress
-from albertine.bench import reference
-from albertine.bench.settings import CorpusBench
-from albertine.corpus.batches import Batches
+from albertine.bench import reference_masking
+from albertine.bench.settings import CorpusBenchSettings
+from albertine.corpus.batches import BatchLoader
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.samples import Sampler
-from albertine.corpus.settings import CorpusSettings, Objective
-from albertine.text.documents import Troubles, documents
-from albertine.text.sources import find_sources, portions_of
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.sources import find_sources, source_chunks
 from albertine.text.tokenizer import load_tokenizer
 
 _SAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Measured:
+class CorpusComparison:
     """One line: what was done, how many a second, and how many the peer did."""
 
-    what: str
+    name: str
     unit: str
-    ours: float
-    theirs: float | None
+    rate: float
+    peer_rate: float | None
     peer: str
 
 
-def measure(texts: tuple[str, ...], tokenizer: Path, settings: CorpusBench) -> Iterator[Measured]:
+def measure_corpus(
+    texts: tuple[str, ...], tokenizer: Path, settings: CorpusBenchSettings
+) -> Iterator[CorpusComparison]:
     """Measure building and sampling in turn."""
-    progress.be_quiet(True)
+    progress.set_quiet(True)
     with tempfile.TemporaryDirectory() as scratch:
-        yield _building(texts, tokenizer, Path(scratch), settings)
+        yield _measure_building(texts, tokenizer, Path(scratch), settings)
         corpus = Corpus(Path(scratch) / "0")
-        sampler = Sampler(corpus, Objective(max_length=settings.length))
-        yield _sampling(corpus, sampler, settings)
-        yield _batches(sampler, settings)
+        sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
+        yield _measure_sampling(corpus, sampler, settings)
+        yield _measure_batches(sampler, settings)
 
 
-def _building(texts: tuple[str, ...], tokenizer: Path, scratch: Path, settings: CorpusBench) -> Measured:
-    bare = load_tokenizer(tokenizer)
+def _measure_building(
+    texts: tuple[str, ...], tokenizer: Path, scratch: Path, settings: CorpusBenchSettings
+) -> CorpusComparison:
+    encoder = load_tokenizer(tokenizer)
     sentences = [
         sentence
         for source in find_sources(texts)
-        for portion in portions_of(source)
-        for document in documents(portion, settings.reading(), Troubles(skip=True))
+        for portion in source_chunks(source)
+        for document in read_documents(portion, settings.reading_settings(), ReadErrors(skip=True))
         for sentence in document
     ]
-    ours, theirs, pieces = [], [], 0
+    seconds, peer_seconds, token_count = [], [], 0
     for turn in range(settings.runs):
-        asked = CorpusSettings(**asdict(settings.reading()), keep_duplicates=True)
-        ours.append(_seconds(lambda: build_corpus(texts, tokenizer, scratch / str(turn), asked)))  # noqa: B023
+        corpus_settings = CorpusSettings(**asdict(settings.reading_settings()), keep_duplicates=True)
+        seconds.append(_seconds(lambda: build_corpus(texts, tokenizer, scratch / str(turn), corpus_settings)))  # noqa: B023
         started = time.perf_counter()
-        pieces = sum(
+        token_count = sum(
             sum(
                 map(
-                    len, bare.backend.encode_batch_fast(sentences[at : at + 10_000], add_special_tokens=False)
+                    len,
+                    encoder.backend.encode_batch_fast(sentences[at : at + 10_000], add_special_tokens=False),
                 )
             )
             for at in range(0, len(sentences), 10_000)
         )
-        theirs.append(time.perf_counter() - started)
+        peer_seconds.append(time.perf_counter() - started)
     peer = "tokenizers, sentences in memory"
-    return Measured("build", "pieces/s", pieces / median(ours), pieces / median(theirs), peer)
+    return CorpusComparison(
+        "build", "pieces/s", token_count / median(seconds), token_count / median(peer_seconds), peer
+    )
 
 
-def _sampling(corpus: Corpus, sampler: Sampler, settings: CorpusBench) -> Measured:
+def _measure_sampling(
+    corpus: Corpus, sampler: PretrainDataset, settings: CorpusBenchSettings
+) -> CorpusComparison:
     """Draw samples on one core, ours and the reference's in turn."""
     shard = corpus.shards("train")[0]
-    pieces = min(len(shard.tokens), 200_000)
-    last = max(1, int(np.searchsorted(shard.documents, np.int32(pieces), side="right")) - 1)
-    starts = shard.starts(0, int(shard.documents[last]))
+    token_count = min(len(shard.tokens), 200_000)
+    last = max(1, int(np.searchsorted(shard.document_offsets, np.int32(token_count), side="right")) - 1)
+    starts = shard.word_starts(0, int(shard.document_offsets[last]))
     texts: list[list[list[tuple[int, bool]]]] = []
     for number in range(last):
-        first, end = int(shard.documents[number]), int(shard.documents[number + 1])
-        low, high = np.searchsorted(shard.sentences, [np.uint32(first), np.uint32(end)])
-        cuts = [*shard.sentences[low:high].tolist(), end]
+        first, end = int(shard.document_offsets[number]), int(shard.document_offsets[number + 1])
+        low, high = np.searchsorted(shard.sentence_starts, [np.uint32(first), np.uint32(end)])
+        cuts = [*shard.sentence_starts[low:high].tolist(), end]
         texts.append(
             [
                 list(zip(shard.tokens[a:b].tolist(), starts[a:b].tolist(), strict=True))
                 for a, b in pairwise(cuts)
             ]
         )
-    ours, theirs = [], []
+    rates, peer_rates = [], []
     vocab_size = corpus.manifest.vocab_size
     for turn in range(settings.runs):
         places = np.arange(turn * _SAMPLES, (turn + 1) * _SAMPLES)
-        ours.append(_SAMPLES / _seconds(lambda: sampler.draw(places)))  # noqa: B023
-        made, draw = 0, random.Random(turn)
+        rates.append(_SAMPLES / _seconds(lambda: sampler.draw(places)))  # noqa: B023
+        sample_count, rng = 0, random.Random(turn)
         started = time.perf_counter()
         for text in texts:
-            made += len(
-                reference.instances(
-                    text, length=settings.length, short=0.1, most_masked=77, vocab_size=vocab_size, draw=draw
+            sample_count += len(
+                reference_masking.reference_instances(
+                    text,
+                    max_length=settings.max_length,
+                    short_fraction=0.1,
+                    max_masked=77,
+                    vocab_size=vocab_size,
+                    rng=rng,
                 )
             )
-        theirs.append(made / (time.perf_counter() - started))
-    return Measured(
-        "pairs and masks, one core", "samples/s", median(ours), median(theirs), "reference algorithm"
+        peer_rates.append(sample_count / (time.perf_counter() - started))
+    return CorpusComparison(
+        "pairs and masks, one core", "samples/s", median(rates), median(peer_rates), "reference algorithm"
     )
 
 
-def _batches(sampler: Sampler, settings: CorpusBench) -> Measured:
+def _measure_batches(sampler: PretrainDataset, settings: CorpusBenchSettings) -> CorpusComparison:
     """Take batches as training does, from as many workers as there are cores."""
     workers = os.cpu_count() or 1
     rates = []
     for _ in range(settings.runs):
-        batches = iter(Batches(sampler, 64 * settings.length, workers=workers))
+        batches = iter(BatchLoader(sampler, 64 * settings.max_length, workers=workers))
         next(batches)  # the processes are there
         started = time.perf_counter()
         samples = sum(len(batch.strip) for batch in islice(batches, 100))
         rates.append(samples / (time.perf_counter() - started))
-    return Measured(f"batches, {workers} workers", "samples/s", median(rates), None, "")
+    return CorpusComparison(f"batches, {workers} workers", "samples/s", median(rates), None, "")
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -139,7 +153,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def show(lines: Iterator[Measured], *, as_json: bool) -> None:
+def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:
     """Print the table."""
     if as_json:
         print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
@@ -150,6 +164,8 @@ def show(lines: Iterator[Measured], *, as_json: bool) -> None:
             title, justify="left" if title in ("what", "unit", "peer") else "right", no_wrap=True
         )
     for line in lines:
-        theirs, ratio = (f"{line.theirs:,.0f}", f"{line.ours / line.theirs:.2f}") if line.theirs else ("", "")
-        table.add_row(line.what, f"{line.ours:,.0f}", theirs, ratio, line.unit, line.peer)
-    progress.results().print(table)
+        theirs, ratio = (
+            (f"{line.peer_rate:,.0f}", f"{line.rate / line.peer_rate:.2f}") if line.peer_rate else ("", "")
+        )
+        table.add_row(line.name, f"{line.rate:,.0f}", theirs, ratio, line.unit, line.peer)
+    progress.result_console().print(table)

@@ -20,156 +20,177 @@ from typing import Any, Literal
 from rich.table import Table
 
 from albertine import progress
-from albertine.bench.settings import FinetuneBench
-from albertine.bench.tuning_peer import TuningPeer
+from albertine.bench.peer_finetuning import PeerFinetuning
+from albertine.bench.settings import FinetuneBenchSettings
+from albertine.device import choose_precision, synchronized_time
 from albertine.errors import InputError
-from albertine.processes import in_processes
-from albertine.tasks.kinds.kind import Kind, Row
-from albertine.tasks.metrics import headline
-from albertine.tasks.prepare import Prepared, prepare
-from albertine.tasks.run import assembled
-from albertine.tasks.scoring import Scorer
-from albertine.tasks.table14 import settled
-from albertine.train.machine import choose_precision, now
-from albertine.train.ranks import Ranks, choose_device
+from albertine.finetune.paper_defaults import with_task_defaults
+from albertine.finetune.prepare import FinetuneData, prepare_task
+from albertine.finetune.run import build_trainer
+from albertine.processes import run_in_processes
+from albertine.tasks.metrics.scores import primary_metric
+from albertine.tasks.scorer import Scorer
+from albertine.tasks.types.task_type import SampleScores, TaskType
+from albertine.train.distributed import Distributed, choose_device
 
 Side = Literal["ours", "peer"]
 
 
 @dataclass(frozen=True)
-class Leg:
+class FinetuneBenchRun:
     """One training run: whose, from what, with which seed."""
 
     side: Side
     source: str
-    settings: FinetuneBench
+    settings: FinetuneBenchSettings
 
 
 @dataclass(frozen=True)
-class Result:
+class FinetuneBenchResult:
     """What a leg came to.
 
     Attributes:
         scores: on dev, after the last step.
         train_seconds: of all steps.
-        samples: trained on, over all steps.
+        train_samples: trained on, over all steps.
         dev_seconds: of scoring dev.
         dev_samples: how many that are.
     """
 
     scores: dict[str, float]
     train_seconds: float
-    samples: int
+    train_samples: int
     dev_seconds: float
     dev_samples: int
 
 
-def measure(source: str, settings: FinetuneBench) -> tuple[str, dict[Side, list[Result]]]:
+def measure_finetuning(
+    source: str, settings: FinetuneBenchSettings
+) -> tuple[str, dict[Side, list[FinetuneBenchResult]]]:
     """Let both sides run, in turn, once for each seed."""
     if find_spec("transformers") is None:
         raise InputError("bench finetune: the peer is missing; pip install transformers")
     train = settings.train
-    if train.optimizer != "adamw" or train.layer_decay != 1 or train.freeze_embeddings or settings.fresh:
+    if (
+        train.optimizer != "adamw"
+        or train.layer_decay != 1
+        or train.freeze_embeddings
+        or settings.random_weights
+    ):
         raise InputError(
             "bench finetune: the peer has AdamW alone, for all weights at one rate; leave those out"
         )
-    prepared = prepare(source, settings)  # in here first, so that what is wrong is said once
-    found: dict[Side, list[Result]] = {"ours": [], "peer": []}
+    prepared = prepare_task(source, settings)  # in here first, so that what is wrong is said once
+    results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
-        for side in found:
-            leg = Leg(side, source, replace(settings, train=replace(settings.train, seed=seed)))
-            (_, result), *_ = in_processes(_perform, [leg], 1, advice="take a smaller batch")
-            found[side].append(result)
-            told = headline(prepared.task.name, result.scores)
-            progress.say(
-                f"{side}, seed {seed}: {100 * told:.1f} in {progress.duration(result.train_seconds)}"
+        for side in results:
+            run = FinetuneBenchRun(side, source, replace(settings, train=replace(settings.train, seed=seed)))
+            (_, result), *_ = run_in_processes(_finetune, [run], 1, advice="take a smaller batch")
+            results[side].append(result)
+            score = primary_metric(prepared.task.name, result.scores)
+            progress.print_message(
+                f"{side}, seed {seed}: {100 * score:.1f} in {progress.format_duration(result.train_seconds)}"
             )
-    return prepared.task.name, found
+    return prepared.task.name, results
 
 
-def _perform(leg: Leg) -> Result:
-    prepared = prepare(leg.source, leg.settings)
-    asked = settled(
-        leg.settings, prepared.task.name, prepared.network, prepared.samples, prepared.card.max_length
+def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:
+    prepared = prepare_task(run.source, run.settings)
+    task_settings = with_task_defaults(
+        run.settings,
+        prepared.task.name,
+        prepared.model_settings,
+        prepared.num_samples,
+        prepared.card.max_length,
     )
-    steps = asked.train.steps
-    settings = replace(asked, train=replace(asked.train, evaluate_every=steps, save_minutes=1e6))
-    ranks = Ranks(0, 1, choose_device(settings.device))
-    return (_ours if leg.side == "ours" else _theirs)(settings, prepared, ranks)
+    steps = task_settings.train.steps
+    settings = replace(
+        task_settings, train=replace(task_settings.train, evaluate_every=steps, save_minutes=1e6)
+    )
+    ranks = Distributed(0, 1, choose_device(settings.device))
+    return (_finetune_ours if run.side == "ours" else _finetune_peer)(settings, prepared, ranks)
 
 
-def _ours(settings: FinetuneBench, prepared: Prepared, ranks: Ranks) -> Result:
+def _finetune_ours(
+    settings: FinetuneBenchSettings, prepared: FinetuneData, ranks: Distributed
+) -> FinetuneBenchResult:
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch)
         (run / "trainer").mkdir()
-        trainer, keeper = assembled(run, settings, prepared, ranks, judged=False)
+        trainer, keeper = build_trainer(run, settings, prepared, ranks, can_collapse=False)
         with keeper.open(-1, {}):
             trainer.run()
-        scorer = Scorer(trainer.network.eval(), prepared.kind, ranks.device)
-        started = now(ranks.device)
-        rows = scorer.rows([sheet for _, sheet in prepared.dev])
-        seconds = now(ranks.device) - started
-    return _result(settings, prepared, prepared.kind, rows, trainer.seconds, seconds)
+        scorer = Scorer(trainer.network.eval(), prepared.task_type, ranks.device)
+        started = synchronized_time(ranks.device)
+        rows = scorer.score([sheet for _, sheet in prepared.dev])
+        seconds = synchronized_time(ranks.device) - started
+    return _result(settings, prepared, prepared.task_type, rows, trainer.seconds, seconds)
 
 
-def _theirs(settings: FinetuneBench, prepared: Prepared, ranks: Ranks) -> Result:
+def _finetune_peer(
+    settings: FinetuneBenchSettings, prepared: FinetuneData, ranks: Distributed
+) -> FinetuneBenchResult:
     dtype = choose_precision(settings.train.precision, ranks.device)
-    peer = TuningPeer(prepared, settings, ranks.device, dtype)
+    peer = PeerFinetuning(prepared, settings, ranks.device, dtype)
     train_seconds = peer.train()
-    started = now(ranks.device)
-    rows = peer.rows([sheet for _, sheet in prepared.dev])
-    return _result(settings, prepared, peer.kind, rows, train_seconds, now(ranks.device) - started)
+    started = synchronized_time(ranks.device)
+    rows = peer.outputs([sheet for _, sheet in prepared.dev])
+    return _result(
+        settings, prepared, peer.task_type, rows, train_seconds, synchronized_time(ranks.device) - started
+    )
 
 
 def _result(
-    settings: FinetuneBench,
-    prepared: Prepared,
-    kind: Kind,
-    rows: Sequence[Sequence[Row]],
-    train: float,
-    dev: float,
-) -> Result:
+    settings: FinetuneBenchSettings,
+    prepared: FinetuneData,
+    task_type: TaskType,
+    outputs: Sequence[Sequence[SampleScores]],
+    train_seconds: float,
+    dev_seconds: float,
+) -> FinetuneBenchResult:
     examples = [example for example, _ in prepared.dev]
 
     def answers() -> list[dict[str, Any]]:
-        return [kind.answer(*pair, row) for pair, row in zip(prepared.dev, rows, strict=True)]
+        return [task_type.prediction(*pair, row) for pair, row in zip(prepared.dev, outputs, strict=True)]
 
-    kind.settle(examples, answers())
-    scores = kind.assess(examples, answers())
-    samples = settings.train.steps * (settings.train.batch or 0)
-    return Result(scores, train, samples, dev, sum(len(sheet.samples) for _, sheet in prepared.dev))
+    task_type.fit_threshold(examples, answers())
+    scores = task_type.compute_metrics(examples, answers())
+    samples = settings.train.steps * (settings.train.batch_size or 0)
+    return FinetuneBenchResult(
+        scores, train_seconds, samples, dev_seconds, sum(len(sheet.samples) for _, sheet in prepared.dev)
+    )
 
 
-def show(task: str, found: dict[Side, list[Result]], *, as_json: bool) -> None:
+def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *, as_json: bool) -> None:
     """Print both sides."""
     if as_json:
-        sides = {side: [asdict(one) for one in results] for side, results in found.items()}
+        sides = {side: [asdict(one) for one in side_results] for side, side_results in results.items()}
         print(json.dumps({"task": task, **sides}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "score", "from-to", "training", "examples/s", "scoring, examples/s"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    speeds = {}
+    rates = {}
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
-        results = found[side]  # type: ignore[index]  # one of the two
-        scores = [100 * headline(task, one.scores) for one in results]
-        speed = statistics.median(one.samples / one.train_seconds for one in results)
-        dev = statistics.median(one.dev_samples / one.dev_seconds for one in results)
-        seconds = statistics.median(one.train_seconds for one in results)
-        speeds[side] = (speed, dev)
+        side_results = results[side]  # type: ignore[index]  # one of the two
+        scores = [100 * primary_metric(task, one.scores) for one in side_results]
+        examples_per_second = statistics.median(one.train_samples / one.train_seconds for one in side_results)
+        dev = statistics.median(one.dev_samples / one.dev_seconds for one in side_results)
+        seconds = statistics.median(one.train_seconds for one in side_results)
+        rates[side] = (examples_per_second, dev)
         table.add_row(
             name,
             f"{statistics.median(scores):.1f}",
             f"{min(scores):.1f}-{max(scores):.1f}",
-            progress.duration(seconds),
-            f"{speed:,.1f}",
+            progress.format_duration(seconds),
+            f"{examples_per_second:,.1f}",
             f"{dev:,.1f}",
         )
-    ratios = (speeds["ours"][at] / speeds["peer"][at] for at in (0, 1))
+    ratios = (rates["ours"][at] / rates["peer"][at] for at in (0, 1))
     table.add_row("times as fast", "", "", "", *(f"{one:.2f}" for one in ratios))
-    printed = progress.results()
+    printed = progress.result_console()
     printed.print(table)
     printed.print(
-        f"{task}: medians of {len(found['ours'])} seeds; a sample of a long passage counts as an example",
+        f"{task}: medians of {len(results['ours'])} seeds; a sample of a long passage counts as an example",
         highlight=False,
     )

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from albertine import progress
-from albertine.bench.settings import StartupBench
+from albertine.bench.settings import StartupBenchSettings
 from albertine.errors import WorkError
 
 
@@ -29,12 +29,15 @@ class StartupTimes:
         return self.help_seconds / self.python_seconds
 
 
-def measure(settings: StartupBench) -> StartupTimes:
+def measure_startup(settings: StartupBenchSettings) -> StartupTimes:
     """Time both sides in turn, after one run of each that does not count."""
-    bare, ours = [sys.executable, "-c", "pass"], [sys.executable, "-m", "albertine", "--help"]
-    _seconds(bare), _seconds(ours)
+    python_command, help_command = (
+        [sys.executable, "-c", "pass"],
+        [sys.executable, "-m", "albertine", "--help"],
+    )
+    _seconds(python_command), _seconds(help_command)
     pairs = [
-        (_seconds(bare), _seconds(ours))
+        (_seconds(python_command), _seconds(help_command))
         for _ in progress.track(range(settings.runs), "Starting", unit="pairs")
     ]
     return StartupTimes(*(statistics.median(side) for side in zip(*pairs, strict=True)))
@@ -48,7 +51,7 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def show(times: StartupTimes, *, as_json: bool) -> None:
+def show_startup(times: StartupTimes, *, as_json: bool) -> None:
     """Print the result."""
     if as_json:
         report = {

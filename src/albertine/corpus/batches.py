@@ -26,27 +26,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from albertine.corpus.chance import ask
-from albertine.corpus.samples import Sample, Sampler
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.errors import InputError
-from albertine.model.heads import MaskedTargets, PretrainTargets
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
-from albertine.processes import holding
+from albertine.processes import block_signals
+from albertine.randomness import random_bits
 
-_DEAL = 5  # what the hash is asked for
+_POOL_STREAM = 5  # what the hash is asked for
 
 
 @dataclass(frozen=True)
-class Position:
+class DataPosition:
     """Where training is: all that must be saved to go on with the next batch.
 
     Attributes:
-        place: the first sample of the pool, counted on through all epochs.
-        batch: which of the pool's batches comes next.
+        sample_index: the first sample of the pool, counted on through all epochs.
+        batch_in_pool: which of the pool's batches comes next.
     """
 
-    place: int = 0
-    batch: int = 0
+    sample_index: int = 0
+    batch_in_pool: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,182 +56,206 @@ class Batch:
     Attributes:
         strip: the sequences.
         targets: what is to be predicted of them.
-        samples: how many samples the whole step has, over all ranks.
+        step_samples: how many samples the whole step has, over all ranks.
     """
 
     strip: Strip
-    targets: PretrainTargets
-    samples: int
+    targets: PretrainingTargets
+    step_samples: int
 
     def to(self, device: torch.device) -> "Batch":
         """Move it to a device."""
         masked = self.targets.masked
-        moved = MaskedTargets(masked.at.to(device), masked.pieces.to(device))
+        moved = MaskedLMTargets(masked.indices.to(device), masked.labels.to(device))
         return Batch(
-            self.strip.to(device), PretrainTargets(moved, self.targets.pair.to(device)), self.samples
+            self.strip.to(device),
+            PretrainingTargets(moved, self.targets.pair_labels.to(device)),
+            self.step_samples,
         )
 
-    def split(self, budget: int) -> Iterator["Batch"]:
-        """Cut it into as few pieces of about equal size as have at most `budget` tokens each."""
-        masked, first = self.targets.masked, 0
+    def split(self, max_tokens: int) -> Iterator["Batch"]:
+        """Cut it into as few pieces of about equal size as have at most `max_tokens` tokens each."""
+        masked, start = self.targets.masked, 0
         tokens = len(self.strip.tokens)
-        pieces = -(-tokens // budget)
-        even = -(-tokens // max(1, pieces)) + max(self.strip.lengths, default=0)
-        for strip in self.strip.split(min(budget, even)):
-            last = first + len(strip)
-            low, high = int(self.strip.offsets[first]), int(self.strip.offsets[last])
-            mine = slice(*torch.searchsorted(masked.at, torch.tensor([low, high])).tolist())
-            of_piece = MaskedTargets(masked.at[mine] - low, masked.pieces[mine])
-            yield Batch(strip, PretrainTargets(of_piece, self.targets.pair[first:last]), self.samples)
-            first = last
+        count = -(-tokens // max_tokens)
+        even_size = -(-tokens // max(1, count)) + max(self.strip.lengths, default=0)
+        for strip in self.strip.split(min(max_tokens, even_size)):
+            stop = start + len(strip)
+            low, high = int(self.strip.offsets[start]), int(self.strip.offsets[stop])
+            inside = slice(*torch.searchsorted(masked.indices, torch.tensor([low, high])).tolist())
+            targets = MaskedLMTargets(masked.indices[inside] - low, masked.labels[inside])
+            yield Batch(
+                strip, PretrainingTargets(targets, self.targets.pair_labels[start:stop]), self.step_samples
+            )
+            start = stop
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes as arrays; tensors go by a server that outlives an end."""
         masked, strip = self.targets.masked, self.strip
-        tensors = (strip.tokens, strip.types, strip.offsets, masked.at, masked.pieces, self.targets.pair)
-        return _unpacked, (*(one.numpy() for one in tensors), self.samples)
+        tensors = (
+            strip.tokens,
+            strip.segments,
+            strip.offsets,
+            masked.indices,
+            masked.labels,
+            self.targets.pair_labels,
+        )
+        return _batch_from_arrays, (*(one.numpy() for one in tensors), self.step_samples)
 
 
-def _unpacked(*parts: Any) -> Batch:
-    *arrays, samples = parts
-    tokens, types, offsets, at, pieces, pair = map(torch.from_numpy, arrays)
-    return Batch(Strip(tokens, types, offsets), PretrainTargets(MaskedTargets(at, pieces), pair), samples)
+def _batch_from_arrays(*fields: Any) -> Batch:
+    *arrays, step_samples = fields
+    tokens, segments, offsets, indices, labels, pair = map(torch.from_numpy, arrays)
+    return Batch(
+        Strip(tokens, segments, offsets),
+        PretrainingTargets(MaskedLMTargets(indices, labels), pair),
+        step_samples,
+    )
 
 
-class Batches:
+class BatchLoader:
     """Iterates over batches, from a position on, without end; or once through an epoch."""
 
     def __init__(
         self,
-        sampler: Sampler,
+        dataset: PretrainDataset,
         batch_tokens: int,
         *,
-        position: Position = Position(),
-        once: bool = False,
-        pool: int = 1,
+        position: DataPosition = DataPosition(),
+        single_epoch: bool = False,
+        pool_size: int = 1,
         rank: int = 0,
-        ranks: int = 1,
+        world_size: int = 1,
         workers: int = 0,
     ):
-        longest = sampler.objective.max_length
-        if batch_tokens < longest * ranks:
-            of = f" for each of {ranks} ranks" if ranks > 1 else ""
+        longest = dataset.objective.max_length
+        if batch_tokens < longest * world_size:
+            per_rank = f" for each of {world_size} ranks" if world_size > 1 else ""
             raise InputError(
-                f"batch_tokens = {batch_tokens}: must hold a sample of max_length = {longest}{of}"
+                f"batch_tokens = {batch_tokens}: must hold a sample of max_length = {longest}{per_rank}"
             )
-        self._sampler, self._budget, self._pool = sampler, batch_tokens, pool
-        self._once, self._rank, self._ranks, self._workers = once, rank, ranks, workers
+        self._dataset, self._batch_tokens, self._pool_size = dataset, batch_tokens, pool_size
+        self._single_epoch, self._rank, self._world_size, self._workers = (
+            single_epoch,
+            rank,
+            world_size,
+            workers,
+        )
         self.position = position
 
     @property
-    def epoch(self) -> int:
+    def epoch_samples(self) -> int:
         """How many samples an epoch has."""
-        return len(self._sampler)
+        return len(self._dataset)
 
     def __iter__(self) -> Generator[Batch]:
-        passed: deque[Position] = deque()
+        pending_positions: deque[DataPosition] = deque()
 
-        def places() -> Iterator[tuple[NDArray[np.int64], int]]:
-            for mine, samples, after in self._cut(self.position):
-                passed.append(after)
+        def batch_indices() -> Iterator[tuple[NDArray[np.int64], int]]:
+            for mine, samples, after in self._plan_batches(self.position):
+                pending_positions.append(after)
                 yield mine, samples
 
         loader: DataLoader[Batch] = DataLoader(
-            _Drawn(self._sampler),
+            _BatchDataset(self._dataset),
             batch_size=None,
-            sampler=places(),
+            sampler=batch_indices(),
             num_workers=self._workers,
             prefetch_factor=4 if self._workers else None,
-            collate_fn=_as_it_is,
+            collate_fn=_identity,
         )
-        with holding(signal.SIGINT, signal.SIGTERM):  # workers end with the process that started them
+        with block_signals(signal.SIGINT, signal.SIGTERM):  # workers end with the process that started them
             batches = iter(loader)
         for batch in batches:
-            self.position = passed.popleft()
+            self.position = pending_positions.popleft()
             yield batch
 
-    def _cut(self, position: Position) -> Iterator[tuple[NDArray[np.int64], int, Position]]:
+    def _plan_batches(self, position: DataPosition) -> Iterator[tuple[NDArray[np.int64], int, DataPosition]]:
         """Yield a rank's places of each batch, the samples of all ranks, and the position after it."""
-        place, skip = position.place, position.batch
-        stop = (place // len(self._sampler) + 1) * len(self._sampler) if self._once else None
-        while stop is None or place < stop:
-            lengths = self._pooled(place, stop)
-            batches = self._dealt(lengths, place)
-            if skip >= len(batches):
-                raise InputError(f"batch {skip} of a pool of {len(batches)}: the position is of another pool")
-            for number, batch in enumerate(batches[skip:], start=skip):
+        start, first_batch = position.sample_index, position.batch_in_pool
+        stop = (start // len(self._dataset) + 1) * len(self._dataset) if self._single_epoch else None
+        while stop is None or start < stop:
+            lengths = self._pool_lengths(start, stop)
+            batches = self._length_grouped_batches(lengths, start)
+            if first_batch >= len(batches):
+                raise InputError(
+                    f"batch {first_batch} of a pool of {len(batches)}: the position is of another pool"
+                )
+            for number, batch in enumerate(batches[first_batch:], start=first_batch):
                 last = number + 1 == len(batches)
-                after = Position(place + len(lengths)) if last else Position(place, number + 1)
-                yield self._share(batch, lengths[batch - place]), len(batch), after
-            place, skip = place + len(lengths), 0
+                after = DataPosition(start + len(lengths)) if last else DataPosition(start, number + 1)
+                yield self._rank_samples(batch, lengths[batch - start]), len(batch), after
+            start, first_batch = start + len(lengths), 0
 
-    def _pooled(self, place: int, stop: int | None) -> NDArray[np.int64]:
+    def _pool_lengths(self, start: int, stop: int | None) -> NDArray[np.int64]:
         """Return the lengths of the samples that fit into a pool."""
-        budget = self._budget * self._pool
-        count = budget // self._sampler.objective.max_length + 1
+        pool_tokens = self._batch_tokens * self._pool_size
+        count = pool_tokens // self._dataset.objective.max_length + 1
         while True:
-            count = count if stop is None else min(count, stop - place)
-            lengths = self._sampler.lengths(np.arange(place, place + count))
-            fitting = int(np.searchsorted(lengths.cumsum(), budget, side="right"))
-            if fitting < count or (stop is not None and place + count == stop):
+            count = count if stop is None else min(count, stop - start)
+            lengths = self._dataset.max_lengths(np.arange(start, start + count))
+            fitting = int(np.searchsorted(lengths.cumsum(), pool_tokens, side="right"))
+            if fitting < count or (stop is not None and start + count == stop):
                 return lengths[:fitting]
             count = 2 * count
 
-    def _dealt(self, lengths: NDArray[np.int64], place: int) -> list[NDArray[np.int64]]:
+    def _length_grouped_batches(self, lengths: NDArray[np.int64], start: int) -> list[NDArray[np.int64]]:
         """Cut a pool into batches of samples of like lengths, in random order."""
-        places = np.arange(place, place + len(lengths))
-        if self._pool == 1:
-            return [places]
+        indices = np.arange(start, start + len(lengths))
+        if self._pool_size == 1:
+            return [indices]
         by_length = np.argsort(lengths, kind="stable")
         batches: list[list[int]] = [[]]
         size = 0
-        for at in by_length.tolist():
-            if size + lengths[at] > self._budget:
+        for offset in by_length.tolist():
+            if size + lengths[offset] > self._batch_tokens:
                 batches.append([])
                 size = 0
-            batches[-1].append(place + at)
-            size += int(lengths[at])
-        order = np.argsort(ask(self._sampler.objective.seed, _DEAL, place, np.arange(len(batches))))
+            batches[-1].append(start + offset)
+            size += int(lengths[offset])
+        order = np.argsort(
+            random_bits(self._dataset.objective.seed, _POOL_STREAM, start, np.arange(len(batches)))
+        )
         return [np.array(batches[number]) for number in order.tolist()]
 
-    def _share(self, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _rank_samples(self, indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a rank's part of a batch: those whose middles lie in its part of the strip."""
         middles = lengths.cumsum() - lengths / 2
-        owners = np.minimum(middles * self._ranks // lengths.sum(), self._ranks - 1)
-        return np.compress(owners == self._rank, places)
+        owners = np.minimum(middles * self._world_size // lengths.sum(), self._world_size - 1)
+        return np.compress(owners == self._rank, indices)
 
 
-class _Drawn(Dataset[Batch]):
+class _BatchDataset(Dataset[Batch]):
     """Draws a batch, given its places; in whichever process."""
 
-    def __init__(self, sampler: Sampler):
-        self._sampler = sampler
+    def __init__(self, dataset: PretrainDataset):
+        self._dataset = dataset
 
-    def __getitem__(self, asked: tuple[NDArray[np.int64], int]) -> Batch:
-        places, samples = asked
-        return to_batch(self._sampler.draw(places), samples)
+    def __getitem__(self, request: tuple[NDArray[np.int64], int]) -> Batch:
+        indices, step_samples = request
+        return collate(self._dataset.draw(indices), step_samples)
 
 
-def to_batch(samples: list[Sample], of: int) -> Batch:
-    """Lay samples end to end; `of` is how many the whole step has."""
+def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
+    """Lay samples end to end; `step_samples` is how many the whole step has."""
     lengths = [len(sample) for sample in samples]
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    masked = [sample.masked + base for sample, base in zip(samples, offsets[:-1], strict=True)]
+    masked = [sample.masked_positions + base for sample, base in zip(samples, offsets[:-1], strict=True)]
     strip = Strip(
-        _joined([sample.tokens for sample in samples]),
-        _joined([sample.types for sample in samples]),
+        _concatenated([sample.tokens for sample in samples]),
+        _concatenated([sample.segments for sample in samples]),
         torch.from_numpy(offsets),
     )
-    targets = PretrainTargets(
-        MaskedTargets(_joined(masked), _joined([sample.labels for sample in samples])),
-        torch.tensor([sample.label for sample in samples], dtype=torch.int64),
+    targets = PretrainingTargets(
+        MaskedLMTargets(_concatenated(masked), _concatenated([sample.labels for sample in samples])),
+        torch.tensor([sample.pair_label for sample in samples], dtype=torch.int64),
     )
-    return Batch(strip, targets, of)
+    return Batch(strip, targets, step_samples)
 
 
-def _joined(rows: list[NDArray[Any]]) -> Tensor:
+def _concatenated(rows: list[NDArray[Any]]) -> Tensor:
     return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows]).astype(np.int64))
 
 
-def _as_it_is(batch: Any) -> Any:
+def _identity(batch: Any) -> Any:
     return batch

@@ -15,32 +15,32 @@ def check_corpus(folder: Path) -> Corpus:
     """Verify every shard's checksum and inner order, and the tokenizer; a failure names the file."""
     corpus = Corpus(folder)
     size = len(corpus.tokenizer)
-    with progress.advancing(
-        "Checking", total=sum(_bytes(folder, one) for one in _all(corpus)), unit="bytes"
-    ) as told:
-        for entry in _all(corpus):
+    with progress.progress_counter(
+        "Checking", total=sum(_file_size(folder, one) for one in _entries(corpus)), unit="bytes"
+    ) as advance:
+        for entry in _entries(corpus):
             problem = _problem(folder / entry.file, entry, size)
             if problem:
                 raise WorkError(
                     f"{folder / entry.file}: {problem}; build the corpus again, or get the file again"
                 )
-            told(_bytes(folder, entry))
-    for split, counts in (("documents", corpus.manifest.documents), ("tokens", corpus.manifest.tokens)):
-        for part, count in counts.items():
-            found = sum(getattr(entry, split) for entry in _all(corpus) if entry.split == part)
+            advance(_file_size(folder, entry))
+    for quantity, counts in (("documents", corpus.manifest.documents), ("tokens", corpus.manifest.tokens)):
+        for split, count in counts.items():
+            found = sum(getattr(entry, quantity) for entry in _entries(corpus) if entry.split == split)
             if found != count:
                 raise WorkError(
-                    f"{folder}: the manifest says {count:,} {split} in {part}, its shards {found:,}"
+                    f"{folder}: the manifest says {count:,} {quantity} in {split}, its shards {found:,}"
                 )
-    progress.say(f"{folder}: as it was built; every checksum and count agrees")
+    progress.print_message(f"{folder}: as it was built; every checksum and count agrees")
     return corpus
 
 
-def _all(corpus: Corpus) -> list[ShardEntry]:
+def _entries(corpus: Corpus) -> list[ShardEntry]:
     return corpus.manifest.shards
 
 
-def _bytes(folder: Path, entry: ShardEntry) -> int:
+def _file_size(folder: Path, entry: ShardEntry) -> int:
     file = folder / entry.file
     return file.stat().st_size if file.exists() else 0
 
@@ -52,7 +52,7 @@ def _problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
     if checksum(file) != entry.sha256:
         return "not the bytes that were written (checksum)"
     shard = Shard(file)
-    documents, sentences = shard.documents.astype(np.int64), shard.sentences.astype(np.int64)
+    documents, sentences = shard.document_offsets.astype(np.int64), shard.sentence_starts.astype(np.int64)
     found = (len(documents) - 1, len(sentences), len(shard.tokens))
     if found != (entry.documents, entry.sentences, entry.tokens):
         return "holds other counts than the manifest says"
@@ -62,6 +62,6 @@ def _problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
         return "has documents out of order"
     if (np.diff(sentences) <= 0).any() or not np.isin(documents[:-1], sentences).all():
         return "has sentences out of order"
-    if not shard.starts(0, len(shard.tokens))[sentences].all():
+    if not shard.word_starts(0, len(shard.tokens))[sentences].all():
         return "has sentences that begin inside a word"
     return None

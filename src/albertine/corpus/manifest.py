@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine.atomic import atomic_file
 from albertine.errors import InputError
-from albertine.whole import new_file
 
-MANIFEST = "manifest.json"
-FORMAT = 1
-Split = Literal["train", "dev"]
+MANIFEST_FILE = "manifest.json"
+MANIFEST_FORMAT = 1
+CorpusSplit = Literal["train", "dev"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ShardEntry:
     """One shard: its file, what it holds, and the checksum of its bytes."""
 
     file: str
-    split: Split
+    split: CorpusSplit
     documents: int
     sentences: int
     tokens: int
@@ -36,7 +36,7 @@ class Manifest:
             often each piece occurs, and what one must fall below to have learned anything more.
     """
 
-    tokenizer: str
+    tokenizer_fingerprint: str
     vocab_size: int
     shards: list[ShardEntry]
     documents: dict[str, int]
@@ -46,30 +46,32 @@ class Manifest:
     unigram_entropy: float
     duplicates: int
     skipped: int
-    skipped_places: list[str]
+    skipped_locations: list[str]
     sources: list[str]
     settings: dict[str, Any]
     versions: dict[str, str]
-    format: int = field(default=FORMAT)
+    format: int = field(default=MANIFEST_FORMAT)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a manifest; from then on the corpus is one."""
     text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, sort_keys=True)
-    with new_file(folder / MANIFEST) as file:
+    with atomic_file(folder / MANIFEST_FILE) as file:
         file.write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a corpus."""
-    file = folder / MANIFEST
+    file = folder / MANIFEST_FILE
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        if values.get("format") != FORMAT:
-            raise InputError(f"{file}: format {values.get('format')}, not {FORMAT}; build the corpus again")
+        if values.get("format") != MANIFEST_FORMAT:
+            raise InputError(
+                f"{file}: format {values.get('format')}, not {MANIFEST_FORMAT}; build the corpus again"
+            )
         shards = [ShardEntry(**shard) for shard in values.pop("shards")]
         found = Manifest(shards=shards, **values)
-        _refuse_odd(found)
+        _validate(found)
         return found
     except FileNotFoundError:
         if not folder.exists():
@@ -86,7 +88,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{file}: damaged ({error}); build the corpus again") from None
 
 
-def _refuse_odd(manifest: Manifest) -> None:
+def _validate(manifest: Manifest) -> None:
     """Refuse values of other kinds than were written."""
     for name in ("documents", "sentences", "tokens"):
         counts = getattr(manifest, name)

@@ -23,72 +23,90 @@ from albertine.errors import InputError
 
 
 @dataclass(frozen=True)
-class Documents:
+class EncodedDocuments:
     """Some documents, end to end.
 
     Attributes:
         tokens: ids of all pieces.
-        starts: whether a word begins with each.
-        sentences: where each sentence begins in `tokens`.
-        documents: where each document begins in `tokens`, and the end of the last one.
+        word_starts: whether a word begins with each.
+        sentence_starts: where each sentence begins in `tokens`.
+        document_offsets: where each document begins in `tokens`, and the end of the last one.
     """
 
     tokens: NDArray[Any]
-    starts: NDArray[np.bool_]
-    sentences: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    word_starts: NDArray[np.bool_]
+    sentence_starts: NDArray[np.int64]
+    document_offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.documents) - 1
+        return len(self.document_offsets) - 1
 
-    def only(self, kept: NDArray[np.bool_]) -> "Documents":
+    def select(self, kept: NDArray[np.bool_]) -> "EncodedDocuments":
         """Return some of the documents."""
         if kept.all():
             return self
-        lengths = np.diff(self.documents)
-        of_tokens = np.repeat(kept, lengths)
-        moved = np.cumsum(np.where(of_tokens, 0, 1))  # how many pieces before each one are gone
-        sentences = self.sentences[of_tokens[self.sentences]] if len(self.sentences) else self.sentences
-        return Documents(
-            self.tokens[of_tokens],
-            self.starts[of_tokens],
-            sentences - (moved[sentences] if len(sentences) else 0),
+        lengths = np.diff(self.document_offsets)
+        kept_tokens = np.repeat(kept, lengths)
+        removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # how many pieces before each one are gone
+        sentence_starts = (
+            self.sentence_starts[kept_tokens[self.sentence_starts]]
+            if len(self.sentence_starts)
+            else self.sentence_starts
+        )
+        return EncodedDocuments(
+            self.tokens[kept_tokens],
+            self.word_starts[kept_tokens],
+            sentence_starts - (removed_before[sentence_starts] if len(sentence_starts) else 0),
             np.concatenate([[0], np.cumsum(lengths[kept])]),
         )
 
     @classmethod
-    def joined(cls, parts: Iterable["Documents"]) -> "Documents":
+    def concatenate(cls, batches: Iterable["EncodedDocuments"]) -> "EncodedDocuments":
         """Put documents end to end."""
-        listed = list(parts)
+        listed = list(batches)
         bases = np.cumsum([0, *(len(part.tokens) for part in listed)])
         return cls(
             np.concatenate([part.tokens for part in listed]),
-            np.concatenate([part.starts for part in listed]),
-            np.concatenate([part.sentences + base for part, base in zip(listed, bases[:-1], strict=True)]),
+            np.concatenate([part.word_starts for part in listed]),
             np.concatenate(
-                [[0], *(part.documents[1:] + base for part, base in zip(listed, bases[:-1], strict=True))]
+                [part.sentence_starts + base for part, base in zip(listed, bases[:-1], strict=True)]
+            ),
+            np.concatenate(
+                [
+                    [0],
+                    *(
+                        part.document_offsets[1:] + base
+                        for part, base in zip(listed, bases[:-1], strict=True)
+                    ),
+                ]
             ),
         )
 
 
-def to_batch(documents: Documents, fingerprints: NDArray[np.uint64] | None = None) -> pa.RecordBatch:
+def to_record_batch(
+    documents: EncodedDocuments, fingerprints: NDArray[np.uint64] | None = None
+) -> pa.RecordBatch:
     """Return documents as rows of Arrow."""
-    ends = pa.array(documents.documents, pa.int32())
-    first = pa.array(np.searchsorted(documents.sentences, documents.documents), pa.int32())
+    document_offsets = pa.array(documents.document_offsets, pa.int32())
+    sentence_offsets = pa.array(
+        np.searchsorted(documents.sentence_starts, documents.document_offsets), pa.int32()
+    )
     columns = {
-        "tokens": pa.ListArray.from_arrays(ends, pa.array(documents.tokens)),
-        "starts": pa.ListArray.from_arrays(ends, pa.array(documents.starts)),
-        "sentences": pa.ListArray.from_arrays(first, pa.array(documents.sentences, pa.uint32())),
+        "tokens": pa.ListArray.from_arrays(document_offsets, pa.array(documents.tokens)),
+        "starts": pa.ListArray.from_arrays(document_offsets, pa.array(documents.word_starts)),
+        "sentences": pa.ListArray.from_arrays(
+            sentence_offsets, pa.array(documents.sentence_starts, pa.uint32())
+        ),
     }
     if fingerprints is not None:
         columns["fingerprint"] = pa.FixedSizeListArray.from_arrays(pa.array(fingerprints.reshape(-1)), 2)
     return pa.RecordBatch.from_pydict(columns)
 
 
-def from_batch(batch: pa.RecordBatch) -> Documents:
+def from_record_batch(batch: pa.RecordBatch) -> EncodedDocuments:
     """Return the rows of a batch, as they lie in memory, but for the bits of `starts`."""
     tokens = batch.column("tokens")
-    return Documents(
+    return EncodedDocuments(
         tokens.values.to_numpy(),
         batch.column("starts").values.to_numpy(zero_copy_only=False),
         batch.column("sentences").values.to_numpy().astype(np.int64),
@@ -96,7 +114,7 @@ def from_batch(batch: pa.RecordBatch) -> Documents:
     )
 
 
-def write_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
+def write_record_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
     """Write a file of batches; there must be at least one."""
     with file.open("wb") as sink:  # Python's own file: its errors say what is wrong with the disk
         writer = None
@@ -107,26 +125,26 @@ def write_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
         writer.close()
 
 
-def read_batches(file: Path) -> Iterator[pa.RecordBatch]:
+def read_record_batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a file, one after another."""
-    reader = _opened(file)
+    reader = _open_arrow(file)
     return (reader.get_batch(index) for index in range(reader.num_record_batches))
 
 
-def _opened(file: Path) -> Any:
+def _open_arrow(file: Path) -> Any:
     try:
         return pa.ipc.open_file(pa.memory_map(str(file)))
     except (OSError, pa.ArrowException) as error:
-        raise _torn(file, error) from None
+        raise _corrupt_shard(file, error) from None
 
 
-def _torn(file: Path, error: Exception) -> InputError:
+def _corrupt_shard(file: Path, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0]
     return InputError(f"{file}: torn or no shard ({reason}); build the corpus again")
 
 
 # What Arrow and numpy raise over columns that are missing, of another type or cut.
-_DAMAGE = (AttributeError, LookupError, TypeError, ValueError, OSError, pa.ArrowException)
+_CORRUPTION_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OSError, pa.ArrowException)
 
 
 class Shard:
@@ -134,26 +152,26 @@ class Shard:
 
     Attributes:
         tokens: ids of all pieces.
-        sentences: where each sentence begins.
-        documents: where each document begins, and the end of the last one.
+        sentence_starts: where each sentence begins.
+        document_offsets: where each document begins, and the end of the last one.
     """
 
     def __init__(self, file: Path):
-        reader = _opened(file)
+        reader = _open_arrow(file)
         if reader.num_record_batches != 1:
             raise InputError(f"{file}: no shard of a finished corpus; build the corpus again")
         try:
             batch = reader.get_batch(0)
             tokens = batch.column("tokens")
             self.tokens: NDArray[Any] = tokens.values.to_numpy()
-            self.documents: NDArray[np.int32] = tokens.offsets.to_numpy()
-            self.sentences: NDArray[np.uint32] = batch.column("sentences").values.to_numpy()
+            self.document_offsets: NDArray[np.int32] = tokens.offsets.to_numpy()
+            self.sentence_starts: NDArray[np.uint32] = batch.column("sentences").values.to_numpy()
             bits = batch.column("starts").values
-            self._bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
-        except _DAMAGE as error:
-            raise _torn(file, error) from None
+            self._word_start_bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
+        except _CORRUPTION_ERRORS as error:
+            raise _corrupt_shard(file, error) from None
 
-    def starts(self, first: int, last: int) -> NDArray[np.bool_]:
+    def word_starts(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Tell of the pieces between two places which begin a word."""
-        bits = np.unpackbits(self._bits[first >> 3 : (last + 7) >> 3], bitorder="little")
-        return bits[first & 7 : (first & 7) + last - first].view(np.bool_)
+        bits = np.unpackbits(self._word_start_bits[start >> 3 : (stop + 7) >> 3], bitorder="little")
+        return bits[start & 7 : (start & 7) + stop - start].view(np.bool_)

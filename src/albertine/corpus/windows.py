@@ -15,132 +15,166 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albertine.corpus.chance import Order, ask, below, uniform
-from albertine.corpus.settings import Objective
+from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.shards import Shard
+from albertine.randomness import Permutation, integers, random_bits, uniform
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
-LEAST = 8  # a shorter document gives no sample
-_BLOCK = 64  # documents whose windows are counted together
+MIN_DOCUMENT_TOKENS = 8  # a shorter document gives no sample
+_BLOCK_DOCUMENTS = 64  # documents whose windows are counted together
 # What the hash is asked for.
-_ORDER, _SLIDE, _SHORT, _TARGET = range(4)
+_ORDER_STREAM, _SLIDE_STREAM, _SHORT_STREAM, _TARGET_STREAM = range(4)
 
 
 @dataclass(frozen=True)
-class Laid:
+class WindowArrays:
     """Some windows, a row of numbers for each thing that is known of them.
 
     Attributes:
         shard: number of the shard.
         document: number of the document in it.
-        first: place of the first piece in the shard.
-        last: place after the last piece.
-        target: how many pieces are wanted; sentences are gathered until there are as many.
+        start: place of the first piece in the shard.
+        stop: place after the last piece.
+        target_length: how many pieces are wanted; sentences are gathered until there are as many.
     """
 
-    shard: Places
-    document: Places
-    first: Places
-    last: Places
-    target: Places
+    shard: Indices
+    document: Indices
+    start: Indices
+    stop: Indices
+    target_length: Indices
 
 
-class Windows:
+class SampleWindows:
     """The windows of a split, by epoch and place in the order of training."""
 
-    def __init__(self, shards: list[Shard], objective: Objective):
+    def __init__(self, shards: list[Shard], objective: ObjectiveSettings):
         self._shards, self._objective = shards, objective
-        self.room = objective.max_length - (2 if objective.pair == "none" else 3)
+        self.max_text_tokens = objective.max_length - (2 if objective.pair == "none" else 3)
         # How many windows end with each block of documents: all that is kept in memory, and it is little.
-        self._blocks = [self._block_ends(shard) for shard in shards]
-        self._ends = np.cumsum([one[-1] for one in self._blocks])
+        self._blocks = [self._count_blocks(shard) for shard in shards]
+        self._shard_ends = np.cumsum([one[-1] for one in self._blocks])
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._shard_ends[-1])
 
-    def _block_ends(self, shard: Shard) -> Places:
-        documents = len(shard.documents) - 1
+    def _count_blocks(self, shard: Shard) -> Indices:
+        documents = len(shard.document_offsets) - 1
         ends = [
-            np.add.reduceat(counts, np.arange(0, len(counts), _BLOCK))
+            np.add.reduceat(counts, np.arange(0, len(counts), _BLOCK_DOCUMENTS))
             for counts in (
-                self._counts(shard, np.arange(base, min(base + (_BLOCK << 12), documents)))
-                for base in range(0, documents, _BLOCK << 12)
+                self._document_windows(
+                    shard, np.arange(base, min(base + (_BLOCK_DOCUMENTS << 12), documents))
+                )
+                for base in range(0, documents, _BLOCK_DOCUMENTS << 12)
             )
         ]
         return np.concatenate(ends).cumsum()
 
-    def _counts(self, shard: Shard, documents: Places) -> Places:
+    def _document_windows(self, shard: Shard, documents: Indices) -> Indices:
         """Count the windows of documents."""
-        lengths = (shard.documents[documents + 1] - shard.documents[documents]).astype(np.int64)
-        return self._numbers(lengths)
+        lengths = (shard.document_offsets[documents + 1] - shard.document_offsets[documents]).astype(np.int64)
+        return self._window_counts(lengths)
 
-    def _numbers(self, lengths: Places) -> Places:
+    def _window_counts(self, lengths: Indices) -> Indices:
         """Return how many windows documents of some lengths have: one, or enough to slide."""
-        several = -(-(lengths + self.room // 2) // self.room)
-        return np.where(lengths >= LEAST, np.where(lengths > self.room, several, 1), 0)
+        sliding = -(-(lengths + self.max_text_tokens // 2) // self.max_text_tokens)
+        return np.where(
+            lengths >= MIN_DOCUMENT_TOKENS, np.where(lengths > self.max_text_tokens, sliding, 1), 0
+        )
 
-    def at(self, epoch: int, places: Places) -> Laid:
+    def lookup(self, epoch: int, indices: Indices) -> WindowArrays:
         """Return the windows at some places of an epoch's order."""
-        index = Order(len(self), int(ask(self._objective.seed, epoch, _ORDER)[0]))[places]
-        shards = np.searchsorted(self._ends, index, side="right")
-        laid = Laid(*np.empty((5, len(places)), np.int64))
-        for number in np.unique(shards).tolist():
-            mine = np.flatnonzero(shards == number)
-            local = index[mine] - (self._ends[number - 1] if number else 0)
-            for row, values in zip(vars(laid).values(), self._in_shard(number, local, epoch), strict=True):
-                row[mine] = values
-        return laid
+        index = Permutation(len(self), int(random_bits(self._objective.seed, epoch, _ORDER_STREAM)[0]))[
+            indices
+        ]
+        shards = np.searchsorted(self._shard_ends, index, side="right")
+        windows = WindowArrays(*np.empty((5, len(indices)), np.int64))
+        for shard_index in np.unique(shards).tolist():
+            rows = np.flatnonzero(shards == shard_index)
+            local = index[rows] - (self._shard_ends[shard_index - 1] if shard_index else 0)
+            for row, values in zip(
+                vars(windows).values(), self._shard_windows(shard_index, local, epoch), strict=True
+            ):
+                row[rows] = values
+        return windows
 
-    def _in_shard(self, number: int, index: Places, epoch: int) -> tuple[Places, ...]:
+    def _shard_windows(self, shard_index: int, index: Indices, epoch: int) -> tuple[Indices, ...]:
         """Work out windows of one shard: documents, anchors, then sentences."""
-        shard, seed = self._shards[number], self._objective.seed
-        document, turn = self._documents(number, index)
-        begin, end = (shard.documents[document + side].astype(np.int64) for side in (0, 1))
-        spare = self._numbers(end - begin) * self.room - (end - begin)
-        slide = below(ask(seed, epoch, _SLIDE, number, document), np.minimum(spare + 1, self.room))
-        anchor = np.minimum(begin + turn * self.room - np.where(turn > 0, slide, 0), end - LEAST)
-        target = self._targets(epoch, number, index)
-        first = self._first(shard, anchor, end)
-        last = np.minimum(_next(shard.sentences, first + target, end), first + target + self.room)
-        return np.full(len(index), number), document, first, np.minimum(last, end), target
+        shard, seed = self._shards[shard_index], self._objective.seed
+        document, window_in_document = self._find_documents(shard_index, index)
+        document_start, document_end = (
+            shard.document_offsets[document + side].astype(np.int64) for side in (0, 1)
+        )
+        slack = self._window_counts(document_end - document_start) * self.max_text_tokens - (
+            document_end - document_start
+        )
+        slide = integers(
+            random_bits(seed, epoch, _SLIDE_STREAM, shard_index, document),
+            np.minimum(slack + 1, self.max_text_tokens),
+        )
+        anchor = np.minimum(
+            document_start
+            + window_in_document * self.max_text_tokens
+            - np.where(window_in_document > 0, slide, 0),
+            document_end - MIN_DOCUMENT_TOKENS,
+        )
+        target = self._target_lengths(epoch, shard_index, index)
+        start = self._window_starts(shard, anchor, document_end)
+        stop = np.minimum(
+            _next_sentence(shard.sentence_starts, start + target, document_end),
+            start + target + self.max_text_tokens,
+        )
+        return np.full(len(index), shard_index), document, start, np.minimum(stop, document_end), target
 
-    def _documents(self, number: int, index: Places) -> tuple[Places, Places]:
+    def _find_documents(self, shard_index: int, index: Indices) -> tuple[Indices, Indices]:
         """Find the document of each window, and which of the document's it is."""
-        shard, ends = self._shards[number], self._blocks[number]
+        shard, ends = self._shards[shard_index], self._blocks[shard_index]
         block = np.searchsorted(ends, index, side="right")
         within = index - np.where(block > 0, ends[block - 1], 0)
-        inside = block[:, None] * _BLOCK + np.arange(_BLOCK)
-        documents = len(shard.documents) - 1
-        counts = np.where(inside < documents, self._counts(shard, np.minimum(inside, documents - 1)), 0)
-        upto = counts.cumsum(axis=1)
-        nth = (upto <= within[:, None]).sum(axis=1)
-        before = np.take_along_axis(upto - counts, nth[:, None], axis=1)[:, 0]
-        return block * _BLOCK + nth, within - before
+        candidates = block[:, None] * _BLOCK_DOCUMENTS + np.arange(_BLOCK_DOCUMENTS)
+        documents = len(shard.document_offsets) - 1
+        counts = np.where(
+            candidates < documents, self._document_windows(shard, np.minimum(candidates, documents - 1)), 0
+        )
+        cumulative = counts.cumsum(axis=1)
+        nth = (cumulative <= within[:, None]).sum(axis=1)
+        before = np.take_along_axis(cumulative - counts, nth[:, None], axis=1)[:, 0]
+        return block * _BLOCK_DOCUMENTS + nth, within - before
 
-    def _targets(self, epoch: int, number: int, index: Places) -> Places:
+    def _target_lengths(self, epoch: int, shard_index: int, index: Indices) -> Indices:
         """Draw how long samples shall be: full, or now and then anything shorter."""
         objective = self._objective
-        full = np.full(len(index), self.room)
+        full = np.full(len(index), self.max_text_tokens)
         if objective.pair == "none":
             return full
-        shorter = 2 + below(ask(objective.seed, epoch, _TARGET, number, index), self.room - 1)
-        short = uniform(ask(objective.seed, epoch, _SHORT, number, index)) < objective.short
+        shorter = 2 + integers(
+            random_bits(objective.seed, epoch, _TARGET_STREAM, shard_index, index), self.max_text_tokens - 1
+        )
+        short = (
+            uniform(random_bits(objective.seed, epoch, _SHORT_STREAM, shard_index, index))
+            < objective.short_seq_prob
+        )
         return np.where(short, shorter, full)
 
-    def _first(self, shard: Shard, anchor: Places, end: Places) -> Places:
+    def _window_starts(self, shard: Shard, anchor: Indices, end: Indices) -> Indices:
         """Return where windows begin: with the next sentence, or with a word of one that is very long."""
-        first = _next(shard.sentences, anchor, end)
-        for at in np.flatnonzero(first > np.minimum(anchor + self.room, end - LEAST)):
+        starts = _next_sentence(shard.sentence_starts, anchor, end)
+        for at in np.flatnonzero(
+            starts > np.minimum(anchor + self.max_text_tokens, end - MIN_DOCUMENT_TOKENS)
+        ):
             start, stop = int(anchor[at]), int(end[at])
-            words = np.flatnonzero(shard.starts(start, min(start + self.room, stop - LEAST + 1)))
-            first[at] = start + (int(words[0]) if len(words) else 0)
-        return first
+            words = np.flatnonzero(
+                shard.word_starts(start, min(start + self.max_text_tokens, stop - MIN_DOCUMENT_TOKENS + 1))
+            )
+            starts[at] = start + (int(words[0]) if len(words) else 0)
+        return starts
 
 
-def _next(sentences: NDArray[np.uint32], places: Places, end: Places) -> Places:
+def _next_sentence(sentences: NDArray[np.uint32], indices: Indices, end: Indices) -> Indices:
     """Return where the first sentence begins at or after each place; the document's end if there is none."""
     # Of the same type as the column, or all of it would be converted to look for one place.
-    found = np.searchsorted(sentences, places.astype(sentences.dtype))
-    begins = sentences[np.minimum(found, len(sentences) - 1)].astype(np.int64)
-    return np.where((found < len(sentences)) & (begins < end), begins, end)
+    found = np.searchsorted(sentences, indices.astype(sentences.dtype))
+    starts = sentences[np.minimum(found, len(sentences) - 1)].astype(np.int64)
+    return np.where((found < len(sentences)) & (starts < end), starts, end)

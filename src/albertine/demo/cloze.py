@@ -12,81 +12,90 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from albertine.atomic import atomic_folder
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.manifest import Split
-from albertine.corpus.samples import Sample, Sampler
-from albertine.corpus.settings import Objective
-from albertine.pretrain.unigram import Frequencies
-from albertine.text.pieces import WholeWords
-from albertine.whole import new_folder
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.manifest import CorpusSplit
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.pretrain.unigram_baseline import TokenFrequencies
+from albertine.text.token_text import WholeWordTokens
 
-_OPTIONS = 4
-_LONGEST = 40  # pieces
-_TRIES = 4  # samples looked at for a question: some have no word of one piece, some words come twice
+_NUM_OPTIONS = 4
+_MAX_LENGTH = 40  # pieces
+_SAMPLES_PER_QUESTION = (
+    4  # samples looked at for a question: some have no word of one piece, some words come twice
+)
 
 
-def write_cloze(corpus: Corpus, out: Path, sizes: dict[Split, int], seed: int) -> dict[str, Any]:
+def write_cloze_questions(
+    corpus: Corpus, out: Path, sizes: dict[CorpusSplit, int], seed: int
+) -> dict[str, Any]:
     """Write questions into a folder, SPLIT.jsonl.
 
     Returns how many there are of each split, and how often the commonest word is the right one.
     """
-    counts = Frequencies.of(corpus).counts
-    found: dict[str, Any] = {}
-    with new_folder(out) as folder:
+    counts = TokenFrequencies.from_corpus(corpus).counts
+    summary: dict[str, Any] = {}
+    with atomic_folder(out) as folder:
         for split, size in sizes.items():
             rows = list(_questions(corpus, split, size, counts, seed))
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row, _ in rows)
             (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
-            hits = [row["label"] == int(np.argmax(often)) for row, often in rows]
-            found[split] = {"questions": len(rows), "commonest": float(np.mean(hits)) if hits else None}
-    return found
+            is_most_common = [row["label"] == int(np.argmax(option_counts)) for row, option_counts in rows]
+            summary[split] = {
+                "questions": len(rows),
+                "commonest": float(np.mean(is_most_common)) if is_most_common else None,
+            }
+    return summary
 
 
 def _questions(
-    corpus: Corpus, split: Split, size: int, counts: NDArray[np.int64], seed: int
+    corpus: Corpus, split: CorpusSplit, size: int, counts: NDArray[np.int64], seed: int
 ) -> Iterator[tuple[dict[str, Any], NDArray[np.int64]]]:
     """Yield questions, each with how often its words occur."""
-    whole, tokenizer = WholeWords(corpus.tokenizer), corpus.tokenizer
-    words = np.flatnonzero(whole.known & (counts > 0))
-    if len(words) < 2 * _OPTIONS:
+    whole_words, tokenizer = WholeWordTokens(corpus.tokenizer), corpus.tokenizer
+    word_ids = np.flatnonzero(whole_words.is_word & (counts > 0))
+    if len(word_ids) < 2 * _NUM_OPTIONS:
         return
-    shares = counts[words] / counts[words].sum()
-    draw = np.random.Generator(np.random.PCG64([seed, size]))
-    sampler = Sampler(corpus, Objective("sop", _LONGEST, short=0.0, seed=seed), split)
-    made = 0
-    for number in range(min(_TRIES * size, len(sampler))):
-        if made == size:
+    probabilities = counts[word_ids] / counts[word_ids].sum()
+    rng = np.random.Generator(np.random.PCG64([seed, size]))
+    sampler = PretrainDataset(
+        corpus, ObjectiveSettings("sop", _MAX_LENGTH, short_seq_prob=0.0, seed=seed), split
+    )
+    num_questions = 0
+    for sample_index in range(min(_SAMPLES_PER_QUESTION * size, len(sampler))):
+        if num_questions == size:
             return
-        (sample,) = sampler.draw(np.array([number]))
-        first, second = _in_order(sample)
-        places = whole.of(second)
-        if not len(places):
+        (sample,) = sampler.draw(np.array([sample_index]))
+        first, second = _segments_in_text_order(sample)
+        positions = whole_words.positions(second)
+        if not len(positions):
             continue
-        at = int(draw.choice(places))
-        right = int(second[at])
-        options = draw.permutation([right, *draw.choice(words, _OPTIONS - 1, p=shares)])
+        position = int(rng.choice(positions))
+        answer = int(second[position])
+        options = rng.permutation([answer, *rng.choice(word_ids, _NUM_OPTIONS - 1, p=probabilities)])
         if (
-            len(set(options.tolist())) < _OPTIONS
+            len(set(options.tolist())) < _NUM_OPTIONS
         ):  # all four drawn anew, or the right one would be the commonest
             continue
-        made += 1
+        num_questions += 1
         row = {
-            "context": tokenizer.text(first.tolist()),
+            "context": tokenizer.decode(first.tolist()),
             "question": "",
-            "options": [_with(second, at, int(one), corpus) for one in options],
-            "label": options.tolist().index(right),
+            "options": [_text_with_word(second, position, int(one), corpus) for one in options],
+            "label": options.tolist().index(answer),
         }
         yield row, counts[options]
 
 
-def _in_order(sample: Sample) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _segments_in_text_order(sample: PretrainSample) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return both segments as they followed each other, without the pieces between them."""
-    ids = sample.original()
-    first, second = ids[sample.types == 0][1:-1], ids[sample.types == 1][:-1]
-    return (second, first) if sample.label else (first, second)
+    ids = sample.original_tokens()
+    first, second = ids[sample.segments == 0][1:-1], ids[sample.segments == 1][:-1]
+    return (second, first) if sample.pair_label else (first, second)
 
 
-def _with(ids: NDArray[np.int32], at: int, word: int, corpus: Corpus) -> str:
-    changed = ids.tolist()
-    changed[at] = word
-    return corpus.tokenizer.text(changed)
+def _text_with_word(ids: NDArray[np.int32], position: int, token_id: int, corpus: Corpus) -> str:
+    changed_ids = ids.tolist()
+    changed_ids[position] = token_id
+    return corpus.tokenizer.decode(changed_ids)

@@ -8,61 +8,75 @@ import sysconfig
 from pathlib import Path
 
 from albertine.corpus.corpus import Corpus
-from albertine.demo.steps import BATCH_TOKENS, HELD_OUT, LOOKS, RATES, TASKS, WORLD_HEADS, Lab
+from albertine.demo.workspace import (
+    BATCH_TOKENS,
+    DEMO_TASKS,
+    HELD_OUT_FRACTION,
+    LEARNING_RATES,
+    NUM_EVALUATIONS,
+    WORLD_HEADS,
+    DemoWorkspace,
+)
 
-_LONGER = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
+_LONGER_TRAINING_OPTIONS = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
 
 
-def by_hand(lab: Lab) -> list[str]:
+def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     """Return what does the same, step by step."""
-    settings = lab.settings
-    where = shlex.quote(settings.text) if settings.text else "world/text/"
+    settings = workspace.settings
+    text_source = shlex.quote(settings.text) if settings.text else "world/text/"
     seed = f" --seed {settings.seed}" if settings.seed else ""
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
-    cloze = shlex.quote(str(lab.out / "cloze"))
-    for_world = f" --model.heads {WORLD_HEADS} --train.lr {RATES['albert']}" if not settings.text else ""
-    pieces = len(Corpus(lab.out / "corpus").tokenizer)
+    cloze = shlex.quote(str(workspace.out / "cloze"))
+    world_options = (
+        f" --model.heads {WORLD_HEADS} --train.lr {LEARNING_RATES['albert']}" if not settings.text else ""
+    )
+    vocab_size = len(Corpus(workspace.out / "corpus").tokenizer)
     lines = [
-        f"albertine tokenizer train {where} --vocab-size {pieces} --out tokenizer",
-        f"albertine corpus build {where} --tokenizer tokenizer --held-out {HELD_OUT}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo{for_world} --train.steps {settings.steps} "
+        f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
+        f"albertine corpus build {text_source} --tokenizer tokenizer --held-out {HELD_OUT_FRACTION}{seed} --out corpus",
+        f"albertine pretrain --corpus corpus --model demo{world_options} --train.steps {settings.pretraining_steps} "
         f"--train.batch-tokens {BATCH_TOKENS}{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
     if not settings.text:
-        world = f"--tasks mnli,squad --train {settings.examples} --dev {lab.dev} --test 1 --extra 0 --other 0"
-        lines.insert(0, f"albertine world write world --stories {settings.stories} {world}{seed}")
-    for name in lab.tasks:
-        tuning = TASKS[name]
-        data = "world" if tuning.of_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
+        world_options_of_tasks = f"--tasks mnli,squad --train {settings.examples} --dev {workspace.dev_examples} --test 1 --extra 0 --other 0"
+        lines.insert(
+            0, f"albertine world write world --stories {settings.stories} {world_options_of_tasks}{seed}"
+        )
+    for name in workspace.task_names:
+        task = DEMO_TASKS[name]
+        data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
-            f"albertine finetune albert --task {tuning.task} --data {data} --train.steps "
-            f"{settings.tuning_steps} --train.batch {tuning.batch} --train.lr {tuning.rate:g} "
-            f"--train.optimizer {tuning.optimizer} --train.evaluate-every "
-            f"{-(-settings.tuning_steps // LOOKS)}{train_seed} --out {name}"
+            f"albertine finetune albert --task {task.task} --data {data} --train.steps "
+            f"{settings.finetuning_steps} --train.batch {task.batch_size} --train.lr {task.lr:g} "
+            f"--train.optimizer {task.optimizer} --train.evaluate-every "
+            f"{-(-settings.finetuning_steps // NUM_EVALUATIONS)}{train_seed} --out {name}"
         )
     return lines
 
 
-def what_next(lab: Lab) -> dict[str, str]:
+def next_commands(workspace: DemoWorkspace) -> dict[str, str]:
     """Return the commands that one will want next, by what they are for."""
-    typed = as_typed()
-    albert, corpus = (shlex.quote(str(lab.out / name)) for name in ("albert", "corpus"))
-    if lab.settings.text:
-        further = {"More of it": f"{typed} pretrain --corpus {corpus} --out my-albert {_LONGER}"}
+    executable = albertine_executable()
+    albert, corpus = (shlex.quote(str(workspace.out / name)) for name in ("albert", "corpus"))
+    if workspace.settings.text:
+        continuation = {
+            "More of it": f"{executable} pretrain --corpus {corpus} --out my-albert {_LONGER_TRAINING_OPTIONS}"
+        }
     else:
-        further = {"Your own text": f"{typed} demo --text MY_TEXT --out my-demo"}
+        continuation = {"Your own text": f"{executable} demo --text MY_TEXT --out my-demo"}
     return {
-        "Ask it, in a browser": f"{typed} serve {albert}",
-        **further,
-        "Your own labels": f"{typed} finetune {albert} --task classify --data MY.csv --text TEXT_COLUMN "
+        "Ask it, in a browser": f"{executable} serve {albert}",
+        **continuation,
+        "Your own labels": f"{executable} finetune {albert} --task classify --data MY.csv --text TEXT_COLUMN "
         "--label LABEL_COLUMN --out my-model",
     }
 
 
-def as_typed() -> str:
+def albertine_executable() -> str:
     """Return how one types `albertine` here: its name where the shell finds it, else its path."""
     script = Path(sysconfig.get_path("scripts")) / "albertine"
     found = shutil.which("albertine")
@@ -72,5 +86,5 @@ def as_typed() -> str:
         return shlex.join([sys.executable, "-m", "albertine"])
     if not script.is_relative_to(Path.cwd()):
         return shlex.quote(str(script))
-    below = os.path.relpath(script)
-    return shlex.quote(below if os.sep in below else f"./{below}")
+    relative_path = os.path.relpath(script)
+    return shlex.quote(relative_path if os.sep in relative_path else f"./{relative_path}")

@@ -20,191 +20,207 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from albertine import progress
-from albertine.deploy.desk import Busy, Desk
-from albertine.deploy.offers import Offer, Served
+from albertine.deploy.batcher import RequestBatcher, ServerBusy
+from albertine.deploy.endpoints import Endpoint, ServedModel
 from albertine.errors import InputError
-from albertine.settings.schema import shortened
+from albertine.settings.schema import display_text
 from albertine.version import __version__
 
-MOST_BYTES = 1_000_000  # of a request
-MOST_QUESTIONS = 1_024  # of a request
-SLOWEST = 30.0  # seconds in which a request must have come whole
+MAX_BODY_BYTES = 1_000_000  # of a request
+MAX_REQUEST_ITEMS = 1_024  # of a request
+BODY_TIMEOUT_SECONDS = 30.0  # seconds in which a request must have come whole
 # The page brings all that it needs, and asks nobody but this server.
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data:; connect-src 'self'"
 )
-_ENDING = "the server is ending; ask again later"
+_SHUTDOWN_MESSAGE = "the server is ending; ask again later"
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
-def application(
-    model: Served, desks: Mapping[str, Desk], *, begun: Callable[[], None] = lambda: None, debug: bool = False
+def create_app(
+    model: ServedModel,
+    batchers: Mapping[str, RequestBatcher],
+    *,
+    on_startup: Callable[[], None] = lambda: None,
+    debug: bool = False,
 ) -> Starlette:
     """Return what answers requests about a model.
 
     Args:
         model: with what it can be asked.
-        desks: where that is asked, by path.
-        begun: is called when signals are heard and callers too.
+        batchers: where that is asked, by path.
+        on_startup: is called when signals are heard and callers too.
         debug: whether defects show where they are.
     """
 
     @asynccontextmanager
-    async def working(_: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(desk.work()) for desk in desks.values()]
-        begun()
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(desk.run()) for desk in batchers.values()]
+        on_startup()
         yield
         for task in tasks:
             task.cancel()
 
     page = (files(__package__) / "page.html").read_text(encoding="utf-8")
     routes = [
-        Route("/", _always(HTMLResponse(page, headers={"Content-Security-Policy": POLICY}))),
-        Route("/about", _always(JSONResponse(_about(model)))),
-        Route("/health", _always(JSONResponse({"status": "ok"}))),
+        Route(
+            "/",
+            _constant_handler(
+                HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+            ),
+        ),
+        Route("/about", _constant_handler(JSONResponse(_model_info(model)))),
+        Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
     ]
     routes += [
-        Route(path, _answering(offer, desks[path]), methods=["POST"]) for path, offer in model.offers.items()
+        Route(path, _endpoint_handler(offer, batchers[path]), methods=["POST"])
+        for path, offer in model.endpoints.items()
     ]
-    app = Starlette(routes=routes, lifespan=working, exception_handlers=_handlers(routes, debug))
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_exception_handlers(routes, debug))
     app.router.redirect_slashes = False  # a proxy may hold another address than ours
     return app
 
 
-def _always(response: Response) -> Endpoint:
-    async def endpoint(_: Request) -> Response:
+def _constant_handler(response: Response) -> RequestHandler:
+    async def handler(_: Request) -> Response:
         return response
 
-    return endpoint
+    return handler
 
 
-def _about(model: Served) -> dict[str, Any]:
+def _model_info(model: ServedModel) -> dict[str, Any]:
     return {
         "model": model.name,
         "labels": model.labels,
         "asked": [
             {
                 "path": one.path,
-                "kind": one.kind,
-                "mask": one.mask,
+                "kind": one.type_name,
+                "mask": one.mask_token,
                 "fields": [asdict(field) for field in one.fields],
             }
-            for one in model.offers.values()
+            for one in model.endpoints.values()
         ],
         "albertine": __version__,
     }
 
 
-def _answering(offer: Offer, desk: Desk) -> Endpoint:
+def _endpoint_handler(endpoint: Endpoint, batcher: RequestBatcher) -> RequestHandler:
     """Return what answers questions at a path."""
 
-    async def endpoint(request: Request) -> Response:
+    async def handler(request: Request) -> Response:
         try:
-            told = _json(await asyncio.wait_for(_body(request), SLOWEST))
-            found = await _unless_left(request, desk.ask(_questions(told, offer)))
+            told = _parse_json(await asyncio.wait_for(_read_body(request), BODY_TIMEOUT_SECONDS))
+            found = await _unless_disconnected(request, batcher.submit(_parse_items(told, endpoint)))
         except TimeoutError:
-            raise HTTPException(408, f"nothing whole came within {SLOWEST:.0f} seconds") from None
+            raise HTTPException(
+                408, f"nothing whole came within {BODY_TIMEOUT_SECONDS:.0f} seconds"
+            ) from None
         except asyncio.CancelledError:  # patience is at its end
-            return _said(503, _ENDING)
+            return _error_response(503, _SHUTDOWN_MESSAGE)
         return JSONResponse(found if isinstance(told, list) else found[0])
 
-    return endpoint
+    return handler
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """Read what was sent, unless it is too much."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, f"more than {progress.size(MOST_BYTES)}; send less at a time")
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(
+                413, f"more than {progress.format_bytes(MAX_BODY_BYTES)}; send less at a time"
+            )
     return bytes(body)
 
 
-async def _unless_left(request: Request, asking: Awaitable[list[Any]]) -> list[Any]:
+async def _unless_disconnected(request: Request, pending: Awaitable[list[Any]]) -> list[Any]:
     """Wait for answers as long as the caller does."""
-    answers, leaving = asyncio.ensure_future(asking), asyncio.ensure_future(_left(request))
+    answers, disconnect = asyncio.ensure_future(pending), asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait((answers, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((answers, disconnect), return_when=asyncio.FIRST_COMPLETED)
         if not answers.done():
             raise ClientDisconnect
         return answers.result()
     finally:
-        for one in (answers, leaving):
+        for one in (answers, disconnect):
             one.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON ({error})") from None
 
 
-def _questions(told: Any, offer: Offer) -> list[tuple[Any, int]]:
+def _parse_items(payload: Any, endpoint: Endpoint) -> list[tuple[Any, int]]:
     """Read one question or a list of them; say which is wrong."""
-    if not isinstance(told, list):
-        return [offer.question(told)]
-    if len(told) > MOST_QUESTIONS:
-        raise InputError(f"{len(told):,} questions; send {MOST_QUESTIONS:,} at a time at most")
-    asked = []
-    for number, one in enumerate(told, 1):
+    if not isinstance(payload, list):
+        return [endpoint.parse_item(payload)]
+    if len(payload) > MAX_REQUEST_ITEMS:
+        raise InputError(f"{len(payload):,} questions; send {MAX_REQUEST_ITEMS:,} at a time at most")
+    items = []
+    for number, one in enumerate(payload, 1):
         try:
-            asked.append(offer.question(one))
+            items.append(endpoint.parse_item(one))
         except InputError as error:
             raise InputError(f"question {number}: {error}") from None
-    return asked
+    return items
 
 
-def _handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
+def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
     """Return what answers for what went wrong: always JSON with one line."""
     known = ", ".join(route.path for route in routes)
 
-    async def refused(_: Request, error: Exception) -> Response:
-        return _said(400, str(error))
+    async def bad_request(_: Request, error: Exception) -> Response:
+        return _error_response(400, str(error))
 
-    async def busy(_: Request, error: Exception) -> Response:
-        return _said(503, str(error), {"Retry-After": "5"})
+    async def unavailable(_: Request, error: Exception) -> Response:
+        return _error_response(503, str(error), {"Retry-After": "5"})
 
-    async def elsewhere(request: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        path, headers = shortened(request.scope["path"]), dict(error.headers or {})
+        path, headers = display_text(request.scope["path"]), dict(error.headers or {})
         said = {
             404: f"{path}: no such path; known: {known}",
             405: f"{request.method} {path}: not possible; possible: {headers.get('Allow', 'nothing')}",
         }
-        return _said(error.status_code, said.get(error.status_code, error.detail), headers)
+        return _error_response(error.status_code, said.get(error.status_code, error.detail), headers)
 
-    async def left(_: Request, error: Exception) -> Response:  # noqa: ARG001  # nobody is there to read it
+    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001  # nobody is there to read it
         return Response(status_code=400)
 
-    async def too_much(_: Request, error: Exception) -> Response:
-        return _said(503, f"not enough memory ({' '.join(str(error).split())}); send less at a time")
+    async def out_of_memory(_: Request, error: Exception) -> Response:
+        return _error_response(
+            503, f"not enough memory ({' '.join(str(error).split())}); send less at a time"
+        )
 
-    async def defect(_: Request, error: Exception) -> Response:
+    async def internal_error(_: Request, error: Exception) -> Response:
         line = f"a defect in Albertine: {type(error).__name__}: {' '.join(str(error).split())}"
         progress.end_line()
         print(f"albertine: {line}{'' if debug else '; --debug shows where'}", file=sys.stderr, flush=True)
         if debug:
             traceback.print_exception(error)
-        return _said(500, line)
+        return _error_response(500, line)
 
     return {
-        InputError: refused,
-        Busy: busy,
-        HTTPException: elsewhere,
-        ClientDisconnect: left,
-        MemoryError: too_much,
-        Exception: defect,
+        InputError: bad_request,
+        ServerBusy: unavailable,
+        HTTPException: http_error,
+        ClientDisconnect: client_disconnected,
+        MemoryError: out_of_memory,
+        Exception: internal_error,
     }
 
 
-def _said(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": line}, status, headers)
+def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status, headers)

@@ -16,89 +16,99 @@ import uvicorn
 from starlette.applications import Starlette
 
 from albertine import progress
-from albertine.deploy.application import application
-from albertine.deploy.desk import Desk
-from albertine.deploy.offers import served
+from albertine.deploy.application import create_app
+from albertine.deploy.batcher import RequestBatcher
+from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.settings import ServeSettings
-from albertine.errors import ONE_REQUEST, InputError
+from albertine.errors import SAME_REQUEST_SECONDS, InputError
 
-PATIENCE = 8  # seconds that what is under way may take once a signal asks for the end: Docker gives ten
+SHUTDOWN_TIMEOUT_SECONDS = (
+    8  # seconds that what is under way may take once a signal asks for the end: Docker gives ten
+)
 
 
-def serve(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
+def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
     """Serve a model until a signal asks for the end."""
-    failures: list[OSError] = []
-    with listening(settings.host, settings.port) as listener:
-        model = served(source, settings.device, settings.precision)
-        hand = ThreadPoolExecutor(1, "desk")
-        desks = {path: Desk(offer.answered, hand) for path, offer in model.offers.items()}
+    startup_errors: list[OSError] = []
+    with bind_socket(settings.host, settings.port) as listener:
+        model = load_served_model(source, settings.device, settings.precision)
+        executor = ThreadPoolExecutor(1, "desk")
+        batchers = {
+            path: RequestBatcher(offer.process_batch, executor) for path, offer in model.endpoints.items()
+        }
 
-        def begun() -> None:
+        def on_startup() -> None:
             try:
-                print(_address(listener), flush=True)
+                print(_url(listener), flush=True)
             except OSError as error:  # nobody can read it; the server would keep the reason to itself
-                failures.append(error)
+                startup_errors.append(error)
                 server.should_exit = True
-            progress.say(
-                f"{source}: {', '.join(f'POST {path}' for path in model.offers)}; "
+            progress.print_message(
+                f"{source}: {', '.join(f'POST {path}' for path in model.endpoints)}; "
                 "a page for trying it at the address above; Ctrl-C ends it"
             )
             if settings.host in ("0.0.0.0", "::"):
-                progress.say("whoever reaches this machine may ask: there is no password")
+                progress.print_message("whoever reaches this machine may ask: there is no password")
 
-        server = Server(configuration(application(model, desks, begun=begun, debug=debug)))
+        server = SignalAwareServer(
+            uvicorn_config(create_app(model, batchers, on_startup=on_startup, debug=debug))
+        )
         try:
             server.run([listener])
         except KeyboardInterrupt:  # it has put all away, and hands the signal on
-            progress.say(f"ended; answered: {sum(desk.done for desk in desks.values()):,}")
+            progress.print_message(
+                f"ended; answered: {sum(desk.num_answered for desk in batchers.values()):,}"
+            )
         finally:
-            hand.shutdown(wait=False, cancel_futures=True)
-    for failure in failures:
+            executor.shutdown(wait=False, cancel_futures=True)
+    for failure in startup_errors:
         raise failure
 
 
-class Server(uvicorn.Server):
+class SignalAwareServer(uvicorn.Server):
     """A server to which a signal that comes twice at once is one request, as to every other command."""
 
     def __init__(self, config: uvicorn.Config):
         super().__init__(config)
-        self._when = -math.inf
+        self._last_signal_time = -math.inf
         # Who is started in the background of a script is not to hear the Ctrl-C of those before it.
-        self._deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        self._ignores_sigint = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Let what is under way be answered, and end; asked again later, do not wait for it."""
-        if (self._deaf and sig == signal.SIGINT) or time.monotonic() - self._when < ONE_REQUEST:
+        if (
+            self._ignores_sigint and sig == signal.SIGINT
+        ) or time.monotonic() - self._last_signal_time < SAME_REQUEST_SECONDS:
             return
-        self._when = time.monotonic()
+        self._last_signal_time = time.monotonic()
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
 
-def configuration(answering: Starlette) -> uvicorn.Config:
+def uvicorn_config(app: Starlette) -> uvicorn.Config:
     """Return how the server runs: what goes wrong is told by us, in one line."""
-    files_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    max_open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return uvicorn.Config(
-        answering,
+        app,
         lifespan="on",
         log_config=None,
         log_level="critical",
         access_log=False,
         server_header=False,
-        limit_concurrency=max(8, min(1_000, files_open // 2)),  # connections; more are told to come again
-        timeout_graceful_shutdown=PATIENCE,
+        limit_concurrency=max(8, min(1_000, max_open_files // 2)),  # connections; more are told to come again
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 
 
-def listening(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Take the address before anything is loaded, so that one that is taken is told at once."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
+        family, socket_type, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
         raise InputError(f"--host {host}: no address of this machine") from None
-    listener = socket.socket(family, kind, number)
+    listener = socket.socket(family, socket_type, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
@@ -111,7 +121,7 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(listener: socket.socket) -> str:
+def _url(listener: socket.socket) -> str:
     """Return what a person types into a browser."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):

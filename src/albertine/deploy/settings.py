@@ -11,7 +11,7 @@ class ServeSettings(Settings):
     """Where a model is served, and how it computes."""
 
     host: str = setting("127.0.0.1", "The address to listen at; 0.0.0.0 lets other machines in.")
-    port: int = setting(8000, "The port; 0 takes a free one.", least=0, most=65_535)
+    port: int = setting(8000, "The port; 0 takes a free one.", minimum=0, maximum=65_535)
     device: Device = setting("auto", "Where; auto is a GPU where there is one.")
     precision: Precision = setting(
         "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."

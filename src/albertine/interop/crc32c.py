@@ -12,10 +12,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint32]
+UInt32Array = NDArray[np.uint32]
 
 _POLYNOMIAL = 0x82F63B78
-_ROW = 4096
+_ROW_BYTES = 4096
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -27,24 +27,26 @@ def masked_crc32c(content: bytes) -> int:
 
 def crc32c(content: bytes) -> int:
     """Return the checksum of bytes."""
-    loose = len(content) % _ROW
+    remainder = len(content) % _ROW_BYTES
     table = _table().tolist()
     state = 0xFFFFFFFF
-    for byte in content[:loose]:
+    for byte in content[:remainder]:
         state = table[(state ^ byte) & 0xFF] ^ (state >> 8)
-    push = [part.tolist() for part in _push_by_a_row()]
-    for row in _rows(np.frombuffer(content, np.uint8, offset=loose).reshape(-1, _ROW)).tolist():
-        pushed = (
-            push[0][state & 0xFF]
-            ^ push[1][state >> 8 & 0xFF]
-            ^ push[2][state >> 16 & 0xFF]
-            ^ push[3][state >> 24]
+    zero_row_tables = [part.tolist() for part in _zero_row_tables()]
+    for row in _row_states(
+        np.frombuffer(content, np.uint8, offset=remainder).reshape(-1, _ROW_BYTES)
+    ).tolist():
+        advanced = (
+            zero_row_tables[0][state & 0xFF]
+            ^ zero_row_tables[1][state >> 8 & 0xFF]
+            ^ zero_row_tables[2][state >> 16 & 0xFF]
+            ^ zero_row_tables[3][state >> 24]
         )
-        state = pushed ^ row
+        state = advanced ^ row
     return state ^ 0xFFFFFFFF
 
 
-def _rows(rows: NDArray[np.uint8]) -> Words:
+def _row_states(rows: NDArray[np.uint8]) -> UInt32Array:
     """Return each row's state, started from zero."""
     table = _table()
     states = np.zeros(len(rows), np.uint32)
@@ -54,7 +56,7 @@ def _rows(rows: NDArray[np.uint8]) -> Words:
 
 
 @cache
-def _table() -> Words:
+def _table() -> UInt32Array:
     """Return what each byte does to a state."""
     states = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -65,13 +67,13 @@ def _table() -> Words:
 
 
 @cache
-def _push_by_a_row() -> Words:
+def _zero_row_tables() -> UInt32Array:
     """Return what a row of zeros does to a state, for each value of each of its four bytes."""
     states = np.uint32(1) << np.arange(32, dtype=np.uint32)
     table = _table()
-    for _ in range(_ROW):
+    for _ in range(_ROW_BYTES):
         states = table[states & np.uint32(0xFF)] ^ (states >> np.uint32(8))
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     pushed = np.where(bits[None], states.reshape(4, 1, 8), np.uint32(0))
-    tables: Words = np.bitwise_xor.reduce(pushed, axis=2).astype(np.uint32)
+    tables: UInt32Array = np.bitwise_xor.reduce(pushed, axis=2).astype(np.uint32)
     return tables

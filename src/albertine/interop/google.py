@@ -13,14 +13,14 @@ from typing import Any
 from torch import Tensor
 
 from albertine.errors import InputError
-from albertine.interop.bundle import read_bundle
-from albertine.interop.config import read_google_config
+from albertine.interop.tensor_bundle import read_tensor_bundle
+from albertine.interop.transformers_config import read_google_config
 
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
 )
 # In this order: later patterns are met by names that an earlier one has not changed.
-_NAMES = (
+_RENAMES = (
     (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"albert.embeddings.\1_embeddings.weight"),
     (r"^bert/embeddings/LayerNorm/", "albert.embeddings.LayerNorm."),
     (r"^bert/encoder/embedding_hidden_mapping_in/", "albert.encoder.embedding_hidden_mapping_in."),
@@ -30,7 +30,7 @@ _NAMES = (
     (r"^cls/seq_relationship/output_weights$", "sop_classifier.classifier.weight"),
     (r"^cls/seq_relationship/output_bias$", "sop_classifier.classifier.bias"),
 )
-_IN_A_LAYER = (
+_LAYER_RENAMES = (
     (r"attention_1/self/(query|key|value)/", r"attention.\1."),
     (r"attention_1/output/dense/", "attention.dense."),
     (r"ffn_1/intermediate/output/dense/", "ffn_output."),
@@ -38,42 +38,44 @@ _IN_A_LAYER = (
     (r"LayerNorm_1/", "full_layer_layer_norm."),
     (r"LayerNorm/", "attention.LayerNorm."),
 )
-_LAYER = re.compile(r"^bert/encoder/transformer/group_(\d+)(?:_\d+)?/(?:layer_\d+/)?inner_group_(\d+)/(.*)$")
-_PARTS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias", "weight": "weight"}
+_LAYER_NAME = re.compile(
+    r"^bert/encoder/transformer/group_(\d+)(?:_\d+)?/(?:layer_\d+/)?inner_group_(\d+)/(.*)$"
+)
+_WEIGHT_NAMES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias", "weight": "weight"}
 
 
-def read_google(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
+def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
     """Return config and tensors as `transformers` would have them, and the file to name when one is wrong."""
     indices = sorted(folder.glob("*.index"))
     if len(indices) != 1:
         found = ", ".join(index.name for index in indices) or "none"
         raise InputError(f"{folder}: needs one TensorFlow checkpoint, one *.index file; found: {found}")
     tensors = {}
-    for name, tensor in read_bundle(indices[0].with_suffix("")).items():
+    for name, tensor in read_tensor_bundle(indices[0].with_suffix("")).items():
         if not _OPTIMIZER.search(name):
-            theirs = renamed(name.removeprefix("module/"))
+            theirs = transformers_name(name.removeprefix("module/"))
             if theirs is None:
                 raise InputError(f"{indices[0]}: tensor {name} has no place in an ALBERT")
             tensors[theirs] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
-    pretrained = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
-    kind = "AlbertForPreTraining" if pretrained else "AlbertModel"
-    return read_google_config(folder) | {"architectures": [kind]}, tensors, indices[0]
+    has_pretraining_heads = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
+    architecture = "AlbertForPreTraining" if has_pretraining_heads else "AlbertModel"
+    return read_google_config(folder) | {"architectures": [architecture]}, tensors, indices[0]
 
 
-def renamed(name: str) -> str | None:
+def transformers_name(name: str) -> str | None:
     """Return the name of a tensor in `transformers`; None if there is none."""
-    layer = _LAYER.match(name)
+    layer = _LAYER_NAME.match(name)
     if layer:
         group, inner, rest = layer.groups()
-        place = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
-        return _first_match(rest, _IN_A_LAYER, place)
-    return _first_match(name, _NAMES, "")
+        prefix = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+        return _first_match(rest, _LAYER_RENAMES, prefix)
+    return _first_match(name, _RENAMES, "")
 
 
-def _first_match(name: str, table: tuple[tuple[str, str], ...], place: str) -> str | None:
+def _first_match(name: str, table: tuple[tuple[str, str], ...], prefix: str) -> str | None:
     for pattern, replacement in table:
         changed, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)
         if count:
             head, dot, part = changed.rpartition(".")
-            return place + head + dot + _PARTS[part] if part in _PARTS else None
+            return prefix + head + dot + _WEIGHT_NAMES[part] if part in _WEIGHT_NAMES else None
     return None

@@ -8,31 +8,33 @@ it is complete, so a download that broke off is taken up again, never half loade
 import re
 from pathlib import Path
 
-from albertine.errors import InputError, WorkError, nearest
-from albertine.settings import MODELS
+from albertine.errors import InputError, WorkError, did_you_mean
+from albertine.settings import MODEL_PRESETS
 
-_SMALL = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
-_SMALL += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
+_SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+_SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 
-_LONGEST = 96  # name of a repository
+_MAX_NAME_LENGTH = 96  # name of a repository
 
 
 def is_hub_name(source: str) -> bool:
     """Tell whether this reads as OWNER/NAME."""
-    reads_so = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source, re.ASCII)
-    return len(source) <= _LONGEST and reads_so is not None
+    match = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source, re.ASCII)
+    return len(source) <= _MAX_NAME_LENGTH and match is not None
 
 
-def locate(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
+def locate_checkpoint(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
     """Return the folder of a checkpoint, fetching it from the hub if that is where it is."""
     if Path(source).is_dir():
         return Path(source)
     if is_hub_name(str(source)) and not Path(source).exists():
-        return fetch(str(source), revision, weights=weights)
-    raise InputError(f"{source}: neither a folder, a hub name nor a preset{nearest(str(source), MODELS)}")
+        return download_checkpoint(str(source), revision, weights=weights)
+    raise InputError(
+        f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
+    )
 
 
-def fetch(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
+def download_checkpoint(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
     """Return the folder in the cache that holds a repository's checkpoint, fetching what is not there yet."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
@@ -45,13 +47,13 @@ def fetch(name: str, revision: str | None = None, *, weights: bool = True) -> Pa
         RevisionNotFoundError,
     )
 
-    def get(*patterns: str) -> Path:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL, *patterns]))
+    def download(*patterns: str) -> Path:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, *patterns]))
 
     try:
-        folder = get("model*.safetensors") if weights else get()
+        folder = download("model*.safetensors") if weights else download()
         if weights and not any(folder.glob("model*.safetensors")):
-            folder = get("pytorch_model.bin")
+            folder = download("pytorch_model.bin")
     except HFValidationError as error:
         raise InputError(f"{name}: no name that the hub has ({error})") from None
     except GatedRepoError:

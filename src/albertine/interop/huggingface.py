@@ -14,78 +14,88 @@ import torch
 from torch import Tensor
 
 from albertine import progress
-from albertine.interop.config import config_of, family_in, head_in, labels_in, model_in, plan_in, read_config
-from albertine.interop.filling import (
-    ANSWERABLE,
-    filled_model,
-    refuse_surplus,
-    refuse_unnamed_head,
-    settle_ties,
+from albertine.atomic import atomic_folder
+from albertine.interop.model_filling import (
+    ANSWERABLE_MAPPINGS,
+    check_no_unnamed_head,
+    check_no_unused_tensors,
+    model_from_tensors,
+    resolve_tied_tensors,
 )
-from albertine.interop.names import Family, family_of, slots
-from albertine.interop.tensors import read_safetensors, read_tensors
-from albertine.model.network import Model
+from albertine.interop.safetensors_file import write_tensors
+from albertine.interop.tensor_names import Family, checkpoint_family, parameter_mappings
+from albertine.interop.transformers_config import (
+    head_settings_from_config,
+    label_names_from_config,
+    model_family,
+    model_settings_from_config,
+    read_config,
+    saved_model_settings,
+    transformers_config,
+)
+from albertine.interop.weight_files import read_safetensors, read_weights
+from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.tensors import write_tensors
 from albertine.text.tokenizer import Tokenizer
-from albertine.whole import new_folder
 
-_NO_LIMIT = 1_000_000
-_BESIDE = "answerable.safetensors"
-CARD = "task.json"  # beside a tuned model, and the business of whoever tuned it
+_UNLIMITED_LENGTH = 1_000_000
+_ANSWERABLE_FILE = "answerable.safetensors"
+TASK_CARD_FILE = "task.json"  # beside a tuned model, and the business of whoever tuned it
 
 
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
     """Load a checkpoint, ready to evaluate; with `head`, under another head (see `filling`)."""
     file = folder / "config.json"
     config = read_config(file)
-    family_in(config, str(file))  # refuse a foreign model before reading its tensors
-    stored, source = read_tensors(folder)
-    return assemble(config, file, stored, source, head, seed=seed)
+    model_family(config, str(file))  # refuse a foreign model before reading its tensors
+    stored_tensors, source = read_weights(folder)
+    return build_model(config, file, stored_tensors, source, head, seed=seed)
 
 
-def assemble(
+def build_model(
     config: Mapping[str, Any],
-    file: Path,
-    stored: dict[str, Tensor],
-    source: Path,
+    config_file: Path,
+    stored_tensors: dict[str, Tensor],
+    tensor_file: Path,
     head: HeadSettings | None,
     *,
     seed: int,
 ) -> Model:
-    """Make a model from a config and tensors; `file` and `source` are where they came from."""
-    family = family_in(config, str(file))
-    tensors = _with_prefix(stored, family)
-    found = head_in(config, str(file)) if head is None else None
-    if head is None and found is None:
-        refuse_unnamed_head(tensors, source)
-    wanted = head or found or HeadSettings()
-    if wanted.kind in ("pretrain", "mlm"):
-        settle_ties(tensors, source, family)
-    network = _network(config, file, family, tensors, wanted)
-    table = slots(network, wanted, family)
-    refuse_surplus(tensors, table, source, family, whole=found is not None)
-    beside = file.parent / _BESIDE
-    if wanted.answerable:
-        table += ANSWERABLE
-        tensors |= read_safetensors(beside) if beside.exists() else {}
-    model, fresh = filled_model(network, wanted, table, tensors, source, whole=found is not None, seed=seed)
-    if fresh:
-        layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in fresh))
-        progress.say(f"{file.parent}: head {wanted.kind} is freshly drawn ({layers})")
-    if found is not None:
-        model.labels = labels_in(config, wanted)
+    """Make a model from a config and tensors; `config_file` and `tensor_file` are where they came from."""
+    family = model_family(config, str(config_file))
+    tensors = _with_family_prefix(stored_tensors, family)
+    own_head = head_settings_from_config(config, str(config_file)) if head is None else None
+    if head is None and own_head is None:
+        check_no_unnamed_head(tensors, tensor_file)
+    head_settings = head or own_head or HeadSettings()
+    if head_settings.kind in ("pretrain", "mlm"):
+        resolve_tied_tensors(tensors, tensor_file, family)
+    settings = _model_settings(config, config_file, family, tensors, head_settings)
+    mappings = parameter_mappings(settings, head_settings, family)
+    check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
+    answerable_file = config_file.parent / _ANSWERABLE_FILE
+    if head_settings.answerable:
+        mappings += ANSWERABLE_MAPPINGS
+        tensors |= read_safetensors(answerable_file) if answerable_file.exists() else {}
+    model, newly_initialized = model_from_tensors(
+        settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
+    )
+    if newly_initialized:
+        layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
+        progress.print_message(f"{config_file.parent}: head {head_settings.kind} is freshly drawn ({layers})")
+    if own_head is not None:
+        model.label_names = label_names_from_config(config, head_settings)
     return model.eval()
 
 
-def _with_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
+def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
     """Name the tensors of an encoder saved alone as they are called in a whole model."""
     if any(name.startswith(family + ".") for name in tensors):
         return dict(tensors)
     return {f"{family}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def _network(
+def _model_settings(
     config: Mapping[str, Any], file: Path, family: Family, tensors: Mapping[str, Tensor], head: HeadSettings
 ) -> ModelSettings:
     """Return the plan that a config keeps, if the tensors still follow it; else what their format says.
@@ -93,26 +103,26 @@ def _network(
     Trained on in `transformers`, copies of a shared half drift apart, and what was no
     projection becomes one: then the model is what its tensors are.
     """
-    plain = model_in(config, str(file))
-    kept = plan_in(config, str(file))
-    if kept is None:
-        return plain
-    if family == "albert" and not kept.projects:
+    format_settings = model_settings_from_config(config, str(file))
+    saved_settings = saved_model_settings(config, str(file))
+    if saved_settings is None:
+        return format_settings
+    if family == "albert" and not saved_settings.has_projection:
         weight = tensors.get("albert.encoder.embedding_hidden_mapping_in.weight")
         bias = tensors.get("albert.encoder.embedding_hidden_mapping_in.bias")
         if weight is None or bias is None or not _is_identity(weight, bias):
-            kept = replace(kept, always_project=True)
-    for slot in slots(kept, head, family):
+            saved_settings = replace(saved_settings, always_project=True)
+    for slot in parameter_mappings(saved_settings, head, family):
         first, *others = ([tensors.get(name) for name in copy] for copy in slot.copies)
         for other in others:
             if any(
                 a is None or b is None or not torch.equal(a, b) for a, b in zip(first, other, strict=True)
             ):
-                progress.say(
+                progress.print_message(
                     f"{file.parent}: copies of a shared block differ; loaded as groups of whole layers"
                 )
-                return plain
-    return kept
+                return format_settings
+    return saved_settings
 
 
 def _is_identity(weight: Tensor, bias: Tensor) -> bool:
@@ -128,11 +138,11 @@ def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None
         folder: where; must not exist yet, or be empty.
         tokenizer: what goes along.
     """
-    with new_folder(Path(folder)) as partial:
-        frozen(model, tokenizer=tokenizer)(partial)
+    with atomic_folder(Path(folder)) as partial:
+        checkpoint_writer(model, tokenizer=tokenizer)(partial)
 
 
-def frozen(
+def checkpoint_writer(
     model: Model,
     *,
     tokenizer: Tokenizer | None = None,
@@ -147,46 +157,46 @@ def frozen(
         depth: how many layers it is to have, if not as many as it has.
         parameters: its parameters by name, where those in it are spread over processes.
     """
-    network = replace(model.model, layers=depth or model.model.layers)
-    config = config_of(network, model.head_settings, model.labels)
-    tensors = tensors_of(model, parameters)
-    beside = {
+    settings = replace(model.settings, layers=depth or model.settings.layers)
+    config = transformers_config(settings, model.head_settings, model.label_names)
+    tensors = transformers_tensors(model, parameters)
+    answerable_tensors = {
         name: one.cpu().clone() for name, one in model.head.state_dict().items() if "answerable" in name
     }
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
-        if beside:
-            write_tensors(beside, folder / _BESIDE)
+        if answerable_tensors:
+            write_tensors(answerable_tensors, folder / _ANSWERABLE_FILE)
         if tokenizer:
             tokenizer.save(folder)
-            _limit(folder / "tokenizer_config.json", network.max_length)
+            _write_max_length(folder / "tokenizer_config.json", settings.max_length)
 
     return write
 
 
-def _limit(file: Path, longest: int) -> None:
+def _write_max_length(file: Path, max_length: int) -> None:
     """Say how long a text may be, where the tokenizer's file does not: `transformers` cuts by that."""
     options = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-    if isinstance(options, dict) and options.get("model_max_length", _NO_LIMIT) >= _NO_LIMIT:
+    if isinstance(options, dict) and options.get("model_max_length", _UNLIMITED_LENGTH) >= _UNLIMITED_LENGTH:
         file.write_text(
-            json.dumps(options | {"model_max_length": longest}, indent=2) + "\n", encoding="utf-8"
+            json.dumps(options | {"model_max_length": max_length}, indent=2) + "\n", encoding="utf-8"
         )
 
 
-def tensors_of(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """Return a model's tensors, or other values of its parameters, under the names of `transformers`."""
     if parameters is None:
         parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    family = family_of(model.model)
+    family = checkpoint_family(model.settings)
     tensors: dict[str, Tensor] = {}
-    for slot in slots(model.model, model.head_settings, family):
+    for slot in parameter_mappings(model.settings, model.head_settings, family):
         for copy in slot.copies:
-            parts = parameters[slot.ours].chunk(len(copy))
+            parts = parameters[slot.name].chunk(len(copy))
             tensors |= {name: part.cpu().clone().contiguous() for name, part in zip(copy, parts, strict=True)}
-    if family == "albert" and not model.model.projects:
-        width = model.model.hidden_size
+    if family == "albert" and not model.settings.has_projection:
+        width = model.settings.hidden_size
         tensors["albert.encoder.embedding_hidden_mapping_in.weight"] = torch.eye(width)
         tensors["albert.encoder.embedding_hidden_mapping_in.bias"] = torch.zeros(width)
     return tensors

@@ -14,18 +14,18 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-from albertine.model.parameters import count_parameters
+from albertine.model.parameter_counts import count_parameters
 from albertine.settings import ModelSettings
 
 Precision = Literal["fp32", "bf16"]
-BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
+BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "int8": 1}
 
 # 15% of the pieces are masked and reach the MLM head.
-MASKED_SHARE = 0.15
+MASKED_FRACTION = 0.15
 
 
 @dataclass(frozen=True)
-class Flops:
+class FlopsPerToken:
     """Operations per token of a full sequence of the given length."""
 
     forward_per_token: float
@@ -35,24 +35,24 @@ class Flops:
     training_with_recomputation_per_token: float
 
 
-def count_flops(model: ModelSettings, length: int) -> Flops:
+def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     """Count the operations of one token in a sequence of `length`.
 
     `forward` is the encoder with its pooler; `attention` is the part of it that grows with the
     length; `heads` are the pre-training heads over the masked share. A backward pass costs two
     forward ones; recomputation runs the blocks forward once more.
     """
-    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.ffn
-    scores_and_values = model.steps * 4.0 * length * h
-    blocks = model.steps * (8.0 * h * h + 4.0 * h * f) + scores_and_values
-    forward = blocks + (2.0 * e * h if model.projects else 0.0) + 2.0 * h * h / length
-    heads = MASKED_SHARE * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
-    return Flops(
+    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
+    scores_and_values = model.applied_layers * 4.0 * length * h
+    layers = model.applied_layers * (8.0 * h * h + 4.0 * h * f) + scores_and_values
+    forward = layers + (2.0 * e * h if model.has_projection else 0.0) + 2.0 * h * h / length
+    heads = MASKED_FRACTION * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
+    return FlopsPerToken(
         forward_per_token=forward,
         attention_per_token=scores_and_values,
         heads_per_token=heads,
         training_per_token=3.0 * (forward + heads),
-        training_with_recomputation_per_token=3.0 * (forward + heads) + blocks,
+        training_with_recomputation_per_token=3.0 * (forward + heads) + layers,
     )
 
 
@@ -72,9 +72,14 @@ class TrainingMemory:
 
 
 def training_memory(
-    model: ModelSettings, *, batch: int, length: int, precision: Precision = "fp32", recompute: bool = False
+    model: ModelSettings,
+    *,
+    batch_size: int,
+    length: int,
+    precision: Precision = "fp32",
+    recompute: bool = False,
 ) -> TrainingMemory:
-    """Estimate the memory of a training step over `batch` sequences of `length` pieces."""
+    """Estimate the memory of a training step over `batch_size` sequences of `length` pieces."""
     n = count_parameters(model).total
     # In bf16 each weight is cast once per step, so a second copy is alive beside the fp32 one.
     weights = n * (4 if precision == "fp32" else 6)
@@ -82,7 +87,7 @@ def training_memory(
         weights=weights,
         gradients=4 * n,
         optimizer=8 * n,
-        activations=activation_bytes(model, batch * length, precision, recompute=recompute),
+        activations=activation_bytes(model, batch_size * length, precision, recompute=recompute),
     )
 
 
@@ -91,35 +96,42 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
 
     This is a GPU's; a CPU also keeps the attention weights of short sequences (`short_attention`).
     """
-    width = BYTES[precision]
-    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.ffn
+    value_bytes = BYTES_PER_VALUE[precision]
+    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
     # One step of depth: its input; q, k, v; the attention's output; the sum and result of the first
     # norm; the FFN before and after the activation; the sum that the second norm reads.
-    step = width * (1 + 3 + 1 + 1 + 1 + 1) * h + width * 2 * f + 4 * model.heads
+    layer = value_bytes * (1 + 3 + 1 + 1 + 1 + 1) * h + value_bytes * 2 * f + 4 * model.heads
     if model.dropout:
-        step += 2 * h
+        layer += 2 * h
     # Recomputing, a step keeps its input alone; the inside of one step is alive while it runs again.
-    kept = width * h * (model.steps - 1) + step if recompute else step * model.steps
+    layers = (
+        value_bytes * h * (model.applied_layers - 1) + layer if recompute else layer * model.applied_layers
+    )
     # The embedding keeps its sum and its norm; the MLM head its activations and, in fp32, the
     # probabilities of every piece, for the masked pieces only.
-    embedding = (4 + width) * e
+    embedding = (4 + value_bytes) * e
     scores = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e  # in bf16, what is cast to fp32 stays too
-    head = MASKED_SHARE * (width * (h + 3 * e) + scores)
-    return int(tokens * (kept + embedding + head))
+    head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + scores)
+    return int(tokens * (layers + embedding + head))
 
 
-def largest_batch(
-    model: ModelSettings, memory: int, *, length: int, precision: Precision = "fp32", recompute: bool = False
+def largest_batch_size(
+    model: ModelSettings,
+    memory_bytes: int,
+    *,
+    length: int,
+    precision: Precision = "fp32",
+    recompute: bool = False,
 ) -> int:
-    """Return how many sequences of `length` a training step fits into `memory` bytes; 0 if not even one."""
+    """Return how many sequences of `length` a training step fits into `memory_bytes` bytes; 0 if not even one."""
 
-    def needed(batch: int) -> int:
+    def needed_bytes(batch: int) -> int:
         return training_memory(
-            model, batch=batch, length=length, precision=precision, recompute=recompute
+            model, batch_size=batch, length=length, precision=precision, recompute=recompute
         ).total
 
     # A sequence takes a byte at the least, so no larger batch can fit.
-    return bisect_right(range(1, memory + 1), memory, key=needed)
+    return bisect_right(range(1, memory_bytes + 1), memory_bytes, key=needed_bytes)
 
 
 def gradient_bytes(model: ModelSettings) -> int:
@@ -127,6 +139,6 @@ def gradient_bytes(model: ModelSettings) -> int:
     return 4 * count_parameters(model).total
 
 
-def traffic_per_step(model: ModelSettings, processes: int) -> int:
+def all_reduce_bytes_per_step(model: ModelSettings, processes: int) -> int:
     """Return the bytes that each of so many processes sends per step, by a ring all-reduce."""
     return 2 * (processes - 1) * gradient_bytes(model) // processes

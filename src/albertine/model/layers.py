@@ -16,56 +16,60 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
-from albertine.model.drop import drop
+from albertine.model.kernels.dropout import dropout
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
 
-def gelu(model: ModelSettings) -> str:
+def gelu_approximation(settings: ModelSettings) -> str:
     """Return the form of GELU that a model uses, in torch's words."""
-    return "tanh" if model.activation == "gelu_tanh" else "none"
+    return "tanh" if settings.activation == "gelu_tanh" else "none"
 
 
 class Embedding(nn.Module):
     """Token, position and segment embeddings of width E, normalised there, then projected to width H."""
 
-    def __init__(self, model: ModelSettings):
+    def __init__(self, settings: ModelSettings):
         super().__init__()
-        width = model.embedding_size
-        self.tokens = nn.Embedding(model.vocab_size, width)
-        self.positions = nn.Embedding(model.max_length, width)
-        self.segments = nn.Embedding(model.segments, width)
-        self.norm = nn.LayerNorm(width, eps=model.norm_epsilon)
-        self.projection = nn.Linear(width, model.hidden_size) if model.projects else None
-        self.dropout = model.dropout
+        width = settings.embedding_size
+        self.tokens = nn.Embedding(settings.vocab_size, width)
+        self.positions = nn.Embedding(settings.max_length, width)
+        self.segments = nn.Embedding(settings.segments, width)
+        self.norm = nn.LayerNorm(width, eps=settings.norm_epsilon)
+        self.projection = nn.Linear(width, settings.hidden_size) if settings.has_projection else None
+        self.dropout = settings.dropout
 
-    def forward(self, strip: Strip, order: Tensor | None, dtype: torch.dtype) -> Tensor:
+    def forward(self, strip: Strip, token_order: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Embed the tokens of a strip, in another order if asked: [N, H]."""
-        self._check(strip)
-        rows = [strip.tokens, strip.positions, strip.types]
-        tokens, positions, types = rows if order is None else [row.index_select(0, order) for row in rows]
-        embedded = self.tokens(tokens) + self.segments(types) + self.positions(positions)
-        embedded = drop(self.norm(embedded), self.dropout if self.training else 0.0).to(dtype)
+        self._check_ids(strip)
+        rows = [strip.tokens, strip.positions, strip.segments]
+        tokens, positions, segments = (
+            rows if token_order is None else [row.index_select(0, token_order) for row in rows]
+        )
+        embedded = self.tokens(tokens) + self.segments(segments) + self.positions(positions)
+        embedded = dropout(self.norm(embedded), self.dropout if self.training else 0.0).to(dtype)
         if self.projection is None:
             return embedded
         return functional.linear(embedded, self.projection.weight.to(dtype), self.projection.bias.to(dtype))
 
-    def _check(self, strip: Strip) -> None:
+    def _check_ids(self, strip: Strip) -> None:
         """Refuse what the tables have no rows for, by sequence; on a GPU looking at ids would wait for it."""
-        longest = self.positions.num_embeddings
+        max_length = self.positions.num_embeddings
         for index, length in enumerate(strip.lengths):
-            if length > longest:
-                raise InputError(f"sequence {index} has {length} tokens, the position table holds {longest}")
+            if length > max_length:
+                raise InputError(
+                    f"sequence {index} has {length} tokens, the position table holds {max_length}"
+                )
         if strip.tokens.is_cuda or not len(strip.tokens):
             return
         for name, ids, rows in (
             ("token", strip.tokens, self.tokens.num_embeddings),
-            ("segment", strip.types, self.segments.num_embeddings),
+            ("segment", strip.segments, self.segments.num_embeddings),
         ):
             low, high = (int(bound) for bound in ids.aminmax())
             if low < 0 or high >= rows:
-                wrong = low if low < 0 else high
-                raise InputError(f"{name} id {wrong} is outside the table of {rows} rows")
+                invalid_id = low if low < 0 else high
+                raise InputError(f"{name} id {invalid_id} is outside the table of {rows} rows")
 
 
 class AttentionWeights(NamedTuple):
@@ -79,7 +83,7 @@ class AttentionWeights(NamedTuple):
     norm_bias: Tensor
 
 
-class FfnWeights(NamedTuple):
+class FeedForwardWeights(NamedTuple):
     """What one feed-forward network computes with, in one precision."""
 
     up: Tensor
@@ -93,85 +97,89 @@ class FfnWeights(NamedTuple):
 class Attention(nn.Module):
     """The weights of one multi-head attention with the norm that closes it; q, k and v are one matrix."""
 
-    def __init__(self, model: ModelSettings):
+    def __init__(self, settings: ModelSettings):
         super().__init__()
-        self.qkv = nn.Linear(model.hidden_size, 3 * model.hidden_size)
-        self.out = nn.Linear(model.hidden_size, model.hidden_size)
-        self.norm = nn.LayerNorm(model.hidden_size, eps=model.norm_epsilon)
+        self.qkv = nn.Linear(settings.hidden_size, 3 * settings.hidden_size)
+        self.out = nn.Linear(settings.hidden_size, settings.hidden_size)
+        self.norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_epsilon)
 
-    def weights(self, dtype: torch.dtype) -> AttentionWeights:
+    def cast_weights(self, dtype: torch.dtype) -> AttentionWeights:
         """Cast the weights."""
-        owners = (self.qkv, self.out, self.norm)
-        return AttentionWeights(*(one.to(dtype) for owner in owners for one in (owner.weight, owner.bias)))
+        modules = (self.qkv, self.out, self.norm)
+        return AttentionWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
 
 
-class Ffn(nn.Module):
+class FeedForward(nn.Module):
     """The weights of one feed-forward network with the norm that closes it."""
 
-    def __init__(self, model: ModelSettings):
+    def __init__(self, settings: ModelSettings):
         super().__init__()
-        self.up = nn.Linear(model.hidden_size, model.ffn)
-        self.down = nn.Linear(model.ffn, model.hidden_size)
-        self.norm = nn.LayerNorm(model.hidden_size, eps=model.norm_epsilon)
+        self.up = nn.Linear(settings.hidden_size, settings.effective_ffn_size)
+        self.down = nn.Linear(settings.effective_ffn_size, settings.hidden_size)
+        self.norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_epsilon)
 
-    def weights(self, dtype: torch.dtype) -> FfnWeights:
+    def cast_weights(self, dtype: torch.dtype) -> FeedForwardWeights:
         """Cast the weights."""
-        owners = (self.up, self.down, self.norm)
-        return FfnWeights(*(one.to(dtype) for owner in owners for one in (owner.weight, owner.bias)))
+        modules = (self.up, self.down, self.norm)
+        return FeedForwardWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
 
 
 @dataclass(frozen=True)
-class Shape:
+class LayerOptions:
     """What the two functions below need to know beside tensors."""
 
-    epsilon: float
-    form: str
+    norm_epsilon: float
+    gelu_approximation: str
     dropout: float
 
 
-def mix(hidden: Tensor, context: Tensor, weights: AttentionWeights, shape: Shape) -> Tensor:
+def attention_output(
+    hidden: Tensor, context: Tensor, weights: AttentionWeights, options: LayerOptions
+) -> Tensor:
     """Close attention: project the context, add the residual, normalise."""
-    mixed = drop(functional.linear(context, weights.out, weights.out_bias), shape.dropout)
+    projected = dropout(functional.linear(context, weights.out, weights.out_bias), options.dropout)
     return functional.layer_norm(
-        hidden + mixed, hidden.shape[-1:], weights.norm, weights.norm_bias, shape.epsilon
+        hidden + projected, hidden.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
     )
 
 
-def feed_forward(hidden: Tensor, weights: FfnWeights, shape: Shape) -> Tensor:
+def feed_forward(hidden: Tensor, weights: FeedForwardWeights, options: LayerOptions) -> Tensor:
     """Widen, activate, narrow; add the residual, normalise."""
-    wide = widened(hidden, weights, shape.form)
-    change = drop(functional.linear(wide, weights.down, weights.down_bias), shape.dropout)
+    activated = linear_gelu(hidden, weights, options.gelu_approximation)
+    projected = dropout(functional.linear(activated, weights.down, weights.down_bias), options.dropout)
     return functional.layer_norm(
-        hidden + change, hidden.shape[-1:], weights.norm, weights.norm_bias, shape.epsilon
+        hidden + projected, hidden.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
     )
 
 
-def widened(hidden: Tensor, weights: FfnWeights, form: str) -> Tensor:
+def linear_gelu(hidden: Tensor, weights: FeedForwardWeights, approximation: str) -> Tensor:
     """Widen and activate; by one call where there is one, and no backward pass asks for what lies between."""
     up, bias = weights.up, weights.up_bias
-    learned = torch.is_grad_enabled() and any(one.requires_grad for one in (hidden, up, bias))
-    if learned or not _at_once(hidden, up):
-        return functional.gelu(functional.linear(hidden, up, bias), approximate=form)
+    needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (hidden, up, bias))
+    if needs_gradient or not _can_fuse_linear_gelu(hidden, up):
+        return functional.gelu(functional.linear(hidden, up, bias), approximate=approximation)
     # It reads the bias as if it lay close.
-    values: Tensor = torch.ops.mkldnn._linear_pointwise(hidden, up, bias.contiguous(), "gelu", [], form)
+    values: Tensor = torch.ops.mkldnn._linear_pointwise(
+        hidden, up, bias.contiguous(), "gelu", [], approximation
+    )
     return values
 
 
-def _at_once(hidden: Tensor, up: Tensor) -> bool:
+def _can_fuse_linear_gelu(hidden: Tensor, up: Tensor) -> bool:
     """Tell whether a product of these may activate what it computes, before it is rounded."""
     if torch.compiler.is_compiling() or not (hidden.is_cpu and hidden.dtype == up.dtype == torch.bfloat16):
         return False
-    return bool(torch.backends.mkldnn.enabled) and _known_at_once()
+    return bool(torch.backends.mkldnn.enabled) and _has_fast_fused_linear_gelu()
 
 
 @cache
-def _known_at_once() -> bool:
+def _has_fast_fused_linear_gelu() -> bool:
     """Tell whether torch and this CPU have such a product that is fast; no more than trying it tells."""
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
-    some = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
+    probe = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
     try:
-        torch.ops.mkldnn._linear_pointwise(some, some, some[0, :1], "gelu", [], "tanh")
+        torch.ops.mkldnn._linear_pointwise(probe, probe, probe[0, :1], "gelu", [], "tanh")
     except (AttributeError, RuntimeError):  # not in this torch; not for the instructions that oneDNN may use
         return False
     return True

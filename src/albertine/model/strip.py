@@ -25,27 +25,27 @@ class Strip:
 
     Attributes:
         tokens: token ids, [N].
-        types: segment of each token, [N].
+        segments: segment of each token, [N].
         offsets: start of each sequence and the end of the last one, [S + 1]; on the CPU,
             where the shapes of attention are decided.
     """
 
     tokens: Tensor
-    types: Tensor
+    segments: Tensor
     offsets: Tensor
 
     def __post_init__(self) -> None:
         tokens, offsets = self.tokens, self.offsets
-        if tokens.dim() != 1 or self.types.shape != tokens.shape:
+        if tokens.dim() != 1 or self.segments.shape != tokens.shape:
             raise InputError(
-                f"a strip needs tokens [N] and types [N], got {list(tokens.shape)}, {list(self.types.shape)}"
+                f"a strip needs tokens [N] and types [N], got {list(tokens.shape)}, {list(self.segments.shape)}"
             )
         if offsets.device.type != "cpu":
             object.__setattr__(self, "offsets", offsets.cpu())
-        if not self._offsets_fit():
+        if not self._has_valid_offsets():
             raise InputError(f"offsets must rise from 0 to {tokens.shape[0]}, the number of tokens")
 
-    def _offsets_fit(self) -> bool:
+    def _has_valid_offsets(self) -> bool:
         ends = self.offsets
         if ends.dim() != 1 or len(ends) < 1 or ends.is_floating_point():
             return False
@@ -69,7 +69,7 @@ class Strip:
             return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
 
     @cached_property
-    def first(self) -> Tensor:
+    def cls_indices(self) -> Tensor:
         """Index of each sequence's first token, the [CLS], [S]."""
         empty = next((index for index, length in enumerate(self.lengths) if length == 0), None)
         if empty is not None:
@@ -79,16 +79,21 @@ class Strip:
 
     @classmethod
     def from_sequences(
-        cls, sequences: Iterable[Sequence[int]], types: Iterable[Sequence[int]] | None = None
+        cls, sequences: Iterable[Sequence[int]], segments: Iterable[Sequence[int]] | None = None
     ) -> "Strip":
         """Lay lists of token ids end to end; without types, all tokens are of segment 0."""
-        rows = [list(sequence) for sequence in sequences]
-        kinds = [[0] * len(row) for row in rows] if types is None else [list(kind) for kind in types]
-        if [len(row) for row in rows] != [len(kind) for kind in kinds]:
+        sequence_lists = [list(sequence) for sequence in sequences]
+        segment_lists = (
+            [[0] * len(row) for row in sequence_lists]
+            if segments is None
+            else [list(kind) for kind in segments]
+        )
+        if [len(row) for row in sequence_lists] != [len(kind) for kind in segment_lists]:
             raise InputError("each sequence needs as many types as tokens")
-        offsets = torch.tensor([0, *(len(row) for row in rows)]).cumsum(0)
+        offsets = torch.tensor([0, *(len(row) for row in sequence_lists)]).cumsum(0)
         flat = [
-            torch.tensor([one for row in part for one in row], dtype=torch.long) for part in (rows, kinds)
+            torch.tensor([one for row in part for one in row], dtype=torch.long)
+            for part in (sequence_lists, segment_lists)
         ]
         return cls(flat[0], flat[1], offsets)
 
@@ -109,15 +114,15 @@ class Strip:
                 )
         if attention_mask is not None and not ((attention_mask == 0) | (attention_mask == 1)).all():
             raise InputError("attention_mask must hold 1 at real tokens and 0 at padding, nothing else")
-        real = (
+        is_token = (
             torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
-        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        offsets = torch.nn.functional.pad(real.sum(1).cumsum(0), (1, 0)).cpu()
-        return cls(input_ids[real], types[real], offsets)
+        segments = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        offsets = torch.nn.functional.pad(is_token.sum(1).cumsum(0), (1, 0)).cpu()
+        return cls(input_ids[is_token], segments[is_token], offsets)
 
     @property
-    def real(self) -> Tensor:
+    def attention_mask(self) -> Tensor:
         """Where a padded batch [S, longest] of these sequences holds real tokens."""
         lengths = self.offsets.diff()
         longest = max(self.lengths, default=0)
@@ -125,15 +130,15 @@ class Strip:
 
     def pad(self, values: Tensor, fill: float = 0) -> Tensor:
         """Lay values of the tokens, [N, ...], out as a padded batch [S, longest, ...]."""
-        real = self.real
-        padded = values.new_full((*real.shape, *values.shape[1:]), fill)
+        is_token = self.attention_mask
+        padded = values.new_full((*is_token.shape, *values.shape[1:]), fill)
         return padded.masked_scatter(
-            real.view(*real.shape, *[1] * (values.dim() - 1)).expand_as(padded), values
+            is_token.view(*is_token.shape, *[1] * (values.dim() - 1)).expand_as(padded), values
         )
 
-    def to_padded(self, pad_token: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def to_padded(self, pad_token_id: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Return input_ids, attention_mask and token_type_ids, each [S, longest]."""
-        return self.pad(self.tokens, pad_token), self.real.long(), self.pad(self.types)
+        return self.pad(self.tokens, pad_token_id), self.attention_mask.long(), self.pad(self.segments)
 
     @classmethod
     def cat(cls, strips: Sequence["Strip"]) -> "Strip":
@@ -143,7 +148,7 @@ class Strip:
         lengths = torch.cat([strip.offsets.diff() for strip in strips])
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         return cls(
-            torch.cat([one.tokens for one in strips]), torch.cat([one.types for one in strips]), offsets
+            torch.cat([one.tokens for one in strips]), torch.cat([one.segments for one in strips]), offsets
         )
 
     def slice(self, start: int, stop: int) -> "Strip":
@@ -151,21 +156,23 @@ class Strip:
         if not 0 <= start <= stop <= len(self):
             raise InputError(f"sequences {start} to {stop} are not all among the {len(self)} of this strip")
         low, high = int(self.offsets[start]), int(self.offsets[stop])
-        return Strip(self.tokens[low:high], self.types[low:high], self.offsets[start : stop + 1] - low)
+        return Strip(self.tokens[low:high], self.segments[low:high], self.offsets[start : stop + 1] - low)
 
-    def split(self, budget: int) -> Iterator["Strip"]:
-        """Cut into strips of at most `budget` tokens, keeping the order; a sequence is never cut."""
-        start, filled = 0, 0
+    def split(self, max_tokens: int) -> Iterator["Strip"]:
+        """Cut into strips of at most `max_tokens` tokens, keeping the order; a sequence is never cut."""
+        start, token_count = 0, 0
         for index, length in enumerate(self.lengths):
-            if length > budget:
-                raise InputError(f"sequence {index} has {length} tokens, more than the budget of {budget}")
-            if filled + length > budget:
+            if length > max_tokens:
+                raise InputError(
+                    f"sequence {index} has {length} tokens, more than the budget of {max_tokens}"
+                )
+            if token_count + length > max_tokens:
                 yield self.slice(start, index)
-                start, filled = index, 0
-            filled += length
+                start, token_count = index, 0
+            token_count += length
         if start < len(self):
             yield self.slice(start, len(self))
 
     def to(self, device: torch.device | str) -> "Strip":
         """Move the tokens to a device."""
-        return Strip(self.tokens.to(device), self.types.to(device), self.offsets)
+        return Strip(self.tokens.to(device), self.segments.to(device), self.offsets)

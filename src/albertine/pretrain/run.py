@@ -6,94 +6,100 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.samples import Sampler
-from albertine.model.encoder import Computation
-from albertine.model.network import Model
-from albertine.pretrain.neighbours import look_at_neighbours
-from albertine.pretrain.plateau import Plateau
-from albertine.pretrain.plot import CURVE, draw
-from albertine.pretrain.prepare import corpus_of, network_of, settled, starting_point
+from albertine.corpus.dataset import PretrainDataset
+from albertine.device import choose_precision
+from albertine.model.encoder import ComputeOptions
+from albertine.model.model import Model
+from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
+from albertine.pretrain.local_start import apply_local_start
+from albertine.pretrain.plateau import PlateauDetector
+from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.unigram import Frequencies, start_from
-from albertine.pretrain.work import Pretraining
-from albertine.settings import ModelSettings, read
-from albertine.train.folder import has_checkpoints, occupied, settings_of
-from albertine.train.keeper import Keeper
-from albertine.train.loop import Trainer
-from albertine.train.machine import choose_precision
-from albertine.train.ranks import Ranks, joined, same_everywhere
-from albertine.train.sharding import spread_out
-from albertine.train.trackers import refuse_missing
+from albertine.pretrain.setup import load_init_checkpoint, make_network, open_corpus, resolved_settings
+from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bias
+from albertine.settings import ModelSettings, build_settings
+from albertine.train.distributed import Distributed, broadcast_parameters, init_distributed
+from albertine.train.recorder import RunRecorder
+from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
+from albertine.train.sharding import shard_model
+from albertine.train.trackers import check_tracker_installed
+from albertine.train.trainer import Trainer
 
 # What may change when a run goes on: where and how fast it computes, and what it keeps and tells.
-_FREE = frozenset(
+_CHANGEABLE_SETTINGS = frozenset(
     {"corpus", "device", "workers"}  # a corpus is known by its checksums, wherever it lies
     | {f"train.{key}" for key in ("at_once", "recompute", "compile", "shard", "track", "keep")}
     | {f"train.{key}" for key in ("save_every", "save_minutes")}
 )
 
 
-def pretrain(run: Path, settings: PretrainSettings, given: frozenset[str]) -> dict[str, float]:
+def pretrain(run: Path, settings: PretrainSettings, given_keys: frozenset[str]) -> dict[str, float]:
     """Pre-train into a folder, or go on where that was broken off; return the last held-out scores."""
-    refuse_missing(settings.train.track)
-    corpus = corpus_of(settings.corpus)
-    with joined(settings.device) as ranks, ExitStack() as stack:
-        known = _begun(run, settings)
-        start = None if known else starting_point(settings.init, corpus)
-        base = known or (start.model if start else None)
-        settings = settled(settings, corpus, base, given, ranks.all)
-        ranks.by_first(lambda: stack.enter_context(occupied(run, settings, _FREE)))
-        trainer, keeper = assembled(run, settings, corpus, start, ranks)
-        if trainer.finished:
-            progress.say(f"{run}: has taken all its {settings.train.steps:,} steps")
-            if ranks.first and not (run / CURVE).exists():
-                draw(run)
+    check_tracker_installed(settings.train.tracker)
+    corpus = open_corpus(settings.corpus)
+    with init_distributed(settings.device) as distributed, ExitStack() as stack:
+        started_model = _started_model(run, settings)
+        init_network = None if started_model else load_init_checkpoint(settings.init_from, corpus)
+        init_model = started_model or (init_network.settings if init_network else None)
+        settings = resolved_settings(settings, corpus, init_model, given_keys, distributed.world_size)
+        distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
+        trainer, recorder = build_trainer(run, settings, corpus, init_network, distributed)
+        if trainer.is_finished:
+            progress.print_message(f"{run}: has taken all its {settings.train.steps:,} steps")
+            if distributed.is_main and not (run / CURVE_FILE).exists():
+                draw_curve(run)
             return trainer.scores
-        with keeper.open(trainer.saved, asdict(settings)) if ranks.first else nullcontext():
+        with (
+            recorder.open(trainer.last_saved_step, asdict(settings)) if distributed.is_main else nullcontext()
+        ):
             trainer.run()
-        if ranks.first:
-            draw(run)
+        if distributed.is_main:
+            draw_curve(run)
         return trainer.scores
 
 
-def _begin(network: Model, settings: PretrainSettings, frequencies: Frequencies) -> None:
+def _initialize_weights(network: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
     """Let fresh weights know what every run would learn first."""
     if settings.unigram_start:
-        start_from(network, frequencies)
-    if settings.looks_at_neighbours:
-        look_at_neighbours(network, settings.train.seed, settings.depth_at(0))
+        set_unigram_bias(network, frequencies)
+    if settings.uses_local_start:
+        apply_local_start(network, settings.train.seed, settings.depth_at(0))
 
 
-def _begun(run: Path, settings: PretrainSettings) -> ModelSettings | None:
+def _started_model(run: Path, settings: PretrainSettings) -> ModelSettings | None:
     """Return the network of a run that began with a checkpoint, which it needs no longer."""
-    if settings.init is None or not has_checkpoints(run):
+    if settings.init_from is None or not has_checkpoints(run):
         return None
-    return read(PretrainSettings, settings_of(run, PretrainSettings)).model
+    return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).model
 
 
-def assembled(
+def build_trainer(
     run: Path,
     settings: PretrainSettings,
     corpus: Corpus,
-    start: Model | None,
-    ranks: Ranks,
-    kind: type[Pretraining] = Pretraining,
-) -> tuple[Trainer, Keeper]:
+    init_network: Model | None,
+    distributed: Distributed,
+    trainable_type: type[Pretraining] = Pretraining,
+) -> tuple[Trainer, RunRecorder]:
     """Put a run together from settled settings; it goes on from its newest checkpoint, if it has one."""
-    frequencies = Frequencies.of(corpus)
-    network = network_of(settings, start)
+    frequencies = TokenFrequencies.from_corpus(corpus)
+    network = make_network(settings, init_network)
     train = settings.train
-    dtype = choose_precision(train.precision, ranks.device)
-    network.encoder.computation = Computation(dtype, train.recompute, train.compile)
-    if start is None and not has_checkpoints(run):
-        _begin(network, settings, frequencies)
-    network.to(ranks.device)
-    same_everywhere(network, ranks)
-    if train.shard and ranks.all > 1:
-        spread_out(network, ranks)
-    level = frequencies.loss(Sampler(corpus, settings.objective_at(0)))
-    plateau = Plateau(settings, level, frequencies.share(corpus.tokenizer.special.unknown))
-    at_once = train.at_once or (32_768 if ranks.device.type == "cuda" else 4_096)
-    work = kind(corpus, settings, ranks, plateau, max(at_once, settings.longest()))
-    keeper = Keeper(run, train, {"mlm": ("unigram", level)})
-    return Trainer(network, work, train, keeper, ranks, dtype), keeper
+    dtype = choose_precision(train.precision, distributed.device)
+    network.encoder.compute_options = ComputeOptions(dtype, train.recompute, train.compile)
+    if init_network is None and not has_checkpoints(run):
+        _initialize_weights(network, settings, frequencies)
+    network.to(distributed.device)
+    broadcast_parameters(network, distributed)
+    if train.shard and distributed.world_size > 1:
+        shard_model(network, distributed)
+    unigram_loss = frequencies.baseline_loss(PretrainDataset(corpus, settings.objective_at(0)))
+    plateau_detector = PlateauDetector(
+        settings, unigram_loss, frequencies.frequency(corpus.tokenizer.special_ids.unk)
+    )
+    micro_batch_tokens = train.micro_batch_tokens or (32_768 if distributed.device.type == "cuda" else 4_096)
+    trainable = trainable_type(
+        corpus, settings, distributed, plateau_detector, max(micro_batch_tokens, settings.longest_sample())
+    )
+    recorder = RunRecorder(run, train, {"mlm": ("unigram", unigram_loss)})
+    return Trainer(network, trainable, train, recorder, distributed, dtype), recorder

@@ -19,10 +19,10 @@ from torch.nn import functional
 from albertine.corpus.batches import Batch
 
 # Of the masked pieces, those behind [MASK] are counted again: the others can be seen, and copied.
-COLUMNS = (
+SUM_COLUMNS = (
     "masked", "mlm_loss", "mlm_right", "hidden", "hidden_loss", "hidden_right", "pair_loss", "pair_right",
 )  # fmt: skip
-Table = NDArray[np.float64]
+SampleSums = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,52 +34,52 @@ class Estimate:
     high: float
 
 
-def table_of(
-    network: Any, batches: Iterable[Batch], device: torch.device, mask: int, depth: int | None = None
-) -> Table:
-    """Return a row of sums for each sample: the columns are `COLUMNS`; `mask` is the id of [MASK]."""
+def sample_sums(
+    network: Any, batches: Iterable[Batch], device: torch.device, mask_id: int, depth: int | None = None
+) -> SampleSums:
+    """Return a row of sums for each sample: the columns are `COLUMNS`; `mask_id` is the id of [MASK]."""
     with torch.no_grad():  # weights that are spread cannot be gathered in inference mode
-        rows = [_measured(network, batch.to(device), mask, depth).cpu().numpy() for batch in batches]
-    return np.concatenate([np.empty((0, len(COLUMNS))), *rows])
+        rows = [_batch_sums(network, batch.to(device), mask_id, depth).cpu().numpy() for batch in batches]
+    return np.concatenate([np.empty((0, len(SUM_COLUMNS))), *rows])
 
 
-def _measured(network: Any, batch: Batch, mask: int, depth: int | None) -> Tensor:
+def _batch_sums(network: Any, batch: Batch, mask_id: int, depth: int | None) -> Tensor:
     out = network(batch.strip, batch.targets, depth=depth)
-    masked, pair = batch.targets.masked, batch.targets.pair
-    losses = functional.cross_entropy(out.masked.logits.float(), masked.pieces, reduction="none")
-    right = out.masked.logits.argmax(1) == masked.pieces
-    ends = batch.strip.offsets[1:].to(masked.at.device)
-    owner = torch.searchsorted(ends, masked.at, right=True)
-    table = torch.zeros(len(batch.strip), len(COLUMNS), dtype=torch.float64, device=losses.device)
-    each = torch.stack([torch.ones_like(losses), losses, right.float()], 1).double()
-    is_hidden = (batch.strip.tokens[masked.at] == mask).double()[:, None]
-    table[:, :6].index_add_(0, owner, torch.cat([each, each * is_hidden], 1))
-    table[:, 6] = functional.cross_entropy(out.pair_logits.float(), pair, reduction="none").double()
-    table[:, 7] = (out.pair_logits.argmax(1) == pair).double()
-    return table
+    masked, pair = batch.targets.masked, batch.targets.pair_labels
+    losses = functional.cross_entropy(out.masked.logits.float(), masked.labels, reduction="none")
+    correct = out.masked.logits.argmax(1) == masked.labels
+    ends = batch.strip.offsets[1:].to(masked.indices.device)
+    sample_index = torch.searchsorted(ends, masked.indices, right=True)
+    sums = torch.zeros(len(batch.strip), len(SUM_COLUMNS), dtype=torch.float64, device=losses.device)
+    values = torch.stack([torch.ones_like(losses), losses, correct.float()], 1).double()
+    is_mask_token = (batch.strip.tokens[masked.indices] == mask_id).double()[:, None]
+    sums[:, :6].index_add_(0, sample_index, torch.cat([values, values * is_mask_token], 1))
+    sums[:, 6] = functional.cross_entropy(out.pair_logits.float(), pair, reduction="none").double()
+    sums[:, 7] = (out.pair_logits.argmax(1) == pair).double()
+    return sums
 
 
-def ratio(table: Table, numerator: str, denominator: str | None) -> Estimate:
+def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
     """Return the mean of a column over another (over samples if None)."""
-    top = table[:, COLUMNS.index(numerator)]
-    bottom = np.ones(len(table)) if denominator is None else table[:, COLUMNS.index(denominator)]
-    if not len(table) or not bottom.sum():
+    top = sums[:, SUM_COLUMNS.index(numerator)]
+    bottom = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
+    if not len(sums) or not bottom.sum():
         return Estimate(math.nan, math.nan, math.nan)
     value = top.sum() / bottom.sum()
-    away = top - value * bottom
-    if len(table) < 2:
+    residuals = top - value * bottom
+    if len(sums) < 2:
         return Estimate(float(value), math.nan, math.nan)
-    spread = math.sqrt(len(table) / (len(table) - 1) * float((away**2).sum())) / bottom.sum()
-    margin = 1.96 * float(spread)
+    standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / bottom.sum()
+    margin = 1.96 * float(standard_error)
     return Estimate(float(value), float(value) - margin, float(value) + margin)
 
 
-def wilson(table: Table, column: str) -> Estimate:
+def wilson_estimate(sums: SampleSums, column: str) -> Estimate:
     """Return the share of samples that are right; the interval is right for shares near 0 and 1 too."""
-    count, z = len(table), 1.96
+    count, z = len(sums), 1.96
     if not count:
         return Estimate(math.nan, math.nan, math.nan)
-    share = float(table[:, COLUMNS.index(column)].mean())
+    share = float(sums[:, SUM_COLUMNS.index(column)].mean())
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     margin = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
     return Estimate(share, middle - margin, middle + margin)

@@ -4,62 +4,82 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from albertine.pretrain.unigram import without_context
-from albertine.report.charts import Axes, Level, Line, line_chart
-from albertine.tasks.metrics import headline
-from albertine.train import journal
-from albertine.train.journal import HELD_OUT, Point, held_out_scores, points, read_journal, thinned
+from albertine.pretrain.unigram_baseline import no_context_baseline
+from albertine.report.charts import Axes, Curve, ReferenceLine, line_chart
+from albertine.tasks.metrics.scores import primary_metric
+from albertine.train import metrics_log
+from albertine.train.metrics_log import (
+    HELD_OUT_PREFIX,
+    CurvePoint,
+    downsampled,
+    held_out_scores,
+    metric_curve,
+    read_metrics,
+)
 
-_POINTS = 200  # a curve is drawn as so many means
-_PAIRS = {"sop": "Order of two segments", "nsp": "Whether two segments belong together"}
+_MAX_POINTS = 200  # a curve is drawn as so many means
+_PAIR_TITLES = {"sop": "Order of two segments", "nsp": "Whether two segments belong together"}
 
 
 @dataclass(frozen=True)
-class Learner:
+class PlottedRun:
     """A run with its name and the number of its colour."""
 
     name: str
     run: Path
-    tone: int
+    color: int
 
-    def lines(self) -> list[journal.Line]:
+    def metrics(self) -> list[metrics_log.MetricsLine]:
         """Return its journal."""
-        return read_journal(self.run)
+        return read_metrics(self.run)
 
 
-def learning(learners: Sequence[Learner], pair: str) -> list[str]:
+def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
     """Draw how pre-training went on held-out text: the masked pieces, and the pairs if there were any."""
-    masked, pairs, unigram = [], [], None
-    for learner in learners:
-        lines = learner.lines()
-        masked.append(Line(learner.name, _measured(lines, "mlm_loss"), learner.tone))
-        right = [(tokens, 100 * share) for tokens, share in _measured(lines, "pair_accuracy")]
-        pairs.append(Line(learner.name, right, learner.tone))
-        unigram = next((line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line), unigram)
-    levels = []
-    if unigram is not None:
-        levels = [Level("piece frequencies alone", unigram), Level("no context", without_context(unigram))]
-    drawn = [line_chart("Hidden pieces", Axes("tokens seen", "loss (nats, lower is better)"), masked, levels)]
-    if pair in _PAIRS:
+    mlm_curves, pair_curves, unigram_loss = [], [], None
+    for learner in runs:
+        metrics = learner.metrics()
+        mlm_curves.append(Curve(learner.name, _metric_points(metrics, "mlm_loss"), learner.color))
+        accuracy_points = [
+            (tokens, 100 * share) for tokens, share in _metric_points(metrics, "pair_accuracy")
+        ]
+        pair_curves.append(Curve(learner.name, accuracy_points, learner.color))
+        unigram_loss = next(
+            (line["mlm_unigram_loss"] for line in metrics if "mlm_unigram_loss" in line), unigram_loss
+        )
+    baselines = []
+    if unigram_loss is not None:
+        baselines = [
+            ReferenceLine("piece frequencies alone", unigram_loss),
+            ReferenceLine("no context", no_context_baseline(unigram_loss)),
+        ]
+    charts = [
+        line_chart(
+            "Hidden pieces", Axes("tokens seen", "loss (nats, lower is better)"), mlm_curves, baselines
+        )
+    ]
+    if pair in _PAIR_TITLES:
         axes = Axes("tokens seen", "right (%)", 40, 100)
-        drawn.append(line_chart(_PAIRS[pair], axes, pairs, [Level("a coin", 50)]))
-    return drawn
+        charts.append(line_chart(_PAIR_TITLES[pair], axes, pair_curves, [ReferenceLine("a coin", 50)]))
+    return charts
 
 
-def tuning(run: Path, task: str) -> list[str]:
+def finetuning_charts(run: Path, task: str) -> list[str]:
     """Draw how tuning on a task went: the loss in training, and the score on dev."""
-    lines = read_journal(run)
-    measured = [(line["step"], held_out_scores(line)) for line in lines]
-    scores = [(step, 100 * headline(task, found)) for step, found in measured if found]
-    losses = thinned(points(lines, "loss"), _POINTS)
+    metrics = read_metrics(run)
+    evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
+    scores = [(step, 100 * primary_metric(task, found)) for step, found in evaluations if found]
+    losses = downsampled(metric_curve(metrics, "loss"), _MAX_POINTS)
     return [
-        line_chart("Loss in training", Axes("step", "loss", 0), [Line("", losses, 1)]),
-        line_chart("Score on dev", Axes("step", "score (%)"), [Line("", scores, 1, dots=True)]),
+        line_chart("Loss in training", Axes("step", "loss", 0), [Curve("", losses, 1)]),
+        line_chart("Score on dev", Axes("step", "score (%)"), [Curve("", scores, 1, dots=True)]),
     ]
 
 
-def _measured(lines: Sequence[journal.Line], name: str) -> list[Point]:
+def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> list[CurvePoint]:
     """Return (tokens, value) of a score: on held-out text, or in training where there is none."""
-    tokens = dict(points(lines, "tokens")) | {0: 0}
-    found = [(tokens[at], value) for at, value in points(lines, f"{HELD_OUT}{name}") if at in tokens]
-    return found or thinned(points(lines, name, over="tokens"), _POINTS)
+    tokens = dict(metric_curve(metrics, "tokens")) | {0: 0}
+    evaluated = [
+        (tokens[at], value) for at, value in metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}") if at in tokens
+    ]
+    return evaluated or downsampled(metric_curve(metrics, name, x_key="tokens"), _MAX_POINTS)

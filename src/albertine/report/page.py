@@ -6,8 +6,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from albertine.atomic import atomic_file
 from albertine.version import __version__
-from albertine.whole import new_file
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Section:
     """A heading with what stands under it, as HTML."""
 
     title: str
-    parts: Sequence[str]
+    blocks: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -23,56 +23,57 @@ class Page:
     """A title, what the page is about, a few numbers, and sections."""
 
     title: str
-    lead: str
-    facts: Sequence[tuple[str, str]]
+    summary: str
+    key_figures: Sequence[tuple[str, str]]
     sections: Sequence[Section]
 
     def write(self, file: Path) -> None:
         """Write the page; a reader sees the old one or the new one."""
-        with new_file(file) as partial:
+        with atomic_file(file) as partial:
             partial.write_text(self.html(), encoding="utf-8")
 
     def html(self) -> str:
         """Lay the page out."""
         style = (files(__package__) / "style.css").read_text(encoding="utf-8")
-        told = "".join(
-            f'<div class="fact"><b>{escape(value)}</b>{escape(name)}</div>' for name, value in self.facts
+        key_figures_html = "".join(
+            f'<div class="fact"><b>{escape(value)}</b>{escape(name)}</div>'
+            for name, value in self.key_figures
         )
         body = "".join(
-            f"<section><h2>{escape(section.title)}</h2>{''.join(section.parts)}</section>"
+            f"<section><h2>{escape(section.title)}</h2>{''.join(section.blocks)}</section>"
             for section in self.sections
-            if any(section.parts)
+            if any(section.blocks)
         )
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title><style>{style}</style></head><body>"
-            f'<header><h1>{escape(self.title)}</h1><p class="lead">{escape(self.lead)}</p></header>'
-            f'<div class="facts">{told}</div><main>{body}</main>'
+            f'<header><h1>{escape(self.title)}</h1><p class="lead">{escape(self.summary)}</p></header>'
+            f'<div class="facts">{key_figures_html}</div><main>{body}</main>'
             f"<footer>Written by Albertine {__version__}.</footer></body></html>\n"
         )
 
 
-def text(*paragraphs: str) -> str:
+def paragraphs(*paragraphs: str) -> str:
     """Write paragraphs."""
     return "".join(f"<p>{escape(one)}</p>" for one in paragraphs)
 
 
-def side_by_side(parts: Iterable[str]) -> str:
+def columns(blocks: Iterable[str]) -> str:
     """Put two things beside each other where there is room."""
-    return f'<div class="pair">{"".join(parts)}</div>'
+    return f'<div class="pair">{"".join(blocks)}</div>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
-    """Lay out a table; `prose` in its last column runs over several lines."""
-    titles = "".join(f"<th>{escape(one)}</th>" for one in head)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
-    kind = ' class="prose"' if prose else ""
-    return (
-        f'<div class="wide"><table{kind}><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>'
-    )
+def html_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap_last_column: bool = False
+) -> str:
+    """Lay out a table; `wrap_last_column` in its last column runs over several lines."""
+    header_html = "".join(f"<th>{escape(one)}</th>" for one in header)
+    rows_html = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
+    class_attribute = ' class="prose"' if wrap_last_column else ""
+    return f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead><tbody>{rows_html}</tbody></table></div>'
 
 
-def commands(*lines: str) -> str:
+def command_block(*lines: str) -> str:
     """Show commands as one would type them."""
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"

@@ -6,21 +6,21 @@ the command line over the defaults, `toml` reads and writes files. The settings 
 live beside that work, in its package.
 """
 
-from albertine.settings.layers import Layer, read
 from albertine.settings.model import HeadSettings, ModelSettings
-from albertine.settings.presets import MODELS
+from albertine.settings.presets import MODEL_PRESETS
 from albertine.settings.schema import SettingError, Settings, setting
-from albertine.settings.toml import layer_from_file, write
+from albertine.settings.sources import SettingsSource, build_settings
+from albertine.settings.toml import read_settings_file, settings_to_toml
 
 __all__ = [
-    "MODELS",
+    "MODEL_PRESETS",
     "HeadSettings",
-    "Layer",
     "ModelSettings",
     "SettingError",
     "Settings",
-    "layer_from_file",
-    "read",
+    "SettingsSource",
+    "build_settings",
+    "read_settings_file",
     "setting",
-    "write",
+    "settings_to_toml",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from albertine.errors import InputError, nearest
+from albertine.errors import InputError, did_you_mean
 from albertine.settings.model import ModelSettings
 from albertine.settings.schema import Settings
 
@@ -34,7 +34,7 @@ def _bert(hidden_size: int, layers: int) -> ModelSettings:
     )
 
 
-MODELS: Mapping[str, ModelSettings] = MappingProxyType(
+MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
     {
         "bert-base": _bert(768, 12),
         "bert-large": _bert(1024, 24),
@@ -52,15 +52,15 @@ MODELS: Mapping[str, ModelSettings] = MappingProxyType(
     }
 )
 
-_PRESETS: Mapping[type[Settings], Mapping[str, Settings]] = {ModelSettings: MODELS}
+_PRESETS: Mapping[type[Settings], Mapping[str, Settings]] = {ModelSettings: MODEL_PRESETS}
 
 
-def preset(tree: type[S], name: object) -> S:
+def find_preset(settings_class: type[S], name: object) -> S:
     """Return a preset of this kind of settings by name."""
-    known = _PRESETS.get(tree, {})
+    known = _PRESETS.get(settings_class, {})
     found = known.get(name) if isinstance(name, str) else None
     if not known:
         raise InputError("there are no presets of this table; remove the key")
-    if not isinstance(found, tree):
-        raise InputError(f"unknown preset{nearest(str(name), known)}; known: {', '.join(known)}")
+    if not isinstance(found, settings_class):
+        raise InputError(f"unknown preset{did_you_mean(str(name), known)}; known: {', '.join(known)}")
     return found

@@ -8,14 +8,14 @@ import tomllib
 from pathlib import Path
 
 from albertine.errors import InputError
-from albertine.settings.layers import Layer
-from albertine.settings.schema import Settings, described, escaped, fields, is_table
+from albertine.settings.schema import Settings, is_table, toml_escaped, type_description, typed_fields
+from albertine.settings.sources import SettingsSource
 
 
-def layer_from_file(path: Path) -> Layer:
+def read_settings_file(path: Path) -> SettingsSource:
     """Read a TOML file."""
     try:
-        return Layer(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        return SettingsSource(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give --config a TOML file") from None
     except UnicodeDecodeError as error:
@@ -24,7 +24,7 @@ def layer_from_file(path: Path) -> Layer:
         raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
-def write(settings: Settings) -> str:
+def settings_to_toml(settings: Settings) -> str:
     """Return settings as TOML, every value with its explanation above it."""
     return "\n".join(_lines(settings, "")).strip() + "\n"
 
@@ -32,21 +32,21 @@ def write(settings: Settings) -> str:
 def _lines(settings: Settings, prefix: str) -> list[str]:
     lines: list[str] = []
     tables: list[str] = []
-    for field, hint in fields(type(settings)):
+    for field, hint in typed_fields(type(settings)):
         value = getattr(settings, field.name)
         doc = field.metadata["doc"]
         if is_table(hint):
             name = prefix + field.name
             tables += ["", f"# {doc}", f"[{name}]", *_lines(value, name + ".")]
         elif value is None:
-            lines += [f"# {doc}", f"# {field.name} = ({described(hint)}; not set)"]
+            lines += [f"# {doc}", f"# {field.name} = ({type_description(hint)}; not set)"]
         else:
-            lines += [f"# {doc}", f"{field.name} = {_toml(value)}"]
+            lines += [f"# {doc}", f"{field.name} = {_toml_value(value)}"]
     return lines + tables
 
 
-def _toml(value: object) -> str:
+def _toml_value(value: object) -> str:
     """Write one value in TOML's notation."""
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if isinstance(value, int | float) else f'"{escaped(str(value))}"'
+    return repr(value) if isinstance(value, int | float) else f'"{toml_escaped(str(value))}"'

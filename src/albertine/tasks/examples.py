@@ -9,53 +9,53 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True)
-class Labelled:
+class TextExample:
     """One text or two, with a label or a number.
 
     Attributes:
-        place: file and line, to name when something is wrong with it.
-        name: what the file calls it, or its number there.
+        location: file and line, to name when something is wrong with it.
+        example_id: what the file calls it, or its number there.
         texts: one or two.
         label: of classification; as written in the file.
         value: of regression.
     """
 
-    place: str
-    name: str
+    location: str
+    example_id: str
     texts: tuple[str, ...]
     label: str | None = None
     value: float | None = None
 
 
 @dataclass(frozen=True)
-class Tagged:
+class TaggedExample:
     """Words, each with a tag."""
 
-    place: str
-    name: str
+    location: str
+    example_id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
-class Choice:
+class MultipleChoiceExample:
     """A question with options, one of them right; the passage may be empty.
 
     Attributes:
         group: what its score is also told by, as "middle" and "high" of RACE.
     """
 
-    place: str
-    name: str
-    passage: str
+    location: str
+    example_id: str
+    context: str
     question: str
     options: tuple[str, ...]
-    right: int | None = None
+    correct_option: int | None = None
     group: str = ""
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerText:
     """A piece of a passage, and the character where it starts."""
 
     text: str
@@ -63,18 +63,18 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionExample:
     """A question on a passage, whose answer is a piece of it; with no answer, there is none to be found.
 
     Attributes:
         answers: those that count as right; None where the file does not say.
     """
 
-    place: str
-    name: str
+    location: str
+    example_id: str
     question: str
-    passage: str
-    answers: tuple[Answer, ...] | None = field(default=None)
+    context: str
+    answers: tuple[AnswerText, ...] | None = field(default=None)
 
 
-Example: TypeAlias = Labelled | Tagged | Choice | Question
+Example: TypeAlias = TextExample | TaggedExample | MultipleChoiceExample | QuestionExample

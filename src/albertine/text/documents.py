@@ -15,97 +15,99 @@ from typing import Any, Literal
 from sentencex import segment
 
 from albertine.errors import InputError
-from albertine.settings.schema import shortened
-from albertine.text.hub import records
-from albertine.text.prose import ends_sentence, paragraphs
+from albertine.settings.schema import display_text
+from albertine.text.hub_datasets import hub_records
+from albertine.text.paragraphs import ends_sentence, paragraphs
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import PORTION_BYTES, Portion, Source, blocks, head_of
+from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, read_blocks, read_head
 
 Layout = Literal["prose", "lines"]
 
-_SEEN_LINES = 400
-_LISTED = 100
-_HEAD = 4096
+_LAYOUT_LINES = 400
+_MAX_LISTED = 100
+_BINARY_CHECK_BYTES = 4096
 
 
 @dataclass
-class Troubles:
+class ReadErrors:
     """What could not be read: the first of it stops the work, or all of it is counted and some listed."""
 
     skip: bool
     count: int = 0
-    places: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
 
-    def meet(self, place: str, problem: str) -> None:
+    def handle(self, location: str, problem: str) -> None:
         """Take note of a trouble, or raise it."""
         if not self.skip:
-            raise InputError(f"{place}: {problem}; mend it, or give --on-error skip to leave it out")
-        self.note(f"{place}: {problem}")
+            raise InputError(f"{location}: {problem}; mend it, or give --on-error skip to leave it out")
+        self.record(f"{location}: {problem}")
 
-    def note(self, trouble: str) -> None:
+    def record(self, error: str) -> None:
         """Count a trouble, and list it if there is room."""
         self.count += 1
-        if len(self.places) < _LISTED:
-            self.places.append(trouble)
+        if len(self.locations) < _MAX_LISTED:
+            self.locations.append(error)
 
 
-def documents(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
+def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
     """Yield the documents of a portion, each as its sentences; never an empty one."""
     try:
-        yield from filter(None, _found(portion, reading, troubles))
+        yield from filter(None, _documents_by_format(chunk, reading, errors))
     except InputError as error:
-        if not troubles.skip:
+        if not errors.skip:
             raise
-        troubles.note(str(error))  # the file itself: what was whole of it has been read
+        errors.record(str(error))  # the file itself: what was whole of it has been read
 
 
-def _found(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
-    kind = portion.source.kind
-    if kind == "text":
-        yield from _from_text(portion, reading, troubles)
-    elif kind == "json":
-        yield from _from_records(_json_records(portion, troubles), reading, troubles)
-    elif kind == "parquet":
-        yield from _from_records(_parquet_records(portion, reading), reading, troubles)
+def _documents_by_format(
+    chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors
+) -> Iterator[list[str]]:
+    source_format = chunk.source.format
+    if source_format == "text":
+        yield from _from_text(chunk, reading, errors)
+    elif source_format == "json":
+        yield from _from_records(_json_records(chunk, errors), reading, errors)
+    elif source_format == "parquet":
+        yield from _from_records(_parquet_records(chunk, reading), reading, errors)
     else:
-        yield from _from_records(records(portion.source.name, portion.start), reading, troubles)
+        yield from _from_records(hub_records(chunk.source.name, chunk.start), reading, errors)
 
 
-def layout_of(source: Source, reading: ReadingSettings) -> Layout:
+def text_layout(source: Source, reading: ReadingSettings) -> Layout:
     """Tell how a file of text is laid out: as asked, or as its beginning looks."""
-    return _seen_layout(source, reading.language) if reading.layout == "auto" else reading.layout
+    return _detected_file_layout(source, reading.language) if reading.layout == "auto" else reading.layout
 
 
 @lru_cache(maxsize=64)
-def _seen_layout(source: Source, language: str) -> Layout:
-    return layout_seen(head_of(source).decode("utf-8-sig", "replace"), language)
+def _detected_file_layout(source: Source, language: str) -> Layout:
+    return detect_layout(read_head(source).decode("utf-8-sig", "replace"), language)
 
 
-def layout_seen(text: str, language: str) -> Layout:
+def detect_layout(text: str, language: str) -> Layout:
     """Tell whether lines are sentences: each ends as one does and holds no second, blank lines are rare."""
-    lines = text.splitlines()[:_SEEN_LINES]
-    full = [line.strip() for line in lines if line.strip()]
-    if len(full) < 2 or len(full) < 0.6 * len(lines):
+    lines = text.splitlines()[:_LAYOUT_LINES]
+    nonempty = [line.strip() for line in lines if line.strip()]
+    if len(nonempty) < 2 or len(nonempty) < 0.6 * len(lines):
         return "prose"
-    ended = sum(map(ends_sentence, full)) / len(full)
-    sentences = sum(len(segment(language, line)) for line in full) / len(full)
-    return "lines" if ended >= 0.75 and sentences <= 1.15 else "prose"
+    complete_share = sum(map(ends_sentence, nonempty)) / len(nonempty)
+    sentences_per_line = sum(len(segment(language, line)) for line in nonempty) / len(nonempty)
+    return "lines" if complete_share >= 0.75 and sentences_per_line <= 1.15 else "prose"
 
 
-def _from_text(portion: Portion, reading: ReadingSettings, troubles: Troubles) -> Iterator[list[str]]:
-    source = portion.source
-    layout = layout_of(source, reading)
-    for at, content in blocks(portion):
-        text = _decoded(content, source, at, troubles)
+def _from_text(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
+    source = chunk.source
+    layout = text_layout(source, reading)
+    for offset, content in read_blocks(chunk):
+        text = _decode(content, source, offset, errors)
         if layout == "prose":
-            yield _sentences(text, reading.language)
+            yield _split_sentences(text, reading.language)
         else:
             yield from _line_documents(text)
     if not source.size:
-        troubles.meet(source.name, "empty")
+        errors.handle(source.name, "empty")
 
 
-def _sentences(text: str, language: str) -> list[str]:
+def _split_sentences(text: str, language: str) -> list[str]:
     return [
         sentence
         for paragraph in paragraphs(text)
@@ -125,12 +127,12 @@ def _line_documents(text: str) -> Iterator[list[str]]:
     yield document
 
 
-def _decoded(content: bytes, source: Source, at: int, troubles: Troubles) -> str:
+def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> str:
     """Decode UTF-8; leave out lines that are not, if that was asked."""
-    if not at:
+    if not offset:
         if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
-        if b"\0" in content[:_HEAD]:
+        if b"\0" in content[:_BINARY_CHECK_BYTES]:
             raise InputError(f"{source.name}: has zero bytes, so it is no text in UTF-8")
         content = content.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -141,46 +143,46 @@ def _decoded(content: bytes, source: Source, at: int, troubles: Troubles) -> str
             try:
                 lines.append(line.decode())
             except UnicodeDecodeError as error:
-                troubles.meet(f"{source.name}, byte {at + error.start:,}", "not UTF-8")
-            at += len(line)
+                errors.handle(f"{source.name}, byte {offset + error.start:,}", "not UTF-8")
+            offset += len(line)
         return "".join(lines)
 
 
-def _json_records(portion: Portion, troubles: Troubles) -> Iterator[tuple[str, Any]]:
-    source = portion.source
+def _json_records(chunk: SourceChunk, errors: ReadErrors) -> Iterator[tuple[str, Any]]:
+    source = chunk.source
     if not source.size:
-        troubles.meet(source.name, "empty")
-    for at, content in blocks(portion):
-        start = at
+        errors.handle(source.name, "empty")
+    for offset, content in read_blocks(chunk):
+        start = offset
         for line in content.splitlines(keepends=True):
-            place = f"{source.name}, byte {start:,}"
+            location = f"{source.name}, byte {start:,}"
             start += len(line)
             if not line.strip():
                 continue
             try:
-                yield place, json.loads(line.decode("utf-8-sig"))
+                yield location, json.loads(line.decode("utf-8-sig"))
             except UnicodeDecodeError:
-                troubles.meet(place, "not UTF-8")
+                errors.handle(location, "not UTF-8")
             except (ValueError, RecursionError) as error:
-                troubles.meet(place, f"a line that is not JSON ({error})")
+                errors.handle(location, f"a line that is not JSON ({error})")
 
 
-def _parquet_records(portion: Portion, reading: ReadingSettings) -> Iterator[tuple[str, Any]]:
+def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    name = portion.source.name
-    if portion.source.compression:
+    name = chunk.source.name
+    if chunk.source.compression:
         raise InputError(f"{name}: Parquet compresses inside; unpack the file")
     try:
-        file = parquet.ParquetFile(portion.source.path)
+        file = parquet.ParquetFile(chunk.source.path)
         if reading.field not in file.schema_arrow.names:
-            raise InputError(_no_field(name, reading.field, file.schema_arrow.names))
-        groups = list(range(portion.start, portion.stop))
+            raise InputError(_missing_field(name, reading.field, file.schema_arrow.names))
+        groups = list(range(chunk.start, chunk.stop))
         row = 0
         for batch in file.iter_batches(1000, row_groups=groups, columns=[reading.field]):
             for value in batch.column(0).to_pylist():
-                yield f"{name}, group {portion.start}, row {row}", {reading.field: value}
+                yield f"{name}, group {chunk.start}, row {row}", {reading.field: value}
                 row += 1
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
@@ -188,34 +190,34 @@ def _parquet_records(portion: Portion, reading: ReadingSettings) -> Iterator[tup
 
 
 def _from_records(
-    found: Iterator[tuple[str, Any]], reading: ReadingSettings, troubles: Troubles
+    records: Iterator[tuple[str, Any]], reading: ReadingSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
-    for place, record in found:
+    for location, record in records:
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
             try:
                 value.encode()
             except UnicodeEncodeError:
-                troubles.meet(place, "half a character (a surrogate by itself)")
+                errors.handle(location, "half a character (a surrogate by itself)")
                 continue
-            for part in _parts(value):
-                yield _sentences(part, reading.language)
+            for part in _bounded_texts(value):
+                yield _split_sentences(part, reading.language)
         elif isinstance(record, Mapping) and reading.field not in record:
-            troubles.meet(place, _no_field("", reading.field, list(record)).removeprefix(": "))
+            errors.handle(location, _missing_field("", reading.field, list(record)).removeprefix(": "))
         else:
-            kind = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
-            troubles.meet(place, f"no text in field {reading.field}, but {kind}")
+            type_name = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
+            errors.handle(location, f"no text in field {reading.field}, but {type_name}")
 
 
-def _parts(text: str) -> Iterator[str]:
+def _bounded_texts(text: str) -> Iterator[str]:
     """Cut a very long record between words; it goes on as further documents, as a long file does."""
-    while len(text) > PORTION_BYTES:
-        cut = text.rfind(" ", 0, PORTION_BYTES) + 1 or PORTION_BYTES
+    while len(text) > CHUNK_BYTES:
+        cut = text.rfind(" ", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
         yield text[:cut]
         text = text[cut:]
     yield text
 
 
-def _no_field(name: str, wanted: str, known: list[str]) -> str:
-    there = shortened(", ".join(known)) or "none"
-    return f"{name}: no field {shortened(wanted)}; it has {there}; name one with --field"
+def _missing_field(name: str, wanted: str, known: list[str]) -> str:
+    available = display_text(", ".join(known)) or "none"
+    return f"{name}: no field {display_text(wanted)}; it has {available}; name one with --field"

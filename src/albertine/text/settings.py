@@ -27,21 +27,23 @@ class ReadingSettings(Settings):
             raise SettingError("language", self.language, "must be a code of two or three letters, as in en")
 
 
-FEWEST = 16  # pieces of a vocabulary
+MIN_VOCAB_SIZE = 16  # pieces of a vocabulary
 
 
 @dataclass(frozen=True)
-class VocabularySettings(ReadingSettings):
+class TokenizerSettings(ReadingSettings):
     """How text is read, and what vocabulary comes of it."""
 
     vocab_size: int = setting(
-        30_000, "Pieces in all, the five special ones among them.", least=FEWEST, most=1_000_000
+        30_000, "Pieces in all, the five special ones among them.", minimum=MIN_VOCAB_SIZE, maximum=1_000_000
     )
-    or_less: bool = setting(False, "Take fewer pieces where there is too little text for so many.")
+    allow_smaller: bool = setting(False, "Take fewer pieces where there is too little text for so many.")
     cased: bool = setting(False, "Keep capitals.")
     keep_accents: bool = setting(False, "Keep accents.")
-    coverage: float = setting(0.99995, "Share of all characters that get pieces.", least=0.5, most=1)
-    sample_mb: int = setting(
-        256, "Megabytes of text to learn from, drawn at random where there is more.", least=1
+    character_coverage: float = setting(
+        0.99995, "Share of all characters that get pieces.", minimum=0.5, maximum=1
     )
-    seed: int = setting(0, "What the sample is drawn from.", least=0)
+    max_text_mb: int = setting(
+        256, "Megabytes of text to learn from, drawn at random where there is more.", minimum=1
+    )
+    seed: int = setting(0, "What the sample is drawn from.", minimum=0)

@@ -20,16 +20,16 @@ from typing import BinaryIO, Literal, cast
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
-from albertine.text.hub import HUB, shards_of
+from albertine.text.hub_datasets import HUB_PREFIX, num_shards
 
-Kind = Literal["text", "json", "parquet", "hub"]
+SourceFormat = Literal["text", "json", "parquet", "hub"]
 Compression = Literal["gzip", "zstd"]
 
-PORTION_BYTES = 4 << 20
-_KINDS: dict[str, Kind] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
-_KINDS |= {".parquet": "parquet"}
+CHUNK_BYTES = 4 << 20
+_FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
+_FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_FAR = 1 << 18  # how far after a cut a blank line is looked for
+_SEARCH_BYTES = 1 << 18  # how far after a cut a blank line is looked for
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SPACE = re.compile(rb"[ \t]")
@@ -46,19 +46,19 @@ class Source:
     """
 
     name: str
-    kind: Kind
+    format: SourceFormat
     path: Path = Path()
     compression: Compression | None = None
     size: int = 0
 
     @property
-    def is_cut(self) -> bool:
+    def is_splittable(self) -> bool:
         """Tell whether parts of it can be read without what comes before them."""
-        return self.kind in ("text", "json") and self.compression is None
+        return self.format in ("text", "json") and self.compression is None
 
 
 @dataclass(frozen=True)
-class Portion:
+class SourceChunk:
     """A part of a source: bytes of a plain file, row groups of a Parquet file, shards of a data set."""
 
     source: Source
@@ -76,25 +76,25 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
     found: dict[str, Source] = {}
     for argument in arguments:
         if argument in ("-", "/dev/stdin"):
-            one = _standard_input(spool)
+            one = _spool_standard_input(spool)
             found[one.name] = one
-        elif argument.startswith(HUB):
+        elif argument.startswith(HUB_PREFIX):
             found[argument] = Source(argument, "hub")
         else:
-            for file in _files(argument):
-                found.setdefault(os.path.realpath(file), _source(file))
+            for file in _find_files(argument):
+                found.setdefault(os.path.realpath(file), _file_source(file))
     if not found:
         raise InputError("no text: name a file, a folder, a glob or - for standard input")
     return list(found.values())
 
 
-def _files(argument: str) -> Iterator[Path]:
+def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
     if path.is_dir():
-        inside = [file for file in _walk(path) if _suffixes(file)[0] in _KINDS]
+        inside = [file for file in _visible_files(path) if _suffixes(file)[0] in _FORMATS]
         if not inside:
             raise InputError(
-                f"{path}: no text in this folder; {', '.join(_KINDS)} are read, also .gz and .zst"
+                f"{path}: no text in this folder; {', '.join(_FORMATS)} are read, also .gz and .zst"
             )
         yield from inside
     elif path.exists():
@@ -104,16 +104,16 @@ def _files(argument: str) -> Iterator[Path]:
         if not matches:
             raise InputError(f"{argument}: no such file or folder")
         for match in matches:
-            yield from _files(match)
+            yield from _find_files(match)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _visible_files(folder: Path) -> Iterator[Path]:
     """Yield all files under a folder but hidden ones, by name."""
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from _walk(entry)
+            yield from _visible_files(entry)
         else:
             yield entry
 
@@ -125,42 +125,45 @@ def _suffixes(file: Path) -> tuple[str, Compression | None]:
     return inner.suffix.lower(), compression
 
 
-def _source(file: Path) -> Source:
+def _file_source(file: Path) -> Source:
     suffix, compression = _suffixes(file)
     if suffix == ".json":
         raise InputError(f"{file}: JSON in one piece; give a .jsonl, one record on each line")
     if not file.is_file():
         raise InputError(f"{file}: not a file that can be read again; give its text with -")
-    return Source(str(file), _KINDS.get(suffix, "text"), file, compression, file.stat().st_size)
+    return Source(str(file), _FORMATS.get(suffix, "text"), file, compression, file.stat().st_size)
 
 
-def _standard_input(spool: Path | None) -> Source:
+def _spool_standard_input(spool: Path | None) -> Source:
     """Keep standard input in a file, since it cannot be read twice or by several processes."""
     if spool is None or sys.stdin is None or sys.stdin.isatty():
         raise InputError("-: standard input is a terminal; pipe text into it or name files")
-    with spool.open("wb") as kept, progress.advancing("Reading standard input", total=None, unit="B") as told:
+    with (
+        spool.open("wb") as spooled,
+        progress.progress_counter("Reading standard input", total=None, unit="B") as advance,
+    ):
         while block := sys.stdin.buffer.read(1 << 20):
-            kept.write(block)
-            told(len(block))
-    with spool.open("rb") as kept:
-        head = kept.read(1)
+            spooled.write(block)
+            advance(len(block))
+    with spool.open("rb") as spooled:
+        head = spooled.read(1)
     return Source("standard input", "json" if head == b"{" else "text", spool, None, spool.stat().st_size)
 
 
-def portions_of(source: Source) -> Iterator[Portion]:
+def source_chunks(source: Source) -> Iterator[SourceChunk]:
     """Yield the portions of a source, in order."""
-    if source.kind == "parquet":
-        yield from _row_groups(source)
-    elif source.kind == "hub":
-        yield from (Portion(source, shard, shard + 1) for shard in range(shards_of(source.name)))
-    elif not source.is_cut:
-        yield Portion(source, 0, source.size)
+    if source.format == "parquet":
+        yield from _row_group_chunks(source)
+    elif source.format == "hub":
+        yield from (SourceChunk(source, shard, shard + 1) for shard in range(num_shards(source.name)))
+    elif not source.is_splittable:
+        yield SourceChunk(source, 0, source.size)
     else:
-        for start in range(0, max(1, source.size), PORTION_BYTES):  # an empty file too, to be told of
-            yield Portion(source, start, min(start + PORTION_BYTES, source.size))
+        for start in range(0, max(1, source.size), CHUNK_BYTES):  # an empty file too, to be told of
+            yield SourceChunk(source, start, min(start + CHUNK_BYTES, source.size))
 
 
-def _row_groups(source: Source) -> Iterator[Portion]:
+def _row_group_chunks(source: Source) -> Iterator[SourceChunk]:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -168,20 +171,20 @@ def _row_groups(source: Source) -> Iterator[Portion]:
         groups = parquet.ParquetFile(source.path).num_row_groups
     except (OSError, pa.ArrowException):
         groups = 1  # reading it will say what is wrong
-    yield from (Portion(source, group, group + 1) for group in range(groups))
+    yield from (SourceChunk(source, group, group + 1) for group in range(groups))
 
 
-def blocks(portion: Portion) -> Iterator[tuple[int, bytes]]:
+def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
     """Yield the bytes of a portion in whole lines, and the place in the (unpacked) file where each begins.
 
     A plain portion is one block; a compressed file comes as many, each about as long as a portion.
     """
-    source = portion.source
+    source = chunk.source
     try:
         if source.compression:
-            yield from _unpacked(source)
+            yield from _decompressed_blocks(source)
         else:
-            yield _bytes_between(source, portion.start, portion.stop)
+            yield _read_between(source, chunk.start, chunk.stop)
     except PermissionError as error:
         raise InputError(f"{source.name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -191,26 +194,26 @@ def blocks(portion: Portion) -> Iterator[tuple[int, bytes]]:
         raise WorkError(f"{source.name}: {getattr(error, 'strerror', None) or _first_line(error)}") from None
 
 
-def head_of(source: Source) -> bytes:
+def read_head(source: Source) -> bytes:
     """Return the beginning of a file of text, unpacked: enough to see how it is laid out."""
-    first = Portion(source, 0, min(source.size, PORTION_BYTES))
-    return next((content for _, content in blocks(first)), b"")[:_FAR]
+    chunk = SourceChunk(source, 0, min(source.size, CHUNK_BYTES))
+    return next((content for _, content in read_blocks(chunk)), b"")[:_SEARCH_BYTES]
 
 
-def _unpacked(source: Source) -> Iterator[tuple[int, bytes]]:
-    at, rest = 0, b""
-    with _opened(source) as stream:
-        while more := stream.read(PORTION_BYTES):
-            rest += more
-            cut = _last_boundary(rest, source) if len(rest) >= PORTION_BYTES else 0
-            if cut:
-                yield at, rest[:cut]
-                at, rest = at + cut, rest[cut:]
+def _decompressed_blocks(source: Source) -> Iterator[tuple[int, bytes]]:
+    offset, rest = 0, b""
+    with _open_compressed(source) as stream:
+        while data := stream.read(CHUNK_BYTES):
+            rest += data
+            boundary = _last_boundary(rest, source) if len(rest) >= CHUNK_BYTES else 0
+            if boundary:
+                yield offset, rest[:boundary]
+                offset, rest = offset + boundary, rest[boundary:]
     if rest:
-        yield at, rest
+        yield offset, rest
 
 
-def _opened(source: Source) -> BinaryIO:
+def _open_compressed(source: Source) -> BinaryIO:
     if source.compression == "gzip":
         return cast(BinaryIO, gzip.open(source.path, "rb"))
     import pyarrow as pa
@@ -220,50 +223,50 @@ def _opened(source: Source) -> BinaryIO:
 
 def _last_boundary(content: bytes, source: Source) -> int:
     """Return the last place where a block may end: after a blank line if there is one, else after a line."""
-    tail = max(0, len(content) - _FAR)
-    for pattern in _cuts(source):
+    tail = max(0, len(content) - _SEARCH_BYTES)
+    for pattern in _boundary_patterns(source):
         ends = [found.end() for found in pattern.finditer(content, tail)]
         if ends:
             return ends[-1]
     return 0
 
 
-def _bytes_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
+def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
     with source.path.open("rb") as file:
-        first, last = (_boundary(file, at, source) for at in (start, stop))
-        file.seek(first)
-        return first, file.read(last - first)
+        begin, end = (_next_boundary(file, at, source) for at in (start, stop))
+        file.seek(begin)
+        return begin, file.read(end - begin)
 
 
-def _cuts(source: Source) -> tuple[re.Pattern[bytes], ...]:
+def _boundary_patterns(source: Source) -> tuple[re.Pattern[bytes], ...]:
     """Return where a file may be cut, the best first: a text that is one line even between words."""
-    return (_LINE_END,) if source.kind == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
+    return (_LINE_END,) if source.format == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
 
 
-def _boundary(file: BinaryIO, at: int, source: Source) -> int:
-    """Return the place nearest after `at` where a file may be cut; both neighbours find the same one."""
-    if at == 0 or at >= source.size:
-        return min(at, source.size)
-    file.seek(at - 1)  # a line may end just before the cut
-    ahead = file.read(_FAR)
-    for pattern in _cuts(source):
+def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
+    """Return the place nearest after `offset` where a file may be cut; both neighbours find the same one."""
+    if offset == 0 or offset >= source.size:
+        return min(offset, source.size)
+    file.seek(offset - 1)  # a line may end just before the cut
+    ahead = file.read(_SEARCH_BYTES)
+    for pattern in _boundary_patterns(source):
         found = pattern.search(ahead)
         if found:
-            return at - 1 + found.end()
-        if at - 1 + len(ahead) == source.size:
+            return offset - 1 + found.end()
+        if offset - 1 + len(ahead) == source.size:
             return source.size  # what is left is less than one would look for
-    return _next_line(file, at + len(ahead) - 1, source.size)
+    return _next_line(file, offset + len(ahead) - 1, source.size)
 
 
-def _next_line(file: BinaryIO, at: int, size: int) -> int:
+def _next_line(file: BinaryIO, offset: int, size: int) -> int:
     """Look on for the end of a line that is longer than one looks far."""
-    while at < size:
-        file.seek(at)
-        ahead = file.read(_FAR)
+    while offset < size:
+        file.seek(offset)
+        ahead = file.read(_SEARCH_BYTES)
         found = _LINE_END.search(ahead)
         if found:
-            return at + found.end()
-        at += len(ahead) or size
+            return offset + found.end()
+        offset += len(ahead) or size
     return size
 
 

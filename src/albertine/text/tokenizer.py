@@ -24,9 +24,9 @@ from typing import Any
 import tokenizers
 
 from albertine.errors import InputError
-from albertine.protobuf import TornError
-from albertine.text.pipelines import WORD_START, add_special, albert_pipeline, bert_pipeline
-from albertine.text.sentencepiece import CONTROL, SentencePieceModel, read_sentencepiece
+from albertine.text.backends import WORD_START, albert_backend, bert_backend, set_special_tokens
+from albertine.text.protobuf import CorruptDataError
+from albertine.text.sentencepiece_model import CONTROL, SentencePieceModel, read_sentencepiece
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -36,24 +36,24 @@ TOKENIZER_FILES = (
     "vocab.txt",
 )
 _GOOGLE_NAMES = ("30k-clean.model",)
-_VOCABULARIES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
+_VOCABULARY_FILES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
 
 # Accents, capitals, digits with commas, quotes, scripts, what has no piece: two tokenizers that agree on
 # the pieces and on this text are one.
-_PROBE = (
+_FINGERPRINT_TEXT = (
     "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 "
     "e\u0301 \u00a0z <pad> [MASK]"
 )
 
 
 @dataclass(frozen=True)
-class SpecialPieces:
+class SpecialTokenIds:
     """The ids of the pieces that stand for no text."""
 
     pad: int
-    unknown: int
-    opening: int
-    closing: int
+    unk: int
+    cls: int
+    sep: int
     mask: int
 
 
@@ -62,94 +62,96 @@ class Tokenizer:
 
     Attributes:
         backend: the pipeline of the `tokenizers` library that does the work.
-        special: the ids of the special pieces.
+        special_ids: the ids of the special pieces.
         files: name and content of each file that makes up this tokenizer.
-        splits: ids that are replaced by others (`_digits_and_comma`).
+        replacements: ids that are replaced by others (`_digits_and_comma`).
     """
 
     def __init__(
         self,
         backend: tokenizers.Tokenizer,
-        special: SpecialPieces,
+        special_ids: SpecialTokenIds,
         files: Mapping[str, bytes],
-        splits: Mapping[int, Sequence[int]] | None = None,
+        replacements: Mapping[int, Sequence[int]] | None = None,
     ):
         self.backend = backend
-        self.special = special
+        self.special_ids = special_ids
         self.files = dict(files)
-        self.splits = {index: list(parts) for index, parts in (splits or {}).items()}
+        self.replacements = {index: list(parts) for index, parts in (replacements or {}).items()}
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.vocabulary)
 
     @cached_property
-    def pieces(self) -> tuple[str, ...]:
+    def vocabulary(self) -> tuple[str, ...]:
         """All pieces, by id."""
         # By the largest id: a vocabulary may name a piece twice, or leave ids out.
         size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
         return tuple(self.backend.id_to_token(index) or "" for index in range(size))
 
     @property
-    def marks_rest(self) -> bool:
+    def marks_continuations(self) -> bool:
         """Whether pieces that go on with a word are marked (BERT), and not those that begin one (ALBERT)."""
         return isinstance(self.backend.model, tokenizers.models.WordPiece)
 
     @cached_property
     def fingerprint(self) -> str:
         """Short name of what this tokenizer does; equal for two that give the same ids."""
-        meaning = json.dumps([self.pieces, self.ids(_PROBE)], ensure_ascii=True)
-        return hashlib.sha256(meaning.encode()).hexdigest()[:16]
+        behavior = json.dumps([self.vocabulary, self.encode(_FINGERPRINT_TEXT)], ensure_ascii=True)
+        return hashlib.sha256(behavior.encode()).hexdigest()[:16]
 
-    def ids(self, text: str) -> list[int]:
+    def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without the special pieces around it."""
-        return self.batch([text])[0]
+        return self.encode_batch([text])[0]
 
-    def batch(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of several texts, on all cores."""
         encoded = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        if not self.splits:
+        if not self.replacements:
             return [one.ids for one in encoded]
-        return [self._taken_apart(one.ids) for one in encoded]
+        return [self._replaced(one.ids) for one in encoded]
 
-    def literal(self) -> "Tokenizer":
+    def with_split_special_tokens(self) -> "Tokenizer":
         """Return a copy to which "[MASK]" in a text is six characters, and no special piece."""
         backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
         backend.encode_special_tokens = True
-        return Tokenizer(backend, self.special, {}, self.splits)
+        return Tokenizer(backend, self.special_ids, {}, self.replacements)
 
-    def placed(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Return the ids of several texts, and which characters of the text each stands for.
 
         A piece's characters are the text's own, whatever was normalised away, without the space before it.
         """
-        found = []
+        encoded = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, one in zip(texts, encodings, strict=True):
             ids: list[int] = []
             spans: list[tuple[int, int]] = []
-            nexts = [*(start for start, _ in one.offsets), len(text)][1:]
-            for index, (start, end), upto in zip(one.ids, one.offsets, nexts, strict=True):
+            next_starts = [*(start for start, _ in one.offsets), len(text)][1:]
+            for index, (start, end), next_start in zip(one.ids, one.offsets, next_starts, strict=True):
                 while start < end and text[start].isspace():
                     start += 1
-                while end < upto and unicodedata.combining(text[end]):  # an accent by itself, normalised away
+                while end < next_start and unicodedata.combining(
+                    text[end]
+                ):  # an accent by itself, normalised away
                     end += 1
-                parts = self.splits.get(index, (index,))
+                parts = self.replacements.get(index, (index,))
                 ids += parts
-                spans += _shared_out([self.pieces[part] for part in parts], start, end)
-            found.append((ids, spans))
-        return found
+                spans += _split_span([self.vocabulary[part] for part in parts], start, end)
+            encoded.append((ids, spans))
+        return encoded
 
-    def framed(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
+    def encode_with_special_tokens(self, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
         """Return ids and types of `[CLS] text [SEP]`, or of `[CLS] text [SEP] other [SEP]`."""
-        opening, closing = self.special.opening, self.special.closing
-        first, *rest = self.batch([text] if other is None else [text, other])
-        ids, types = [opening, *first, closing], [0] * (len(first) + 2)
+        cls, sep = self.special_ids.cls, self.special_ids.sep
+        first, *rest = self.encode_batch([text] if pair is None else [text, pair])
+        ids, segments = [cls, *first, sep], [0] * (len(first) + 2)
         for second in rest:
-            ids += [*second, closing]
-            types += [1] * (len(second) + 1)
-        return ids, types
+            ids += [*second, sep]
+            segments += [1] * (len(second) + 1)
+        return ids, segments
 
-    def text(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """Return the text that ids stand for, without special pieces."""
         decoded: str = self.backend.decode(list(ids), skip_special_tokens=True)
         return decoded
@@ -159,17 +161,17 @@ class Tokenizer:
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
 
-    def _taken_apart(self, ids: list[int]) -> list[int]:
-        if self.splits.keys().isdisjoint(ids):
+    def _replaced(self, ids: list[int]) -> list[int]:
+        if self.replacements.keys().isdisjoint(ids):
             return ids
-        return [part for index in ids for part in self.splits.get(index, (index,))]
+        return [part for index in ids for part in self.replacements.get(index, (index,))]
 
 
-def _shared_out(pieces: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
+def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
     """Give each part of a piece its characters; only digits and commas are taken apart, one for one."""
     spans = []
-    for piece in pieces[:-1]:
-        cut = min(end, start + len(piece.removeprefix(WORD_START)))
+    for token in tokens[:-1]:
+        cut = min(end, start + len(token.removeprefix(WORD_START)))
         spans.append((start, cut))
         start = cut
     return [*spans, (start, end)]
@@ -178,7 +180,7 @@ def _shared_out(pieces: Sequence[str], start: int, end: int) -> list[tuple[int, 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Read the tokenizer that lies in a folder."""
     options = _options(folder)
-    found = next((folder / name for name in _VOCABULARIES if (folder / name).is_file()), None)
+    found = next((folder / name for name in _VOCABULARY_FILES if (folder / name).is_file()), None)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; a tokenizer's is asked for")
     if found is None:
@@ -195,7 +197,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if found.suffix == ".model":
             return _from_sentencepiece(read_sentencepiece(content), options, files)
         return _from_wordpiece(content.decode(), options, files)
-    except (TornError, UnicodeDecodeError) as error:
+    except (CorruptDataError, UnicodeDecodeError) as error:
         raise InputError(f"{found}: torn or no vocabulary ({error}); get the file again") from None
     except InputError as error:
         raise InputError(f"{found}: {error}") from None
@@ -203,12 +205,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 def has_tokenizer(folder: Path) -> bool:
     """Tell whether a tokenizer lies in a folder."""
-    return any((folder / name).is_file() for name in _VOCABULARIES)
+    return any((folder / name).is_file() for name in _VOCABULARY_FILES)
 
 
 def _options(folder: Path) -> Mapping[str, Any]:
     """Return what `tokenizer_config.json` and `special_tokens_map.json` say."""
-    said: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         file = folder / name
         if file.is_file():
@@ -218,39 +220,39 @@ def _options(folder: Path) -> Mapping[str, Any]:
                 raise InputError(f"{file}: not JSON ({error}); get the file again") from None
             if not isinstance(values, dict):
                 raise InputError(f"{file}: no table of options; get the file again")
-            said |= values
-    return said
+            options |= values
+    return options
 
 
-def _special(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialPieces:
+def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialTokenIds:
     """Find the special pieces by the names that the options give, or by the usual ones."""
     ids = {}
-    for field, option, usual in (
+    for field, option, defaults in (
         ("pad", "pad_token", ("<pad>", "[PAD]")),
         ("unknown", "unk_token", ("<unk>", "[UNK]")),
         ("opening", "cls_token", ("[CLS]",)),
         ("closing", "sep_token", ("[SEP]",)),
         ("mask", "mask_token", ("[MASK]",)),
     ):
-        named = options.get(option)
-        text = named.get("content") if isinstance(named, dict) else named
-        known = [backend.token_to_id(piece) for piece in (text, *usual) if isinstance(piece, str)]
-        ids[field] = next((one for one in known if one is not None), None)
+        value = options.get(option)
+        text = value.get("content") if isinstance(value, dict) else value
+        candidates = [backend.token_to_id(token) for token in (text, *defaults) if isinstance(token, str)]
+        ids[field] = next((one for one in candidates if one is not None), None)
         if ids[field] is None:
-            raise InputError(f"has no {option} ({' or '.join(usual)}); an encoder's tokenizer has one")
-    return SpecialPieces(**ids)  # type: ignore[arg-type]  # none is missing any more
+            raise InputError(f"has no {option} ({' or '.join(defaults)}); an encoder's tokenizer has one")
+    return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # none is missing any more
 
 
-def _finished(
+def _with_special_tokens(
     backend: tokenizers.Tokenizer,
     options: Mapping[str, Any],
     files: Mapping[str, bytes],
-    splits: Mapping[int, Sequence[int]] | None = None,
+    replacements: Mapping[int, Sequence[int]] | None = None,
 ) -> Tokenizer:
-    special = _special(backend, options)
-    names = [backend.id_to_token(index) or "" for index in vars(special).values()]
-    add_special(backend, names, names[2], names[3])  # in the order of SpecialPieces
-    return Tokenizer(backend, special, files, splits)
+    special_ids = _find_special_ids(backend, options)
+    names = [backend.id_to_token(index) or "" for index in vars(special_ids).values()]
+    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialPieces
+    return Tokenizer(backend, special_ids, files, replacements)
 
 
 def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
@@ -260,50 +262,56 @@ def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, b
         raise InputError(f"not a tokenizer ({error}); get the file again") from None
     backend.no_truncation()
     backend.no_padding()
-    return Tokenizer(backend, _special(backend, options), files)
+    return Tokenizer(backend, _find_special_ids(backend, options), files)
 
 
 def _from_sentencepiece(
     model: SentencePieceModel, options: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> Tokenizer:
     try:
-        backend = albert_pipeline(
+        backend = albert_backend(
             model.pieces,
-            unknown=model.unknown,
+            unk_id=model.unk_id,
             cased=not options.get("do_lower_case", True),
             keep_accents=bool(options.get("keep_accents", False)),
             character_map=model.character_map,
         )
     except Exception as error:  # the library raises nothing narrower
-        raise TornError(str(error)) from None
-    splits = {index: _digits_and_comma(backend, model, rest) for index, rest in model.splits_after_digits()}
+        raise CorruptDataError(str(error)) from None
+    replacements = {
+        index: _digit_comma_ids(backend, model, rest) for index, rest in model.digit_comma_pieces()
+    }
     backend.add_special_tokens(
-        [piece for (piece, _), kind in zip(model.pieces, model.kinds, strict=True) if kind == CONTROL]
+        [
+            piece
+            for (piece, _), piece_type in zip(model.pieces, model.piece_types, strict=True)
+            if piece_type == CONTROL
+        ]
     )
-    return _finished(backend, options, files, splits)
+    return _with_special_tokens(backend, options, files, replacements)
 
 
-def _digits_and_comma(backend: tokenizers.Tokenizer, model: SentencePieceModel, rest: str) -> list[int]:
+def _digit_comma_ids(backend: tokenizers.Tokenizer, model: SentencePieceModel, rest: str) -> list[int]:
     """Segment what stands before a comma as a text of its own, as ALBERT's reference code does."""
     parts: list[str] = backend.encode(rest.replace(WORD_START, " "), add_special_tokens=False).tokens
     if not rest.startswith(WORD_START) and parts and parts[0].startswith(WORD_START):
         parts = [parts[0][1:], *parts[1:]] if len(parts[0]) > 1 else parts[1:]
     ids = (backend.token_to_id(piece) for piece in (*parts, ","))
-    return [model.unknown if index is None else index for index in ids]
+    return [model.unk_id if index is None else index for index in ids]
 
 
 def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
-    pieces = content.split("\n")
-    pieces = [piece.rstrip("\r") for piece in (pieces[:-1] if pieces[-1] == "" else pieces)]
-    unknown = options.get("unk_token", "[UNK]")
-    unknown = unknown.get("content") if isinstance(unknown, dict) else unknown
-    if unknown not in pieces:
-        raise InputError(f"has no {unknown}; a vocabulary of BERT's does")
-    backend = bert_pipeline(
-        pieces,
-        unknown=unknown,
+    vocabulary = content.split("\n")
+    vocabulary = [token.rstrip("\r") for token in (vocabulary[:-1] if vocabulary[-1] == "" else vocabulary)]
+    unk_token = options.get("unk_token", "[UNK]")
+    unk_token = unk_token.get("content") if isinstance(unk_token, dict) else unk_token
+    if unk_token not in vocabulary:
+        raise InputError(f"has no {unk_token}; a vocabulary of BERT's does")
+    backend = bert_backend(
+        vocabulary,
+        unk_token=unk_token,
         cased=not options.get("do_lower_case", True),
         strip_accents=options.get("strip_accents"),
-        split_chinese=bool(options.get("tokenize_chinese_chars", True)),
+        tokenize_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
     )
-    return _finished(backend, options, files)
+    return _with_special_tokens(backend, options, files)

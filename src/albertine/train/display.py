@@ -9,131 +9,147 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 from albertine import progress
-from albertine.progress import duration, size
-from albertine.train.told import Told
+from albertine.progress import format_bytes, format_duration
+from albertine.train.step_metrics import StepMetrics
 
-_MEMORY = 0.9
+_DECAY = 0.9
 _BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 48  # bars of the curve
+_SPARKLINE_WIDTH = 48  # bars of the curve
 
 
-class Display:
-    """Shows steps; `levels` are losses that an objective must get below, with the name of each."""
+class TrainingDisplay:
+    """Shows steps; `baselines` are losses that an objective must get below, with the name of each."""
 
-    def __init__(self, steps: int, levels: Mapping[str, tuple[str, float]]):
-        self._steps, self._levels = steps, levels
+    def __init__(self, steps: int, baselines: Mapping[str, tuple[str, float]]):
+        self._steps, self._baselines = steps, baselines
         self._stream = sys.stderr
-        self._live = self._stream.isatty()
-        self._pause = 0.2 if self._live else progress.SECONDS_BETWEEN_LINES
-        self._spoke = time.monotonic() - self._pause + (0 if self._live else progress.SILENT_SECONDS)
-        self._lines = 0
-        self._smooth: dict[str, float] = {}
-        self._held_out: tuple[int, dict[str, float]] | None = None
-        self._curve: deque[float] = deque(maxlen=2048)
-        self._last: Told | None = None
-        self._first: tuple[int, float] | None = None
+        self._is_terminal = self._stream.isatty()
+        self._interval = 0.2 if self._is_terminal else progress.SECONDS_BETWEEN_LINES
+        self._drawn_at = (
+            time.monotonic()
+            - self._interval
+            + (0 if self._is_terminal else progress.SECONDS_BEFORE_FIRST_LINE)
+        )
+        self._drawn_lines = 0
+        self._averages: dict[str, float] = {}
+        self._last_evaluation: tuple[int, dict[str, float]] | None = None
+        self._losses: deque[float] = deque(maxlen=2048)
+        self._last_metrics: StepMetrics | None = None
+        self._first_step: tuple[int, float] | None = None
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Show what comes while the block runs."""
-        with progress.screen(self):
+        with progress.live_display(self):
             try:
                 yield
             finally:
-                if self._last and not progress.is_quiet():
-                    self._tell(self._last)
+                if self._last_metrics and not progress.is_quiet():
+                    self._draw(self._last_metrics)
 
-    def step(self, told: Told) -> None:
+    def update(self, metrics: StepMetrics) -> None:
         """Take a step's numbers, and show them if it is time to."""
-        for name, value in _values(told).items():
-            before = self._smooth.get(name, value)
-            self._smooth[name] = value if before != before else _MEMORY * before + (1 - _MEMORY) * value
-        self._curve.append(told.loss)
-        self._last = told
-        if self._first is None:
-            self._first = (told.step, told.seconds)
+        for name, value in _values_to_average(metrics).items():
+            before = self._averages.get(name, value)
+            self._averages[name] = value if before != before else _DECAY * before + (1 - _DECAY) * value
+        self._losses.append(metrics.loss)
+        self._last_metrics = metrics
+        if self._first_step is None:
+            self._first_step = (metrics.step, metrics.seconds)
         now = time.monotonic()
-        if not progress.is_quiet() and now - self._spoke >= self._pause:
-            self._spoke = now
-            self._tell(told)
+        if not progress.is_quiet() and now - self._drawn_at >= self._interval:
+            self._drawn_at = now
+            self._draw(metrics)
 
-    def evaluation(self, step: int, scores: dict[str, float]) -> None:
+    def update_evaluation(self, step: int, scores: dict[str, float]) -> None:
         """Take an evaluation's scores."""
-        self._held_out = (step, scores)
+        self._last_evaluation = (step, scores)
 
     def end_line(self) -> None:
         """Leave what is on the screen; what comes next starts below it."""
-        self._lines = 0
+        self._drawn_lines = 0
 
-    def _tell(self, told: Told) -> None:
-        if not self._live:
-            self._stream.write(self._line(told) + "\n")
+    def _draw(self, metrics: StepMetrics) -> None:
+        if not self._is_terminal:
+            self._stream.write(self._line(metrics) + "\n")
         else:
             width = shutil.get_terminal_size().columns - 1
-            lines = [line[:width] for line in self._panel(told)]
-            back = f"\x1b[{self._lines}A" if self._lines else ""
+            lines = [line[:width] for line in self._panel(metrics)]
+            back = f"\x1b[{self._drawn_lines}A" if self._drawn_lines else ""
             self._stream.write(f"\r{back}\x1b[J" + "".join(line + "\n" for line in lines))
-            self._lines = len(lines)
+            self._drawn_lines = len(lines)
         self._stream.flush()
 
-    def _left(self, told: Told) -> str:
-        assert self._first is not None
-        steps, seconds = told.step - self._first[0], told.seconds - self._first[1]
-        if told.step >= self._steps:
-            return f"took {duration(told.seconds)}"
-        return f"{duration((self._steps - told.step) * seconds / steps)} left" if steps else "time unknown"
-
-    def _machine(self, told: Told) -> str:
-        roof = f" ({told.roof:.0%} of the machine)" if told.roof else ""
-        return f"{told.speed:,.0f} tokens/s{roof}, {size(told.memory)}"
-
-    def _line(self, told: Told) -> str:
-        """Put a step into one line."""
-        parts = []
-        for name in told.losses:
-            level = f" ({self._levels[name][0]} {self._levels[name][1]:.2f})" if name in self._levels else ""
-            parts.append(f"{name} {self._smooth[f'{name} loss']:.3f}{level}{self._right(name)}")
+    def _time_left(self, metrics: StepMetrics) -> str:
+        assert self._first_step is not None
+        steps, seconds = metrics.step - self._first_step[0], metrics.seconds - self._first_step[1]
+        if metrics.step >= self._steps:
+            return f"took {format_duration(metrics.seconds)}"
         return (
-            f"step {told.step:,} of {self._steps:,}: {', '.join(parts)}, lr {told.lr:.2e}, "
-            f"gradient {told.norm:.2f}, {self._machine(told)}, {self._left(told)}"
+            f"{format_duration((self._steps - metrics.step) * seconds / steps)} left"
+            if steps
+            else "time unknown"
         )
 
-    def _right(self, name: str, width: int = 0) -> str:
-        share = self._smooth[f"{name} right"]
-        return f" {share:{max(1, width - 1)}.1%} right" if share == share else ""
+    def _throughput(self, metrics: StepMetrics) -> str:
+        utilization = f" ({metrics.utilization:.0%} of the machine)" if metrics.utilization else ""
+        return f"{metrics.tokens_per_second:,.0f} tokens/s{utilization}, {format_bytes(metrics.peak_memory)}"
 
-    def _panel(self, told: Told) -> list[str]:
+    def _line(self, metrics: StepMetrics) -> str:
+        """Put a step into one line."""
+        parts = []
+        for name in metrics.losses:
+            baseline = (
+                f" ({self._baselines[name][0]} {self._baselines[name][1]:.2f})"
+                if name in self._baselines
+                else ""
+            )
+            parts.append(f"{name} {self._averages[f'{name} loss']:.3f}{baseline}{self._accuracy(name)}")
+        return (
+            f"step {metrics.step:,} of {self._steps:,}: {', '.join(parts)}, lr {metrics.lr:.2e}, "
+            f"gradient {metrics.gradient_norm:.2f}, {self._throughput(metrics)}, {self._time_left(metrics)}"
+        )
+
+    def _accuracy(self, name: str, width: int = 0) -> str:
+        accuracy = self._averages[f"{name} right"]
+        return f" {accuracy:{max(1, width - 1)}.1%} right" if accuracy == accuracy else ""
+
+    def _panel(self, metrics: StepMetrics) -> list[str]:
         """Lay a step out in a few lines."""
-        done = f"step {told.step:,} of {self._steps:,}  {told.step / self._steps:.0%}"
-        lines = [f"\x1b[1m{done}\x1b[0m  {told.tokens:,} tokens  {self._left(told)}"]
-        for name in told.losses:
-            line = f"  {name:<6}{self._smooth[f'{name} loss']:8.3f}{self._right(name, 8)}"
-            if self._held_out and f"{name}_loss" in self._held_out[1]:
-                scores = self._held_out[1]
+        done = f"step {metrics.step:,} of {self._steps:,}  {metrics.step / self._steps:.0%}"
+        lines = [f"\x1b[1m{done}\x1b[0m  {metrics.tokens:,} tokens  {self._time_left(metrics)}"]
+        for name in metrics.losses:
+            line = f"  {name:<6}{self._averages[f'{name} loss']:8.3f}{self._accuracy(name, 8)}"
+            if self._last_evaluation and f"{name}_loss" in self._last_evaluation[1]:
+                scores = self._last_evaluation[1]
                 line += f"   held out {scores[f'{name}_loss']:7.3f} {scores[f'{name}_accuracy']:7.1%}"
-            if name in self._levels:
-                line += f"   {self._levels[name][0]} {self._levels[name][1]:.3f}"
+            if name in self._baselines:
+                line += f"   {self._baselines[name][0]} {self._baselines[name][1]:.3f}"
             lines.append(line)
-        if self._held_out and not any(f"{name}_loss" in self._held_out[1] for name in told.losses):
-            at, found = self._held_out
-            told_of = "  ".join(f"{name} {value:.3f}" for name, value in found.items())
-            lines.append(f"  held out at step {at:,}:  {told_of}")
-        lines.append(f"  rate {told.lr:.2e}  gradient {told.norm:.2f}  {self._machine(told)}")
-        lines.append("  " + curve(list(self._curve)))
+        if self._last_evaluation and not any(
+            f"{name}_loss" in self._last_evaluation[1] for name in metrics.losses
+        ):
+            step, evaluation_scores = self._last_evaluation
+            shown_scores = "  ".join(f"{name} {value:.3f}" for name, value in evaluation_scores.items())
+            lines.append(f"  held out at step {step:,}:  {shown_scores}")
+        lines.append(
+            f"  rate {metrics.lr:.2e}  gradient {metrics.gradient_norm:.2f}  {self._throughput(metrics)}"
+        )
+        lines.append("  " + sparkline(list(self._losses)))
         return lines
 
 
-def _values(told: Told) -> dict[str, float]:
-    losses = {f"{name} loss": value for name, value in told.losses.items()}
-    return losses | {f"{name} right": value for name, value in told.right.items()}
+def _values_to_average(metrics: StepMetrics) -> dict[str, float]:
+    losses = {f"{name} loss": value for name, value in metrics.losses.items()}
+    return losses | {f"{name} right": value for name, value in metrics.accuracies.items()}
 
 
-def curve(values: list[float]) -> str:
+def sparkline(values: list[float]) -> str:
     """Draw values as a row of bars, each the mean of a stretch."""
     finite = [value for value in values if value == value and abs(value) != float("inf")]
     if len(finite) < 2:
         return ""
-    count = min(_WIDTH, len(finite))
+    count = min(_SPARKLINE_WIDTH, len(finite))
     edges = [len(finite) * at // count for at in range(count + 1)]
     means = [sum(finite[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(means), max(means)

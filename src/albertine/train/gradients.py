@@ -8,10 +8,10 @@ backward pass ends, so there is nothing to win by sending it piece by piece mean
 import torch
 from torch import Tensor, nn
 
-from albertine.train.ranks import Ranks
+from albertine.train.distributed import Distributed
 
 
-class Gradients:
+class FlatGradients:
     """The gradients of a network's parameters, which are views into the buffer."""
 
     def __init__(self, network: nn.Module):
@@ -23,25 +23,25 @@ class Gradients:
             parameter.grad = self._buffer[start:end].view_as(parameter)
             start = end
 
-    def clear(self) -> None:
+    def zero(self) -> None:
         """Make them 0."""
         self._buffer.zero_()
 
-    def add_up(self, ranks: Ranks) -> None:
+    def all_reduce(self, distributed: Distributed) -> None:
         """Add up what the processes have."""
-        ranks.add_up(self._buffer)
+        distributed.all_reduce(self._buffer)
 
     def norm(self) -> Tensor:
         """Return the length of the whole gradient."""
         norm: Tensor = torch.linalg.vector_norm(self._buffer)
         return norm
 
-    def clip(self, norm: float, most: float) -> None:
-        """Shorten the whole gradient to `most`, given its length; 0 leaves it as it is."""
-        if most and norm > most:
-            self._buffer.mul_(most / norm)
+    def clip(self, gradient_norm: float, max_norm: float) -> None:
+        """Shorten the whole gradient to `max_norm`, given its length; 0 leaves it as it is."""
+        if max_norm and gradient_norm > max_norm:
+            self._buffer.mul_(max_norm / gradient_norm)
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """What is sent when they are added up."""
         return self._buffer.numel() * self._buffer.element_size()

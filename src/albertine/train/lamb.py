@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from albertine.train.sharding import like, whole
+from albertine.train.sharding import full_tensor, shard_like
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-6
 
@@ -31,13 +31,13 @@ class Lamb(Optimizer):
         """Move the weights."""
         for group in self.param_groups:
             for weight in group["params"]:
-                update = self._update(weight)
+                update = self._adam_update(weight)
                 if group["matrix"]:
                     update.add_(weight, alpha=group["weight_decay"])
-                    _stretch(update, weight, group["parts"])
+                    _scale_to_weight_norm(update, weight, group["parts"])
                 weight.add_(update, alpha=-group["lr"])
 
-    def _update(self, weight: Tensor) -> Tensor:
+    def _adam_update(self, weight: Tensor) -> Tensor:
         """Take the gradient into both averages and return Adam's step."""
         state, gradient = self.state[weight], weight.grad
         assert gradient is not None
@@ -50,15 +50,15 @@ class Lamb(Optimizer):
         return update
 
 
-def _stretch(update: Tensor, weight: Tensor, parts: int) -> None:
+def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> None:
     """Give each matrix of an update the length of the weights it moves; not where either has none."""
-    long, wide = _lengths(weight, parts), _lengths(update, parts)
-    ratio = torch.where((long > 0) & (wide > 0), long / wide, 1.0)
-    rows = ratio.repeat_interleave(len(update) // parts).unsqueeze(1)
-    update.mul_(like(rows, update))
+    weight_norms, update_norms = _matrix_norms(weight, matrix_count), _matrix_norms(update, matrix_count)
+    ratio = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
+    rows = ratio.repeat_interleave(len(update) // matrix_count).unsqueeze(1)
+    update.mul_(shard_like(rows, update))
 
 
-def _lengths(stacked: Tensor, parts: int) -> Tensor:
+def _matrix_norms(tensor: Tensor, matrix_count: int) -> Tensor:
     """Return the length of each of the stacked matrices."""
-    squares = whole(stacked.square().sum(1))
-    return squares.view(parts, -1).sum(1).sqrt()
+    squares = full_tensor(tensor.square().sum(1))
+    return squares.view(matrix_count, -1).sum(1).sqrt()

@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from albertine.train.sharding import like, whole
+from albertine.train.sharding import full_tensor, shard_like
 
 _MOMENTUM = 0.95
 # Of the polynomial a x + b x^3 + c x^5: as steep at 0 as can be while values near 1 stay there.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-_TURNS = 5
+_NEWTON_SCHULZ_STEPS = 5
 # How far a step of rate 1 turns a hidden state. Counted so, and not by the size of elements, one rate
 # suits every width; at a width of 256 the elements are a fifth of AdamW's.
-_SIZE = 3.2
+_UPDATE_SCALE = 3.2
 
 
 class Muon(Optimizer):
@@ -40,13 +40,13 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                averaged = whole(self._averaged(weight)).unflatten(0, (group["parts"], -1))
-                update = orthogonal(averaged.to(self._dtype)).to(weight.dtype)
+                momentum = full_tensor(self._nesterov_momentum(weight)).unflatten(0, (group["parts"], -1))
+                update = orthogonalized(momentum.to(self._dtype)).to(weight.dtype)
                 _, rows, columns = update.shape
-                scale = _SIZE * math.sqrt(max(1.0, rows / columns))
-                weight.add_(like(update.flatten(0, 1), weight), alpha=-group["lr"] * scale)
+                scale = _UPDATE_SCALE * math.sqrt(max(1.0, rows / columns))
+                weight.add_(shard_like(update.flatten(0, 1), weight), alpha=-group["lr"] * scale)
 
-    def _averaged(self, weight: Tensor) -> Tensor:
+    def _nesterov_momentum(self, weight: Tensor) -> Tensor:
         """Take the gradient into its average and return what that will be, looked at one step ahead."""
         state, gradient = self.state[weight], weight.grad
         assert gradient is not None
@@ -54,16 +54,16 @@ class Muon(Optimizer):
             state["momentum"] = torch.zeros_like(weight)
         momentum: Tensor = state["momentum"]
         momentum.lerp_(gradient, 1 - _MOMENTUM)
-        ahead: Tensor = gradient.lerp(momentum, _MOMENTUM)
-        return ahead
+        nesterov: Tensor = gradient.lerp(momentum, _MOMENTUM)
+        return nesterov
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
+def orthogonalized(matrices: Tensor) -> Tensor:
     """Return matrices [P, m, n] with their singular values brought near 1."""
     tall = matrices.shape[1] > matrices.shape[2]
     x: Tensor = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
-    for _ in range(_TURNS):
+    for _ in range(_NEWTON_SCHULZ_STEPS):
         square = x @ x.mT
         x = _A * x + (_B * square + _C * square @ square) @ x
     return x.mT if tall else x

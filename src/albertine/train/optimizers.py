@@ -16,10 +16,10 @@ from torch.optim import AdamW, Optimizer
 
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon
-from albertine.train.settings import LoopSettings
-from albertine.train.sharding import like, whole
+from albertine.train.settings import TrainerSettings
+from albertine.train.sharding import full_tensor, shard_like
 
-_HIDDEN = (
+_HIDDEN_MATRIX_PREFIXES = (
     "encoder.attention.",
     "encoder.ffn.",
     "encoder.embedding.projection.",
@@ -30,41 +30,41 @@ _BETAS = (0.9, 0.999)
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """Parameters by kind; `stacked` are hidden matrices that are queries, keys and values in one."""
+class ParameterGroups:
+    """Parameters by kind; `qkv_matrices` are hidden matrices that are queries, keys and values in one."""
 
-    stacked: list[Tensor]
-    hidden: list[Tensor]
-    tables: list[Tensor]
+    qkv_matrices: list[Tensor]
+    hidden_matrices: list[Tensor]
+    other_matrices: list[Tensor]
     vectors: list[Tensor]
 
 
-def kinds_of(network: nn.Module) -> Kinds:
+def parameter_groups(network: nn.Module) -> ParameterGroups:
     """Sort the parameters of a network."""
-    kinds = Kinds([], [], [], [])
+    groups = ParameterGroups([], [], [], [])
     for name, parameter in network.named_parameters():
         if not parameter.requires_grad:
             continue
         if parameter.dim() < 2:
-            kinds.vectors.append(parameter)
+            groups.vectors.append(parameter)
         elif name.endswith("qkv.weight"):
-            kinds.stacked.append(parameter)
-        elif name.startswith(_HIDDEN):
-            kinds.hidden.append(parameter)
+            groups.qkv_matrices.append(parameter)
+        elif name.startswith(_HIDDEN_MATRIX_PREFIXES):
+            groups.hidden_matrices.append(parameter)
         else:
-            kinds.tables.append(parameter)
-    return kinds
+            groups.other_matrices.append(parameter)
+    return groups
 
 
 class Optimizers:
-    """The optimizers of a network, moved as one; `scales` multiply the rate of a parameter."""
+    """The optimizers of a network, moved as one; `lr_scales` multiply the rate of a parameter."""
 
     def __init__(
         self,
         network: nn.Module,
-        train: LoopSettings,
+        settings: TrainerSettings,
         dtype: torch.dtype,
-        scales: Mapping[str, float] = MappingProxyType({}),
+        lr_scales: Mapping[str, float] = MappingProxyType({}),
     ):
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
 
@@ -72,55 +72,64 @@ class Optimizers:
             """Put those of one scale into a group each."""
             by_scale: dict[float, list[Tensor]] = {}
             for one in parameters:
-                by_scale.setdefault(scales.get(self._names[one], 1.0), []).append(one)
+                by_scale.setdefault(lr_scales.get(self._names[one], 1.0), []).append(one)
             return [{"params": each, "scale": scale, **how} for scale, each in by_scale.items()]
 
-        self._parts = list(_made(kinds_of(network), train, dtype, groups))
+        self._optimizers = list(_make_optimizers(parameter_groups(network), settings, dtype, groups))
 
-    def step(self, rate: float) -> None:
+    def step(self, lr: float) -> None:
         """Move all weights at a rate."""
-        for part in self._parts:
-            for group in part.param_groups:
-                group["lr"] = rate * group["scale"]
-            part.step()
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr * group["scale"]
+            optimizer.step()
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_tensors(self) -> dict[str, Tensor]:
         """Return a copy of what they remember, by parameter: "encoder.ffn.0.up.weight/exp_avg"."""
         return {
-            f"{self._names[parameter]}/{key}": whole(tensor).cpu().clone()
-            for part in self._parts
+            f"{self._names[parameter]}/{key}": full_tensor(tensor).cpu().clone()
+            for part in self._optimizers
             for parameter, state in part.state.items()
             for key, tensor in state.items()
         }
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Remember what `tensors` returned, and nothing else."""
         parameters = {name: parameter for parameter, name in self._names.items()}
-        owners = {one: part for part in self._parts for group in part.param_groups for one in group["params"]}
-        for part in self._parts:
+        owners = {
+            one: part for part in self._optimizers for group in part.param_groups for one in group["params"]
+        }
+        for part in self._optimizers:
             part.state.clear()
         for name, tensor in tensors.items():
             parameter, _, key = name.rpartition("/")
             weight = parameters[parameter]
-            kept = tensor.to(weight.device, copy=True)
-            kept = kept if tensor.dim() == 0 else like(kept, weight)  # a counter of steps is whole everywhere
-            owners[weight].state[weight][key] = kept
+            restored = tensor.to(weight.device, copy=True)
+            restored = (
+                restored if tensor.dim() == 0 else shard_like(restored, weight)
+            )  # a counter of steps is whole everywhere
+            owners[weight].state[weight][key] = restored
 
 
-def _made(
-    kinds: Kinds, train: LoopSettings, dtype: torch.dtype, groups: Callable[..., list[dict[str, Any]]]
+def _make_optimizers(
+    parameters: ParameterGroups,
+    settings: TrainerSettings,
+    dtype: torch.dtype,
+    make_groups: Callable[..., list[dict[str, Any]]],
 ) -> Iterator[Optimizer]:
-    decay = train.weight_decay
-    hidden = groups(kinds.hidden, weight_decay=decay)
-    tables = groups(kinds.tables, weight_decay=decay)
-    vectors = groups(kinds.vectors, weight_decay=0.0)
-    match train.optimizer:
+    decay = settings.weight_decay
+    hidden = make_groups(parameters.hidden_matrices, weight_decay=decay)
+    tables = make_groups(parameters.other_matrices, weight_decay=decay)
+    vectors = make_groups(parameters.vectors, weight_decay=0.0)
+    match settings.optimizer:
         case "muon":
-            yield Muon([*groups(kinds.stacked, weight_decay=decay, parts=3), *hidden], 0.0, dtype)
+            yield Muon(
+                [*make_groups(parameters.qkv_matrices, weight_decay=decay, parts=3), *hidden], 0.0, dtype
+            )
             yield AdamW([*tables, *vectors], 0.0, _BETAS, fused=True)
         case "adamw":
-            stacked = groups(kinds.stacked, weight_decay=decay)
-            yield AdamW([*stacked, *hidden, *tables, *vectors], 0.0, _BETAS, fused=True)
+            qkv = make_groups(parameters.qkv_matrices, weight_decay=decay)
+            yield AdamW([*qkv, *hidden, *tables, *vectors], 0.0, _BETAS, fused=True)
         case "lamb":
-            matrices = [*groups(kinds.stacked, weight_decay=decay, parts=3), *hidden, *tables]
+            matrices = [*make_groups(parameters.qkv_matrices, weight_decay=decay, parts=3), *hidden, *tables]
             yield Lamb([*matrices, *({**one, "matrix": False} for one in vectors)], 0.0)

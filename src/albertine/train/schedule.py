@@ -9,73 +9,77 @@ the ALBERT paper's rate of 0.00176 and warm-up of a 40th at 4096 sequences of 51
 import math
 from dataclasses import dataclass
 
-from albertine.train.settings import LoopSettings, OptimizerName, ScheduleName, TrainSettings
+from albertine.train.settings import OptimizerName, PretrainTrainSettings, ScheduleName, TrainerSettings
 
 
 @dataclass(frozen=True)
-class Anchor:
+class ReferenceRate:
     """A rate that is right for a batch of so many tokens, and the highest that is ever taken."""
 
     lr: float
     batch_tokens: int
-    highest: float
+    max_lr: float
 
 
-ANCHORS: dict[OptimizerName, Anchor] = {
-    "lamb": Anchor(0.00176, 4096 * 512, 0.005),
-    "adamw": Anchor(0.001, 8192, 0.002),
-    "muon": Anchor(0.006, 8192, 0.01),
+REFERENCE_RATES: dict[OptimizerName, ReferenceRate] = {
+    "lamb": ReferenceRate(0.00176, 4096 * 512, 0.005),
+    "adamw": ReferenceRate(0.001, 8192, 0.002),
+    "muon": ReferenceRate(0.006, 8192, 0.01),
 }
 _WARMUP_SHARE, _WARMUP_TOKENS = 1 / 40, 4096 * 512
 # With small batches the rule leaves hardly a warm-up; moments need some steps to mean anything.
-_LEAST_SHARE, _ENOUGH_STEPS = 1 / 10, 500
+_MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS = 1 / 10, 500
 
 
-def rate_for(optimizer: OptimizerName, batch_tokens: int) -> float:
+def default_lr(optimizer: OptimizerName, batch_tokens: int) -> float:
     """Return the highest rate for a batch."""
-    anchor = ANCHORS[optimizer]
-    rate = min(anchor.highest, anchor.lr * math.sqrt(batch_tokens / anchor.batch_tokens))
-    return float(f"{rate:.3g}")
+    reference = REFERENCE_RATES[optimizer]
+    lr = min(reference.max_lr, reference.lr * math.sqrt(batch_tokens / reference.batch_tokens))
+    return float(f"{lr:.3g}")
 
 
-def warmup_for(steps: int, batch_tokens: int) -> int:
+def default_warmup(steps: int, batch_tokens: int) -> int:
     """Return the steps of warm-up for a batch."""
     by_rule = steps * min(1 / 5, _WARMUP_SHARE * batch_tokens / _WARMUP_TOKENS)
-    return round(max(by_rule, min(steps * _LEAST_SHARE, _ENOUGH_STEPS)))
+    return round(max(by_rule, min(steps * _MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS)))
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LearningRateSchedule:
     """The rate over a run; steps are counted from 0."""
 
-    lr: float
+    peak_lr: float
     warmup: int
     steps: int
-    form: ScheduleName
+    name: ScheduleName
 
     @classmethod
-    def of(cls, train: TrainSettings) -> "Schedule":
+    def from_settings(cls, settings: PretrainTrainSettings) -> "LearningRateSchedule":
         """Take what is set, and work out the rest."""
-        lr = rate_for(train.optimizer, train.batch_tokens) if train.lr is None else train.lr
-        warmup = warmup_for(train.steps, train.batch_tokens) if train.warmup is None else train.warmup
-        return cls(lr, warmup, train.steps, train.schedule)
+        lr = default_lr(settings.optimizer, settings.batch_tokens) if settings.lr is None else settings.lr
+        warmup = (
+            default_warmup(settings.steps, settings.batch_tokens)
+            if settings.warmup is None
+            else settings.warmup
+        )
+        return cls(lr, warmup, settings.steps, settings.schedule)
 
     @classmethod
-    def settled(cls, train: LoopSettings) -> "Schedule":
+    def from_resolved_settings(cls, settings: TrainerSettings) -> "LearningRateSchedule":
         """Take what is set; nothing is open any more."""
-        assert train.lr is not None
-        assert train.warmup is not None
-        return cls(train.lr, train.warmup, train.steps, train.schedule)
+        assert settings.lr is not None
+        assert settings.warmup is not None
+        return cls(settings.lr, settings.warmup, settings.steps, settings.schedule)
 
-    def rate(self, step: int) -> float:
+    def lr_at(self, step: int) -> float:
         """Return the rate of a step."""
         if step < self.warmup:
-            return self.lr * (step + 1) / (self.warmup + 1)
-        through = (step - self.warmup) / max(1, self.steps - self.warmup)
-        match self.form:
+            return self.peak_lr * (step + 1) / (self.warmup + 1)
+        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
+        match self.name:
             case "linear":
-                return self.lr * (1 - through)
+                return self.peak_lr * (1 - progress)
             case "cosine":
-                return self.lr * (1 + math.cos(math.pi * through)) / 2
+                return self.peak_lr * (1 + math.cos(math.pi * progress)) / 2
             case "constant":
-                return self.lr
+                return self.peak_lr

@@ -14,15 +14,15 @@ SEVERAL: Final = 2
 class Place:
     """Where persons can be: a room, a building, a village."""
 
-    __slots__ = ("at", "away", "name", "site", "the", "to")
+    __slots__ = ("at", "away", "is_site", "name", "the", "to")
 
-    def __init__(self, name: str, the: str, preposition: str, site: bool = True):
+    def __init__(self, name: str, the: str, preposition: str, is_site: bool = True):
         self.name = name
         self.the = the
         self.at = f"{preposition} {the}"
         self.to = f"to {the}"
         self.away = f"from {the}"
-        self.site = site  # a spot in it needs its name: "on the shelf in the kitchen"
+        self.is_site = is_site  # a spot in it needs its name: "on the shelf in the kitchen"
 
     def __repr__(self) -> str:
         return self.the
@@ -43,11 +43,11 @@ class Trade:
 class Person:
     """Someone in a story; traits and trade stay what they are."""
 
-    __slots__ = ("full", "gender", "members", "name", "trade")
+    __slots__ = ("full_name", "gender", "members", "name", "trade")
 
     def __init__(self, name: str, family: str, gender: int, trade: Trade | None = None):
         self.name = name
-        self.full = f"{name} {family}"
+        self.full_name = f"{name} {family}"
         self.gender = gender
         self.trade = trade
         self.members: tuple[Person, ...] = (self,)
@@ -56,13 +56,13 @@ class Person:
         return self.name
 
 
-class Group(Person):
+class PersonGroup(Person):
     """Persons who do something together."""
 
     __slots__ = ()
 
     def __init__(self, *members: Person):
-        self.name = self.full = " and ".join(member.name for member in members)
+        self.name = self.full_name = " and ".join(member.name for member in members)
         self.gender = SEVERAL
         self.trade = None
         self.members = members

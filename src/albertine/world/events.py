@@ -170,7 +170,7 @@ class BuyGoods(NamedTuple):
     whom: Person
 
 
-class Use(NamedTuple):
+class UseGoods(NamedTuple):
     """Someone eats or uses up so many of their goods."""
 
     who: Person
@@ -178,7 +178,7 @@ class Use(NamedTuple):
     goods: Goods
 
 
-class Share(NamedTuple):
+class ShareGoods(NamedTuple):
     """Someone gives so many of their goods to another."""
 
     who: Person
@@ -250,7 +250,7 @@ class Tell(NamedTuple):
     what: "Event"
 
 
-class Plan(NamedTuple):
+class PlanErrand(NamedTuple):
     """Why someone will go to a place."""
 
     who: Person
@@ -272,7 +272,7 @@ class Chore(NamedTuple):
     chore: str
 
 
-class Animal(NamedTuple):
+class AnimalAct(NamedTuple):
     """An animal does what it does."""
 
     name: str
@@ -299,13 +299,13 @@ class Aside(NamedTuple):
     what: str
 
 
-class Weather(NamedTuple):
+class WeatherChange(NamedTuple):
     """The weather changes."""
 
     what: str
 
 
-class Hour(NamedTuple):
+class TimeOfDay(NamedTuple):
     """It gets later; told before what happens next."""
 
     part: str
@@ -337,7 +337,7 @@ class Reveal(NamedTuple):
 # --- a place and what is there
 
 
-class Found(NamedTuple):
+class VillageSite(NamedTuple):
     """Where a village lies."""
 
     place: Place
@@ -353,21 +353,21 @@ class Near(NamedTuple):
     other: Place
 
 
-class Built(NamedTuple):
+class BuiltOf(NamedTuple):
     """What a building is made of."""
 
     place: Place
     material: str
 
 
-class Adorned(NamedTuple):
+class HasOrnament(NamedTuple):
     """What a building has that others have not."""
 
     place: Place
     ornament: str
 
 
-class Run(NamedTuple):
+class RunsPlace(NamedTuple):
     """Who works in a building."""
 
     who: Person
@@ -375,7 +375,7 @@ class Run(NamedTuple):
     place: Place
 
 
-class Counted(NamedTuple):
+class CountAtPlace(NamedTuple):
     """How many of something there are at a place."""
 
     place: Place
@@ -386,9 +386,9 @@ class Counted(NamedTuple):
 # fmt: off
 Event = (
     Lives | Works | HasTrait | IsKin | Owns | Lies | Stands | Has | HasStall | Keeps
-    | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | Use | Share | Break | Mend
-    | Feel | Seek | Miss | Meet | Ask | Tell | Plan | Want | Chore | Animal | Sight | Weather | Hour
+    | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | UseGoods | ShareGoods | Break | Mend
+    | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | AnimalAct | Sight | WeatherChange | TimeOfDay
     | Remark | Letter | Aside | Hidden | Reveal
-    | Found | Near | Built | Adorned | Run | Counted
+    | VillageSite | Near | BuiltOf | HasOrnament | RunsPlace | CountAtPlace
 )
 # fmt: on

@@ -33,7 +33,7 @@ class LiesAt(NamedTuple):
     spot: Spot
 
 
-class HasLeft(NamedTuple):
+class HasExactly(NamedTuple):
     """Someone has so many of some goods."""
 
     who: Person
@@ -49,7 +49,7 @@ class HasMore(NamedTuple):
     goods: Goods
 
 
-class IsWhole(NamedTuple):
+class IsIntact(NamedTuple):
     """Something is not broken."""
 
     thing: Fixture
@@ -63,12 +63,12 @@ class InDirection(NamedTuple):
     other: Place
 
 
-Claim = AtPlace | HasThing | LiesAt | HasLeft | HasMore | IsWhole | InDirection
+Claim = AtPlace | HasThing | LiesAt | HasExactly | HasMore | IsIntact | InDirection
 
 OPPOSITE = {"north": "south", "east": "west", "south": "north", "west": "east"}
 
 
-class Reader:
+class ReaderKnowledge:
     """Someone who has read some events, and knows nothing else.
 
     What is kept back (`Hidden`) is not read; what comes out later (`Reveal`, `Tell`)
@@ -77,38 +77,42 @@ class Reader:
 
     def __init__(self, events: Iterable[e.Event]):
         self.place: dict[Person, Place] = {}
-        self.has: dict[Thing, Person | Spot] = {}
+        self.holder_or_spot: dict[Thing, Person | Spot] = {}
         self.stock: dict[tuple[Person, Goods], int] = {}
-        self.least: dict[tuple[Person, Goods], int] = {}  # where it is not known: how many there are at least
-        self.whole: dict[Fixture, bool] = {}
-        self.beside: dict[tuple[Place, str], Place] = {}  # what stands next in a direction
-        self.together: set[Person] = set()  # who has been with someone else, and so is about where they are
-        self.sought: set[Thing] = set()  # things that are not where they were thought to be
+        self.minimum_stock: dict[
+            tuple[Person, Goods], int
+        ] = {}  # where it is not known: how many there are at least
+        self.is_intact: dict[Fixture, bool] = {}
+        self.neighbors: dict[tuple[Place, str], Place] = {}  # what stands next in a direction
+        self.seen_with_others: set[Person] = (
+            set()
+        )  # who has been with someone else, and so is about where they are
+        self.missing: set[Thing] = set()  # things that are not where they were thought to be
         for event in events:
-            read = _READ.get(event.__class__)
+            read = _UPDATES.get(event.__class__)
             if read is not None:
                 read(self, event)
 
     def truth(self, claim: Claim) -> bool | None:
         """Tell whether a claim is true, false, or open."""
         if isinstance(claim, AtPlace):
-            return self._same(self.place.get(claim.who), claim.place)
+            return self._matches(self.place.get(claim.who), claim.place)
         if isinstance(claim, HasThing):
-            return self._same(self.has.get(claim.thing), claim.who)
+            return self._matches(self.holder_or_spot.get(claim.thing), claim.who)
         if isinstance(claim, LiesAt):
-            return self._same(self.has.get(claim.thing), claim.spot)
-        if isinstance(claim, IsWhole):
-            return self.whole.get(claim.thing)
+            return self._matches(self.holder_or_spot.get(claim.thing), claim.spot)
+        if isinstance(claim, IsIntact):
+            return self.is_intact.get(claim.thing)
         if isinstance(claim, InDirection):
             return self._in_direction(claim)
         left = self.stock.get((claim.who, claim.goods))
         if left is None:
-            enough = self.least.get((claim.who, claim.goods), 0) > claim.number
+            enough = self.minimum_stock.get((claim.who, claim.goods), 0) > claim.number
             return isinstance(claim, HasMore) if enough else None
-        return left == claim.number if isinstance(claim, HasLeft) else left > claim.number
+        return left == claim.number if isinstance(claim, HasExactly) else left > claim.number
 
     @staticmethod
-    def _same(known: object, claimed: object) -> bool | None:
+    def _matches(known: object, claimed: object) -> bool | None:
         return None if known is None else known is claimed
 
     def _in_direction(self, claim: InDirection) -> bool | None:
@@ -116,105 +120,105 @@ class Reader:
         for direction in OPPOSITE:
             at: Place | None = claim.other
             while at is not None:
-                at = self.beside.get((at, direction))
+                at = self.neighbors.get((at, direction))
                 if at is claim.place:
                     return direction == claim.direction
         return None
 
 
-def _lies(reader: Reader, event: e.Lies) -> None:
-    reader.has[event.thing] = event.spot
+def _lies(knowledge: ReaderKnowledge, event: e.Lies) -> None:
+    knowledge.holder_or_spot[event.thing] = event.spot
 
 
-def _went(reader: Reader, event: e.Go) -> None:
+def _went(knowledge: ReaderKnowledge, event: e.Go) -> None:
     for who in event.who.members:
-        reader.place[who] = event.place
+        knowledge.place[who] = event.place
 
 
-def _met(reader: Reader, event: e.Meet) -> None:
-    reader.place[event.who] = reader.place[event.whom] = event.place
+def _met(knowledge: ReaderKnowledge, event: e.Meet) -> None:
+    knowledge.place[event.who] = knowledge.place[event.whom] = event.place
 
 
-def _took(reader: Reader, event: e.Take | e.Find) -> None:
-    reader.has[event.thing] = event.who
-    reader.place[event.who] = event.spot.place
+def _took(knowledge: ReaderKnowledge, event: e.Take | e.Find) -> None:
+    knowledge.holder_or_spot[event.thing] = event.who
+    knowledge.place[event.who] = event.spot.place
 
 
-def _put(reader: Reader, event: e.Put | e.Lose) -> None:
-    reader.has[event.thing] = event.spot
-    reader.place[event.who] = event.spot.place
+def _put(knowledge: ReaderKnowledge, event: e.Put | e.Lose) -> None:
+    knowledge.holder_or_spot[event.thing] = event.spot
+    knowledge.place[event.who] = event.spot.place
 
 
-def _gave(reader: Reader, event: e.Give | e.Return) -> None:
-    reader.has[event.thing] = event.whom
-    reader.together |= {event.who, event.whom}
+def _gave(knowledge: ReaderKnowledge, event: e.Give | e.Return) -> None:
+    knowledge.holder_or_spot[event.thing] = event.whom
+    knowledge.seen_with_others |= {event.who, event.whom}
 
 
-def _sought(reader: Reader, event: e.Seek) -> None:
-    reader.place[event.who] = event.spot.place
-    reader.sought.add(event.thing)
+def _sought(knowledge: ReaderKnowledge, event: e.Seek) -> None:
+    knowledge.place[event.who] = event.spot.place
+    knowledge.missing.add(event.thing)
 
 
-def _missed(reader: Reader, event: e.Miss) -> None:
-    reader.sought.add(event.thing)
+def _missed(knowledge: ReaderKnowledge, event: e.Miss) -> None:
+    knowledge.missing.add(event.thing)
 
 
-def _bought(reader: Reader, event: e.Buy) -> None:
-    reader.has[event.thing] = event.who
-    reader.together |= {event.who, event.whom}
+def _bought(knowledge: ReaderKnowledge, event: e.Buy) -> None:
+    knowledge.holder_or_spot[event.thing] = event.who
+    knowledge.seen_with_others |= {event.who, event.whom}
 
 
-def _has(reader: Reader, event: e.Has) -> None:
-    reader.stock[event.who, event.goods] = event.number
+def _has(knowledge: ReaderKnowledge, event: e.Has) -> None:
+    knowledge.stock[event.who, event.goods] = event.number
 
 
-def _more(reader: Reader, who: Person, goods: Goods, count: int) -> None:
-    if (who, goods) in reader.stock:
-        reader.stock[who, goods] += count
+def _add_stock(knowledge: ReaderKnowledge, who: Person, goods: Goods, count: int) -> None:
+    if (who, goods) in knowledge.stock:
+        knowledge.stock[who, goods] += count
     else:
-        reader.least[who, goods] = max(0, reader.least.get((who, goods), 0) + count)
+        knowledge.minimum_stock[who, goods] = max(0, knowledge.minimum_stock.get((who, goods), 0) + count)
 
 
-def _bought_goods(reader: Reader, event: e.BuyGoods) -> None:
-    _more(reader, event.who, event.goods, event.number)
-    _more(reader, event.whom, event.goods, -event.number)
-    reader.together |= {event.who, event.whom}
+def _bought_goods(knowledge: ReaderKnowledge, event: e.BuyGoods) -> None:
+    _add_stock(knowledge, event.who, event.goods, event.number)
+    _add_stock(knowledge, event.whom, event.goods, -event.number)
+    knowledge.seen_with_others |= {event.who, event.whom}
 
 
-def _used(reader: Reader, event: e.Use) -> None:
-    _more(reader, event.who, event.goods, -event.number)
+def _used(knowledge: ReaderKnowledge, event: e.UseGoods) -> None:
+    _add_stock(knowledge, event.who, event.goods, -event.number)
 
 
-def _shared(reader: Reader, event: e.Share) -> None:
-    _more(reader, event.who, event.goods, -event.number)
-    _more(reader, event.whom, event.goods, event.number)
-    reader.together |= {event.who, event.whom}
+def _shared(knowledge: ReaderKnowledge, event: e.ShareGoods) -> None:
+    _add_stock(knowledge, event.who, event.goods, -event.number)
+    _add_stock(knowledge, event.whom, event.goods, event.number)
+    knowledge.seen_with_others |= {event.who, event.whom}
 
 
-def _broke(reader: Reader, event: e.Break) -> None:
-    reader.whole[event.thing] = False
+def _broke(knowledge: ReaderKnowledge, event: e.Break) -> None:
+    knowledge.is_intact[event.thing] = False
 
 
-def _mended(reader: Reader, event: e.Mend) -> None:
-    reader.whole[event.thing] = True
+def _mended(knowledge: ReaderKnowledge, event: e.Mend) -> None:
+    knowledge.is_intact[event.thing] = True
 
 
-def _has_stall(reader: Reader, event: e.HasStall) -> None:
-    reader.together.add(event.who)  # near it, presumably
+def _has_stall(knowledge: ReaderKnowledge, event: e.HasStall) -> None:
+    knowledge.seen_with_others.add(event.who)  # near it, presumably
 
 
-def _told(reader: Reader, event: e.Tell | e.Ask) -> None:
-    reader.together |= {event.who, event.whom}
+def _told(knowledge: ReaderKnowledge, event: e.Tell | e.Ask) -> None:
+    knowledge.seen_with_others |= {event.who, event.whom}
     if isinstance(event, e.Ask):
-        reader.sought.add(event.thing)
+        knowledge.missing.add(event.thing)
 
 
-def _stands(reader: Reader, event: e.Near) -> None:
-    reader.beside[event.other, event.direction] = event.place
-    reader.beside[event.place, OPPOSITE[event.direction]] = event.other
+def _stands(knowledge: ReaderKnowledge, event: e.Near) -> None:
+    knowledge.neighbors[event.other, event.direction] = event.place
+    knowledge.neighbors[event.place, OPPOSITE[event.direction]] = event.other
 
 
-_READ: dict[type, Callable[[Reader, Any], None]] = {
+_UPDATES: dict[type, Callable[[ReaderKnowledge, Any], None]] = {
     e.Lies: _lies,
     e.Go: _went,
     e.Meet: _met,
@@ -229,8 +233,8 @@ _READ: dict[type, Callable[[Reader, Any], None]] = {
     e.Buy: _bought,
     e.BuyGoods: _bought_goods,
     e.Has: _has,
-    e.Use: _used,
-    e.Share: _shared,
+    e.UseGoods: _used,
+    e.ShareGoods: _shared,
     e.Break: _broke,
     e.Mend: _mended,
     e.HasStall: _has_stall,

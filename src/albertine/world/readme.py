@@ -7,7 +7,7 @@ from albertine.world.settings import WorldSettings
 
 
 @dataclass
-class TextCount:
+class TextSummary:
     """How much text a folder holds."""
 
     folder: str
@@ -16,7 +16,7 @@ class TextCount:
     sentences: int = 0
     words: int = 0
 
-    def add(self, other: "TextCount") -> None:
+    def add(self, other: "TextSummary") -> None:
         """Count the text of another file in."""
         self.files += other.files
         self.stories += other.stories
@@ -25,25 +25,25 @@ class TextCount:
 
 
 @dataclass
-class TaskCount:
+class TaskSummary:
     """How many examples the files of a task hold, and what is reached without reading."""
 
     name: str
     metric: str
-    files: dict[str, int] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)  # of the development part
-    chance: float = 0.0
-    words: float | None = None  # the score of a bag of words
+    examples_by_file: dict[str, int] = field(default_factory=dict)
+    dev_labels: dict[str, int] = field(default_factory=dict)  # of the development part
+    guessing_score: float = 0.0
+    bag_of_words_score: float | None = None  # the score of a bag of words
 
 
-_WHAT = {
+_FOLDER_DESCRIPTIONS = {
     "text": "the corpus: stories of six genres",
     "text-extra": "additional data: newspaper reports from the same world",
     "text-other": "another domain: pages of a handbook",
 }
 
 
-def readme(settings: WorldSettings, texts: Sequence[TextCount], tasks: Sequence[TaskCount]) -> str:
+def readme(settings: WorldSettings, texts: Sequence[TextSummary], tasks: Sequence[TaskSummary]) -> str:
     """Write the README."""
     parts = [_HEAD.format(command=_command(settings), seed=settings.seed), _texts(texts)]
     if tasks:
@@ -52,7 +52,7 @@ def readme(settings: WorldSettings, texts: Sequence[TextCount], tasks: Sequence[
 
 
 def _command(settings: WorldSettings) -> str:
-    tasks = f"--tasks {','.join(settings.wanted())} " if settings.tasks else ""
+    tasks = f"--tasks {','.join(settings.task_names())} " if settings.tasks else ""
     return (
         f"albertine world write OUT --stories {settings.stories} --extra {settings.extra} "
         f"--other {settings.other} {tasks}--train {settings.train} --dev {settings.dev} "
@@ -65,11 +65,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _texts(texts: Sequence[TextCount]) -> str:
+def _texts(texts: Sequence[TextSummary]) -> str:
     rows = [
         (
             f"`{text.folder}/`",
-            _WHAT[text.folder],
+            _FOLDER_DESCRIPTIONS[text.folder],
             *(f"{n:,}" for n in (text.stories, text.sentences, text.words)),
         )
         for text in texts
@@ -77,22 +77,22 @@ def _texts(texts: Sequence[TextCount]) -> str:
     return "## Text\n\n" + _table(("folder", "what", "documents", "sentences", "words"), rows)
 
 
-def _tasks(tasks: Sequence[TaskCount]) -> str:
+def _tasks(tasks: Sequence[TaskSummary]) -> str:
     rows = []
     for task in tasks:
-        files = ", ".join(f"{name} {count:,}" for name, count in task.files.items())
-        total = sum(task.labels.values())
+        files = ", ".join(f"{name} {count:,}" for name, count in task.examples_by_file.items())
+        total = sum(task.dev_labels.values())
         labels = ", ".join(
-            f"{name} {100 * count / total:.0f}%" for name, count in sorted(task.labels.items())
+            f"{name} {100 * count / total:.0f}%" for name, count in sorted(task.dev_labels.items())
         )
-        words = "not measured" if task.words is None else f"{100 * task.words:.1f}"
+        words = "not measured" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
         rows.append(
             (
                 task.name,
                 files,
                 labels or ("a span" if task.name == "SQuAD" else "a number"),
                 task.metric,
-                f"{100 * task.chance:.1f}",
+                f"{100 * task.guessing_score:.1f}",
                 words,
             )
         )

@@ -12,98 +12,102 @@ from albertine.world import events as e
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
 
-class ImpossibleError(Exception):
+class ImpossibleEventError(Exception):
     """An event that contradicts the world as it stands: a defect in a genre."""
 
 
-class State:
+class WorldState:
     """The world at one moment of a story."""
 
-    __slots__ = ("at", "broken", "owner", "stock", "where")
+    __slots__ = ("broken", "holder_or_spot", "location", "owner", "stock")
 
     def __init__(self) -> None:
-        self.at: dict[Person, Place] = {}  # where a person is
-        self.where: dict[Thing, Person | Spot] = {}  # who has a thing, or where it lies
+        self.location: dict[Person, Place] = {}  # where a person is
+        self.holder_or_spot: dict[Thing, Person | Spot] = {}  # who has a thing, or where it lies
         self.owner: dict[Thing, Person] = {}  # whose a thing is, whoever has it
         self.stock: dict[tuple[Person, Goods], int] = {}  # how many of some goods a person has
         self.broken: set[Fixture] = set()
 
-    def after(self, event: e.Event) -> None:
+    def apply(self, event: e.Event) -> None:
         """Change as the event says."""
-        change = _CHANGES.get(event.__class__)
+        change = _TRANSITIONS.get(event.__class__)
         if change is not None:
             change(self, event)
 
 
-def _need(possible: bool, event: e.Event) -> None:
+def _require(possible: bool, event: e.Event) -> None:
     if not possible:
-        raise ImpossibleError(event)
+        raise ImpossibleEventError(event)
 
 
-def _lies(state: State, event: e.Lies) -> None:
-    state.where[event.thing] = event.spot
+def _lies(state: WorldState, event: e.Lies) -> None:
+    state.holder_or_spot[event.thing] = event.spot
 
 
-def _owns(state: State, event: e.Owns) -> None:
-    state.where[event.thing] = state.owner[event.thing] = event.who
+def _owns(state: WorldState, event: e.Owns) -> None:
+    state.holder_or_spot[event.thing] = state.owner[event.thing] = event.who
 
 
-def _has(state: State, event: e.Has) -> None:
+def _has(state: WorldState, event: e.Has) -> None:
     state.stock[event.who, event.goods] = event.number
 
 
-def _has_stall(state: State, event: e.HasStall) -> None:
-    state.at[event.who] = event.place
+def _has_stall(state: WorldState, event: e.HasStall) -> None:
+    state.location[event.who] = event.place
 
 
-def _go(state: State, event: e.Go) -> None:
+def _go(state: WorldState, event: e.Go) -> None:
     who, place = event
     for member in who.members:
-        _need(state.at.get(member) is not place, event)
-        state.at[member] = place
+        _require(state.location.get(member) is not place, event)
+        state.location[member] = place
 
 
-def _meet(state: State, event: e.Meet) -> None:
-    _need(state.at.get(event.who) is event.place, event)
-    state.at[event.whom] = event.place
+def _meet(state: WorldState, event: e.Meet) -> None:
+    _require(state.location.get(event.who) is event.place, event)
+    state.location[event.whom] = event.place
 
 
-def _take(state: State, event: e.Take | e.Find) -> None:
+def _take(state: WorldState, event: e.Take | e.Find) -> None:
     who, thing, spot = event
-    _need(state.where.get(thing) is spot and state.at.get(who) is spot.place, event)
-    state.where[thing] = who
+    _require(state.holder_or_spot.get(thing) is spot and state.location.get(who) is spot.place, event)
+    state.holder_or_spot[thing] = who
 
 
-def _put(state: State, event: e.Put | e.Lose) -> None:
+def _put(state: WorldState, event: e.Put | e.Lose) -> None:
     who, thing, spot = event
-    _need(state.where.get(thing) is who and state.at.get(who) is spot.place, event)
-    state.where[thing] = spot
+    _require(state.holder_or_spot.get(thing) is who and state.location.get(who) is spot.place, event)
+    state.holder_or_spot[thing] = spot
 
 
-def _give(state: State, event: e.Give | e.Return) -> None:
+def _give(state: WorldState, event: e.Give | e.Return) -> None:
     who, thing, whom = event
-    _need(state.where.get(thing) is who and state.at.get(who) is state.at.get(whom), event)
-    _need(event.__class__ is e.Give or state.owner.get(thing) is whom, event)
-    state.where[thing] = whom
+    _require(
+        state.holder_or_spot.get(thing) is who and state.location.get(who) is state.location.get(whom), event
+    )
+    _require(event.__class__ is e.Give or state.owner.get(thing) is whom, event)
+    state.holder_or_spot[thing] = whom
 
 
-def _seek(state: State, event: e.Seek) -> None:
+def _seek(state: WorldState, event: e.Seek) -> None:
     who, thing, spot = event
-    _need(state.where.get(thing) is not spot and state.at.get(who) is spot.place, event)
+    _require(state.holder_or_spot.get(thing) is not spot and state.location.get(who) is spot.place, event)
 
 
-def _buy(state: State, event: e.Buy) -> None:
+def _buy(state: WorldState, event: e.Buy) -> None:
     who, thing, _, whom = event
-    _need(state.where.get(thing) is whom and state.at.get(who) is state.at.get(whom), event)
-    state.where[thing] = state.owner[thing] = who
+    _require(
+        state.holder_or_spot.get(thing) is whom and state.location.get(who) is state.location.get(whom), event
+    )
+    state.holder_or_spot[thing] = state.owner[thing] = who
 
 
-def _buy_goods(state: State, event: e.BuyGoods) -> None:
+def _buy_goods(state: WorldState, event: e.BuyGoods) -> None:
     who, count, goods, _, whom = event
-    _need(state.at.get(who) is state.at.get(whom), event)
+    _require(state.location.get(who) is state.location.get(whom), event)
     stock = state.stock
     if (whom, goods) in stock:
-        _need(stock[whom, goods] >= count, event)
+        _require(stock[whom, goods] >= count, event)
         stock[whom, goods] -= count
     if (who, goods) in stock:
         stock[who, goods] += count
@@ -111,16 +115,18 @@ def _buy_goods(state: State, event: e.BuyGoods) -> None:
         stock[who, goods] = count
 
 
-def _use(state: State, event: e.Use) -> None:
+def _use(state: WorldState, event: e.UseGoods) -> None:
     who, count, goods = event
-    _need(state.stock.get((who, goods), 0) >= count, event)
+    _require(state.stock.get((who, goods), 0) >= count, event)
     state.stock[who, goods] -= count
 
 
-def _share(state: State, event: e.Share) -> None:
+def _share(state: WorldState, event: e.ShareGoods) -> None:
     who, count, goods, whom = event
     stock = state.stock
-    _need(stock.get((who, goods), 0) >= count and state.at.get(who) is state.at.get(whom), event)
+    _require(
+        stock.get((who, goods), 0) >= count and state.location.get(who) is state.location.get(whom), event
+    )
     stock[who, goods] -= count
     if (whom, goods) in stock:
         stock[whom, goods] += count
@@ -128,23 +134,23 @@ def _share(state: State, event: e.Share) -> None:
         stock[whom, goods] = count
 
 
-def _break(state: State, event: e.Break) -> None:
-    _need(event.thing not in state.broken, event)
-    _need(state.at.get(event.who) is event.thing.place, event)
+def _break(state: WorldState, event: e.Break) -> None:
+    _require(event.thing not in state.broken, event)
+    _require(state.location.get(event.who) is event.thing.place, event)
     state.broken.add(event.thing)
 
 
-def _mend(state: State, event: e.Mend) -> None:
-    _need(event.thing in state.broken, event)
-    _need(state.at.get(event.who) is event.thing.place, event)
+def _mend(state: WorldState, event: e.Mend) -> None:
+    _require(event.thing in state.broken, event)
+    _require(state.location.get(event.who) is event.thing.place, event)
     state.broken.discard(event.thing)
 
 
-def _hidden(state: State, event: e.Hidden) -> None:
-    state.after(event.what)
+def _hidden(state: WorldState, event: e.Hidden) -> None:
+    state.apply(event.what)
 
 
-_CHANGES: dict[type, Callable[[State, Any], None]] = {
+_TRANSITIONS: dict[type, Callable[[WorldState, Any], None]] = {
     e.Lies: _lies,
     e.Owns: _owns,
     e.Has: _has,
@@ -160,8 +166,8 @@ _CHANGES: dict[type, Callable[[State, Any], None]] = {
     e.Seek: _seek,
     e.Buy: _buy,
     e.BuyGoods: _buy_goods,
-    e.Use: _use,
-    e.Share: _share,
+    e.UseGoods: _use,
+    e.ShareGoods: _share,
     e.Break: _break,
     e.Mend: _mend,
     e.Hidden: _hidden,

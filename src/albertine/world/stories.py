@@ -9,7 +9,7 @@ from random import Random
 
 from albertine.world import events as e
 from albertine.world.english.speaker import Speaker
-from albertine.world.english.telling import Telling
+from albertine.world.english.story_text import StoryText
 from albertine.world.genres import household, journey, letters, manual, market, mystery, place, report
 from albertine.world.scene import Scene
 
@@ -23,11 +23,11 @@ GENRES = {
     "report": report.plan,
     "manual": manual.plan,
 }
-CORPUS = ("household", "journey", "market", "letters", "mystery", "place")
-EXTRA = ("report",)
-OTHER = ("manual",)
-SHORTEST, LONGEST = 6, 60  # sentences
-_LEAST, _SPREAD = 12, 62  # events, of which two may share a sentence
+CORPUS_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
+EXTRA_GENRES = ("report",)
+OTHER_GENRES = ("manual",)
+MIN_SENTENCES, MAX_SENTENCES = 6, 60  # sentences
+_MIN_EVENTS, _EVENT_RANGE = 12, 62  # events, of which two may share a sentence
 
 
 class Story:
@@ -45,32 +45,32 @@ class Story:
     @property
     def sentences(self) -> list[str]:
         """The text."""
-        return self.telling.sentences
+        return self.rendered.sentences
 
     @cached_property
-    def telling(self) -> Telling:
+    def rendered(self) -> StoryText:
         """How it is told."""
         scene = self.scene
-        speaker = Speaker(scene.random, twins=frozenset(scene.twins))
-        return Telling(speaker, scene.log, scene.links)
+        speaker = Speaker(scene.random, repeated_kinds=frozenset(scene.repeated_kinds))
+        return StoryText(speaker, scene.log, scene.links)
 
 
-def story(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
+def make_story(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
     """Make a story."""
-    chance = Random(f"{seed} {stream} {number}")
+    rng = Random(f"{seed} {stream} {number}")
     while True:
-        made = _planned(chance, genres)
-        if SHORTEST <= len(made.sentences) <= LONGEST:
-            return made
+        candidate = _plan_story(rng, genres)
+        if MIN_SENTENCES <= len(candidate.sentences) <= MAX_SENTENCES:
+            return candidate
 
 
-def untold(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
+def make_story_of_any_length(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
     """Make a story for what happens in it alone, of any length."""
-    return _planned(Random(f"{seed} {stream} {number}"), genres)
+    return _plan_story(Random(f"{seed} {stream} {number}"), genres)
 
 
-def _planned(chance: Random, genres: tuple[str, ...]) -> Story:
-    genre = genres[int(chance.random() * len(genres))]
-    scene = Scene(chance, int(_LEAST + _SPREAD * chance.random() ** 4))
+def _plan_story(rng: Random, genres: tuple[str, ...]) -> Story:
+    genre = genres[int(rng.random() * len(genres))]
+    scene = Scene(rng, int(_MIN_EVENTS + _EVENT_RANGE * rng.random() ** 4))
     GENRES[genre](scene)
     return Story(genre, scene)

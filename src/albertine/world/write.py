@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.processes import in_processes
-from albertine.whole import new_folder, refuse_taken
-from albertine.world.readme import TaskCount, TextCount, readme
+from albertine.atomic import atomic_folder, refuse_existing_folder
+from albertine.processes import run_in_processes
+from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
-from albertine.world.stories import CORPUS, EXTRA, OTHER, story
+from albertine.world.stories import CORPUS_GENRES, EXTRA_GENRES, OTHER_GENRES, make_story
 from albertine.world.tasks import glue, race, squad
 
-_ON_FILE = 5_000  # stories in a file of text
-_TEXTS = {"text": CORPUS, "text-extra": EXTRA, "text-other": OTHER}
+_STORIES_PER_FILE = 5_000  # stories in a file of text
+_GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": EXTRA_GENRES, "text-other": OTHER_GENRES}
 
 
 @dataclass(frozen=True)
-class _Text:
+class _TextJob:
     """A file of stories."""
 
     out: Path
@@ -34,91 +34,101 @@ class _Text:
     count: int
     seed: int
 
-    def do(self) -> TextCount:
+    def run(self) -> TextSummary:
         """Write it."""
-        counted = TextCount(self.folder, files=1, stories=self.count)
-        file = self.out / self.folder / f"{self.first // _ON_FILE:05d}.txt"
+        summary = TextSummary(self.folder, files=1, stories=self.count)
+        file = self.out / self.folder / f"{self.first // _STORIES_PER_FILE:05d}.txt"
         file.parent.mkdir(exist_ok=True)
         with file.open("w", encoding="utf-8", newline="\n") as lines:
             for number in range(self.first, self.first + self.count):
-                sentences = story(self.seed, self.folder, number, _TEXTS[self.folder]).sentences
+                sentences = make_story(
+                    self.seed, self.folder, number, _GENRES_BY_FOLDER[self.folder]
+                ).sentences
                 text = "\n".join(sentences)
                 lines.write(f"{text}\n\n")
-                counted.sentences += len(sentences)
-                counted.words += text.count(" ") + len(sentences)
-        return counted
+                summary.sentences += len(sentences)
+                summary.words += text.count(" ") + len(sentences)
+        return summary
 
 
 @dataclass(frozen=True)
-class _Glue:
+class _GlueJob:
     """The files of a task of GLUE."""
 
     out: Path
     name: str
     settings: WorldSettings
 
-    def do(self) -> TaskCount:
+    def run(self) -> TaskSummary:
         """Write them."""
-        from albertine.world.tasks import yardsticks
+        from albertine.world.tasks import baselines
 
         task = next(task for task in glue.TASKS if task.name == self.name)
         sizes = _sizes(self.settings)
         seen: set[tuple[str, ...]] = set()
-        made = {
-            split.file: list(glue.examples(task, split, sizes[split.size], self.settings.seed, seen))
+        examples_by_file = {
+            split.file: list(glue.examples(task, split, sizes[split.partition], self.settings.seed, seen))
             for split in task.splits
         }
         for split in task.splits:
-            rows = made[split.file]
-            _write_table(self.out / "glue" / self.name / f"{split.file}.tsv", glue.table(task, split, rows))
-            if split.size == "test":
-                gold = _GOLD_FILES.get(split.file, self.name)
-                _write_table(self.out / "glue" / "gold" / f"{gold}.tsv", glue.gold(rows))
-        held_out = made[next(split.file for split in task.splits if split.size == "dev")]
+            rows = examples_by_file[split.file]
+            _write_table(
+                self.out / "glue" / self.name / f"{split.file}.tsv", glue.table_rows(task, split, rows)
+            )
+            if split.partition == "test":
+                gold = _GOLD_FILE_NAMES.get(split.file, self.name)
+                _write_table(self.out / "glue" / "gold" / f"{gold}.tsv", glue.gold_rows(rows))
+        held_out = examples_by_file[next(split.file for split in task.splits if split.partition == "dev")]
         labels = dict(Counter(example.label for example in held_out)) if task.labels else {}
-        return TaskCount(
+        return TaskSummary(
             self.name,
             task.metric,
-            {split.file: len(made[split.file]) for split in reversed(task.splits)},
+            {split.file: len(examples_by_file[split.file]) for split in reversed(task.splits)},
             labels,
             max(labels.values()) / len(held_out) if task.metric == "accuracy" else 0.0,
-            yardsticks.on_pairs(task, made["train"], held_out) if self.settings.baselines else None,
+            baselines.glue_baseline(task, examples_by_file["train"], held_out)
+            if self.settings.baselines
+            else None,
         )
 
 
-_GOLD_FILES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
+_GOLD_FILE_NAMES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
 
 
 @dataclass(frozen=True)
-class _Squad:
+class _SquadJob:
     """The files of SQuAD."""
 
     out: Path
     settings: WorldSettings
     name: str = "SQuAD"
 
-    def do(self) -> TaskCount:
+    def run(self) -> TaskSummary:
         """Write them."""
-        from albertine.world.tasks import yardsticks
+        from albertine.world.tasks import baselines
 
         settings = self.settings
-        made = {
-            split: squad.paragraphs(split, size, settings.seed)
+        paragraphs_by_split = {
+            split: squad.make_paragraphs(split, size, settings.seed)
             for split, size in (("train", settings.train), ("dev", settings.dev))
         }
         counts = {}
-        for split, paragraphs in made.items():
+        for split, paragraphs in paragraphs_by_split.items():
             for version in ("1.1", "v2.0"):
                 name = f"{split}-v{version.removeprefix('v')}"
-                laid_out = squad.file_of(paragraphs, split, version)
+                laid_out = squad.squad_file(paragraphs, split, version)
                 _write_json(self.out / "squad" / f"{name}.json", laid_out)
                 counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in laid_out["data"])
-        words = yardsticks.on_spans(made["train"], made["dev"]) if settings.baselines else None
-        return TaskCount(self.name, "exact match, v1.1", counts, words=words)
+        words = (
+            baselines.squad_baseline(paragraphs_by_split["train"], paragraphs_by_split["dev"])
+            if settings.baselines
+            else None
+        )
+        return TaskSummary(self.name, "exact match, v1.1", counts, bag_of_words_score=words)
 
 
 @dataclass(frozen=True)
-class _Race:
+class _RaceJob:
     """The folders of RACE, of one level."""
 
     out: Path
@@ -130,82 +140,101 @@ class _Race:
         """Return what the task is called."""
         return f"RACE {self.level}"
 
-    def do(self) -> TaskCount:
+    def run(self) -> TaskSummary:
         """Write them."""
-        from albertine.world.tasks import yardsticks
+        from albertine.world.tasks import baselines
 
         settings = self.settings
-        made = {
-            split: race.articles(self.level, split, size, settings.seed)
+        articles_by_split = {
+            split: race.make_articles(self.level, split, size, settings.seed)
             for split, size in _sizes(settings).items()
         }
-        for split, articles in made.items():
+        for split, articles in articles_by_split.items():
             for article in articles:
                 file = self.out / "race" / split / self.level / f"{article.number}.txt"
-                _write_json(file, race.file_of(article, self.level))
-        counts = {split: sum(len(article.asked) for article in articles) for split, articles in made.items()}
-        rights = dict(Counter("ABCD"[choice.right] for article in made["dev"] for choice in article.asked))
-        words = yardsticks.on_options(made["train"], made["dev"]) if settings.baselines else None
-        return TaskCount(self.name, "accuracy", counts, rights, 0.25, words)
+                _write_json(file, race.race_file(article, self.level))
+        counts = {
+            split: sum(len(article.questions) for article in articles)
+            for split, articles in articles_by_split.items()
+        }
+        answer_counts = dict(
+            Counter(
+                "ABCD"[choice.answer_index]
+                for article in articles_by_split["dev"]
+                for choice in article.questions
+            )
+        )
+        words = (
+            baselines.race_baseline(articles_by_split["train"], articles_by_split["dev"])
+            if settings.baselines
+            else None
+        )
+        return TaskSummary(self.name, "accuracy", counts, answer_counts, 0.25, words)
 
 
-_Job = _Text | _Glue | _Squad | _Race
+_WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
 
 
-def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextCount], list[TaskCount]]:
+def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextSummary], list[TaskSummary]]:
     """Write a world into a new folder; return what there is."""
-    refuse_taken(out)
-    with new_folder(out) as folder:
+    refuse_existing_folder(out)
+    with atomic_folder(out) as folder:
         jobs = _jobs(folder, settings)
-        texts = {name: TextCount(name) for name in _TEXTS}
-        tasks: dict[str, TaskCount] = {}
-        done = _all_done(jobs, settings.workers or os.cpu_count() or 1)
-        for count in progress.track(done, "Writing the world", total=len(jobs), unit="jobs"):
-            if isinstance(count, TextCount):
+        texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
+        tasks: dict[str, TaskSummary] = {}
+        summaries = _run_jobs(jobs, settings.workers or os.cpu_count() or 1)
+        for count in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
+            if isinstance(count, TextSummary):
                 texts[count.folder].add(count)
             else:
                 tasks[count.name] = count
-        told = [text for text in texts.values() if text.stories]
-        ordered = [tasks[job.name] for job in jobs if not isinstance(job, _Text)]
-        (folder / "README.md").write_text(readme(settings, told, ordered), encoding="utf-8")
-    return told, ordered
+        written_texts = [text for text in texts.values() if text.stories]
+        ordered = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
+        (folder / "README.md").write_text(readme(settings, written_texts, ordered), encoding="utf-8")
+    return written_texts, ordered
 
 
-def _jobs(folder: Path, settings: WorldSettings) -> list[_Job]:
+def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
     """Return what there is to write, what takes longest first."""
-    jobs: list[_Job] = []
+    jobs: list[_WorldJob] = []
     if settings.train:
-        tasks: list[_Glue | _Squad | _Race] = [_Glue(folder, task.name, settings) for task in glue.TASKS]
-        tasks += [_Squad(folder, settings), *(_Race(folder, level, settings) for level in race.LEVELS)]
-        jobs += [task for task in tasks if task.name.split()[0].lower() in settings.wanted()]
+        tasks: list[_GlueJob | _SquadJob | _RaceJob] = [
+            _GlueJob(folder, task.name, settings) for task in glue.TASKS
+        ]
+        tasks += [_SquadJob(folder, settings), *(_RaceJob(folder, level, settings) for level in race.LEVELS)]
+        jobs += [task for task in tasks if task.name.split()[0].lower() in settings.task_names()]
     for name, count in (
         ("text", settings.stories),
         ("text-extra", settings.extra),
         ("text-other", settings.other),
     ):
-        for first in range(0, count, _ON_FILE):
-            jobs.append(_Text(folder, name, first, min(_ON_FILE, count - first), settings.seed))
+        for first in range(0, count, _STORIES_PER_FILE):
+            jobs.append(_TextJob(folder, name, first, min(_STORIES_PER_FILE, count - first), settings.seed))
     return jobs
 
 
-def _all_done(jobs: list[_Job], workers: int) -> Iterable[TextCount | TaskCount]:
+def _run_jobs(jobs: list[_WorldJob], workers: int) -> Iterable[TextSummary | TaskSummary]:
     """Do all jobs, here if that is enough."""
     if workers == 1 or len(jobs) < 2:
-        return (job.do() for job in jobs)
-    done = in_processes(
-        _do, jobs, min(workers, len(jobs)), start=_one_thread, advice="--workers 1 needs the least"
+        return (job.run() for job in jobs)
+    done = run_in_processes(
+        _run_job,
+        jobs,
+        min(workers, len(jobs)),
+        initializer=_limit_to_one_thread,
+        advice="--workers 1 needs the least",
     )
     return (count for _, count in done)
 
 
-def _one_thread() -> None:
+def _limit_to_one_thread() -> None:
     """Keep numpy, which a job imports when it needs it, to one thread: the processes are the parallelism."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
 
 
-def _do(job: _Job) -> TextCount | TaskCount:
-    return job.do()
+def _run_job(job: _WorldJob) -> TextSummary | TaskSummary:
+    return job.run()
 
 
 def _sizes(settings: WorldSettings) -> dict[str, int]:

@@ -11,53 +11,53 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from albertine.errors import InputError
-from albertine.tasks.examples import Tagged
-from albertine.tasks.formats.rows import RowError, opened, suffix_of
-from albertine.text.documents import Troubles
+from albertine.tasks.examples import TaggedExample
+from albertine.tasks.formats.tables import RowError, data_suffix, open_data_file
+from albertine.text.documents import ReadErrors
 
-_BETWEEN = re.compile("[ \t]+")  # and not at a space that belongs to a word
-_UNIVERSAL = 10  # columns of CoNLL-U
+_SEPARATOR = re.compile("[ \t]+")  # and not at a space that belongs to a word
+_CONLLU_COLUMNS = 10  # columns of CoNLL-U
 
 
-def sentences(file: Path, troubles: Troubles, *, tagged: bool) -> Iterator[Tagged]:
+def read_sentences(file: Path, troubles: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
     """Yield the sentences of a file; untagged, a line may be a word alone."""
-    suffix = suffix_of(file)
+    suffix = data_suffix(file)
     words: list[str] = []
     tags: list[str] = []
-    first, number, sound = 1, 0, True
+    first, number, is_valid = 1, 0, True
 
-    def whole() -> Iterator[Tagged]:
+    def finished_sentence() -> Iterator[TaggedExample]:
         nonlocal number
-        if words and sound:
-            found = tuple(tags) if tagged else None
-            yield Tagged(f"{file}, line {first}", str(number), tuple(words), found)
+        if words and is_valid:
+            found = tuple(tags) if require_tags else None
+            yield TaggedExample(f"{file}, line {first}", str(number), tuple(words), found)
             number += 1
 
-    with opened(file) as stream:
+    with open_data_file(file) as stream:
         for at, line in enumerate(stream, start=1):
             try:
                 text = line.decode("utf-8-sig").strip(" \t\r\n")
-                found = _word(text, suffix, tagged=tagged)
+                found = _parse_line(text, suffix, require_tags=require_tags)
             except UnicodeDecodeError:
-                troubles.meet(f"{file}, line {at}", "not UTF-8")
-                sound = False
+                troubles.handle(f"{file}, line {at}", "not UTF-8")
+                is_valid = False
                 continue
             except RowError as error:
-                troubles.meet(f"{file}, line {at}", str(error))
-                sound = False
+                troubles.handle(f"{file}, line {at}", str(error))
+                is_valid = False
                 continue
             if not text or text.startswith("-DOCSTART-"):
-                yield from whole()
-                words, tags, first, sound = [], [], at + 1, True
+                yield from finished_sentence()
+                words, tags, first, is_valid = [], [], at + 1, True
             elif found is not None:
                 words.append(found[0])
                 tags.append(found[1])
-        yield from whole()
+        yield from finished_sentence()
     if number == 0:
         raise InputError(f"{file}: no sentences; a word and its tag stand on each line")
 
 
-def _word(line: str, suffix: str, *, tagged: bool) -> tuple[str, str] | None:
+def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:
     """Return the word of a line and its tag; nothing for a remark."""
     if not line:
         return None
@@ -65,15 +65,15 @@ def _word(line: str, suffix: str, *, tagged: bool) -> tuple[str, str] | None:
         if line.startswith("#"):
             return None
         cells = line.split("\t")
-        if len(cells) != _UNIVERSAL:
-            raise RowError(f"{len(cells)} columns, where CoNLL-U has {_UNIVERSAL}")
+        if len(cells) != _CONLLU_COLUMNS:
+            raise RowError(f"{len(cells)} columns, where CoNLL-U has {_CONLLU_COLUMNS}")
         # Words that were joined, or left out, stand there a second time.
         return (cells[1], cells[3]) if cells[0].isdigit() else None
     if line.startswith("# ") and "=" in line:  # a remark above a sentence
         return None
-    cells = _BETWEEN.split(line)
-    if tagged and len(cells) < 2:
+    cells = _SEPARATOR.split(line)
+    if require_tags and len(cells) < 2:
         raise RowError("a word without a tag")
-    if not tagged and suffix == ".txt" and len(cells) > 1:
+    if not require_tags and suffix == ".txt" and len(cells) > 1:
         raise RowError("several words; one stands on each line, or give rows with a list of words")
     return cells[0], cells[-1]

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from albertine.atomic import atomic_file
 from albertine.errors import InputError
-from albertine.settings.schema import shortened
-from albertine.tasks.examples import Labelled
-from albertine.tasks.formats.own import number_of
-from albertine.tasks.formats.rows import Row, RowError, rows, table
-from albertine.text.documents import Troubles
-from albertine.text.hub import HUB, class_names
-from albertine.whole import new_file
+from albertine.settings.schema import display_text
+from albertine.tasks.examples import TextExample
+from albertine.tasks.formats.custom import parse_number
+from albertine.tasks.formats.tables import RowError, TableRow, read_rows, read_table
+from albertine.text.documents import ReadErrors
+from albertine.text.hub_datasets import HUB_PREFIX, class_names
 
-_YES_NO = ("0", "1")
-_FOLLOWS = ("entailment", "not_entailment")
+_BINARY_LABELS = ("0", "1")
+_ENTAILMENT_LABELS = ("entailment", "not_entailment")
 
 
 @dataclass(frozen=True)
@@ -29,37 +29,37 @@ class GlueTask:
 
     Attributes:
         folder: as the benchmark names it.
-        texts: columns of the texts.
-        label: column of the label.
+        text_columns: columns of the texts.
+        label_column: column of the label.
         labels: all there are; none for a number.
-        scores: what it is measured by; the first decides which checkpoint is best.
-        hub: columns of the texts on the hub.
+        metric_names: what it is measured by; the first decides which checkpoint is best.
+        hub_text_columns: columns of the texts on the hub.
         header: the columns of train and dev, where the files name none.
     """
 
     folder: str
-    texts: tuple[str, ...]
-    label: str
+    text_columns: tuple[str, ...]
+    label_column: str
     labels: tuple[str, ...]
-    scores: tuple[str, ...]
-    hub: tuple[str, ...]
+    metric_names: tuple[str, ...]
+    hub_text_columns: tuple[str, ...]
     header: tuple[str, ...] = ()
 
 
 GLUE: Mapping[str, GlueTask] = {
     "cola": GlueTask(
-        "CoLA", ("sentence",), "label", _YES_NO, ("matthews", "accuracy"), ("sentence",),
+        "CoLA", ("sentence",), "label", _BINARY_LABELS, ("matthews", "accuracy"), ("sentence",),
         header=("source", "label", "mark", "sentence"),
     ),
-    "sst-2": GlueTask("SST-2", ("sentence",), "label", _YES_NO, ("accuracy",), ("sentence",)),
+    "sst-2": GlueTask("SST-2", ("sentence",), "label", _BINARY_LABELS, ("accuracy",), ("sentence",)),
     "mrpc": GlueTask(
-        "MRPC", ("#1 String", "#2 String"), "Quality", _YES_NO, ("f1", "accuracy"), ("sentence1", "sentence2")
+        "MRPC", ("#1 String", "#2 String"), "Quality", _BINARY_LABELS, ("f1", "accuracy"), ("sentence1", "sentence2")
     ),
     "sts-b": GlueTask(
         "STS-B", ("sentence1", "sentence2"), "score", (), ("pearson", "spearman"), ("sentence1", "sentence2")
     ),
     "qqp": GlueTask(
-        "QQP", ("question1", "question2"), "is_duplicate", _YES_NO, ("f1", "accuracy"),
+        "QQP", ("question1", "question2"), "is_duplicate", _BINARY_LABELS, ("f1", "accuracy"),
         ("question1", "question2"),
     ),
     "mnli": GlueTask(
@@ -67,109 +67,115 @@ GLUE: Mapping[str, GlueTask] = {
         ("accuracy",), ("premise", "hypothesis"),
     ),
     "qnli": GlueTask(
-        "QNLI", ("question", "sentence"), "label", _FOLLOWS, ("accuracy",), ("question", "sentence")
+        "QNLI", ("question", "sentence"), "label", _ENTAILMENT_LABELS, ("accuracy",), ("question", "sentence")
     ),
     "rte": GlueTask(
-        "RTE", ("sentence1", "sentence2"), "label", _FOLLOWS, ("accuracy",), ("sentence1", "sentence2")
+        "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT_LABELS, ("accuracy",), ("sentence1", "sentence2")
     ),
     "wnli": GlueTask(
-        "WNLI", ("sentence1", "sentence2"), "label", _YES_NO, ("accuracy",), ("sentence1", "sentence2")
+        "WNLI", ("sentence1", "sentence2"), "label", _BINARY_LABELS, ("accuracy",), ("sentence1", "sentence2")
     ),
 }  # fmt: skip
 
 DIAGNOSTIC = "diagnostic"
-_DIAGNOSTICS = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
+_DIAGNOSTIC_FILES = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
 # The file of predictions that the server takes for each part of test; those of dev are called the same.
-_SUBMITTED = {"matched": "MNLI-m", "mismatched": "MNLI-mm", DIAGNOSTIC: "AX"}
+_SUBMISSION_NAMES = {"matched": "MNLI-m", "mismatched": "MNLI-mm", DIAGNOSTIC: "AX"}
 
 
-def parts_of(name: str, split: str, data: str) -> tuple[str, ...]:
+def split_names(name: str, split: str, data: str) -> tuple[str, ...]:
     """Return the names of a split's parts; MNLI has several, GLUE's diagnostic set too if it is there."""
     if name == "mnli" and split != "train":
-        own = (f"{split}_matched", f"{split}_mismatched")
-        return (*own, DIAGNOSTIC) if split == "test" and _diagnostic(Path(data)) else own
+        mnli_splits = (f"{split}_matched", f"{split}_mismatched")
+        return (*mnli_splits, DIAGNOSTIC) if split == "test" and _find_diagnostic(Path(data)) else mnli_splits
     return (split,)
 
 
-def _diagnostic(data: Path) -> Path | None:
-    places = [folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTICS]
+def _find_diagnostic(data: Path) -> Path | None:
+    places = [
+        folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTIC_FILES
+    ]
     return next((file for file in places if file.is_file()), None)
 
 
-def folder_of(name: str, data: Path) -> Path:
+def find_task_folder(name: str, data: Path) -> Path:
     """Return a task's folder, given it or the one with all tasks in it."""
     folder = GLUE[name].folder
     places = (data / folder, data / "glue" / folder)
     return next((place for place in places if place.is_dir()), data)
 
 
-def examples(name: str, data: str, part: str, troubles: Troubles) -> Iterator[Labelled]:
+def read_examples(name: str, data: str, split_name: str, troubles: ReadErrors) -> Iterator[TextExample]:
     """Yield the examples of a part of a task."""
     task = GLUE[name]
-    if data.startswith(HUB):
-        yield from _from_hub(task, name, data, part, troubles)
+    if data.startswith(HUB_PREFIX):
+        yield from _read_hub(task, name, data, split_name, troubles)
         return
-    file = folder_of(name, Path(data)) / f"{part}.tsv"
-    if part == DIAGNOSTIC:
-        file = _diagnostic(Path(data)) or file
+    file = find_task_folder(name, Path(data)) / f"{split_name}.tsv"
+    if split_name == DIAGNOSTIC:
+        file = _find_diagnostic(Path(data)) or file
     if not file.is_file():
         raise InputError(f"{file}: no such file; --data names the folder {task.folder}, as GLUE has it")
-    solved = not part.startswith(("test", DIAGNOSTIC))
-    header = list(task.header) if task.header and solved else None
-    for row in table(file, troubles, tabs=True, header=header):
-        missing = [one for one in task.texts if one not in row.cells]
+    has_labels = not split_name.startswith(("test", DIAGNOSTIC))
+    header = list(task.header) if task.header and has_labels else None
+    for row in read_table(file, troubles, tabs=True, header=header):
+        missing = [one for one in task.text_columns if one not in row.cells]
         if missing:
-            there = shortened(", ".join(row.cells))
+            there = display_text(", ".join(row.cells))
             raise InputError(f"{file}: no column {missing[0]}, as {task.folder} has; it has {there}")
         try:
-            yield _made(row, task, tuple(row.text(one) for one in task.texts), solved)
+            yield _parse_row(row, task, tuple(row.text(one) for one in task.text_columns), has_labels)
         except RowError as error:
-            troubles.meet(row.place, str(error))
+            troubles.handle(row.location, str(error))
 
 
-def _made(row: Row, task: GlueTask, texts: tuple[str, ...], solved: bool) -> Labelled:
+def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels: bool) -> TextExample:
     name = str(row.cells.get("index", row.number))
-    if not solved:
-        return Labelled(row.place, name, texts)
+    if not has_labels:
+        return TextExample(row.location, name, texts)
     if not task.labels:
-        return Labelled(row.place, name, texts, value=number_of(row.cells.get(task.label), task.label))
-    label = row.cells.get(task.label)
+        return TextExample(
+            row.location, name, texts, value=parse_number(row.cells.get(task.label_column), task.label_column)
+        )
+    label = row.cells.get(task.label_column)
     if label not in task.labels:
         known = ", ".join(task.labels)
-        raise RowError(f"its label is {shortened(str(label))}; of {task.folder} it is one of {known}")
-    return Labelled(row.place, name, texts, label=str(label))
+        raise RowError(f"its label is {display_text(str(label))}; of {task.folder} it is one of {known}")
+    return TextExample(row.location, name, texts, label=str(label))
 
 
-def _from_hub(task: GlueTask, name: str, data: str, part: str, troubles: Troubles) -> Iterator[Labelled]:
-    split = part.replace("dev", "validation")
-    place = ":".join([*data.removeprefix(HUB).split(":")[:2], ""][:2])
-    if place.endswith(":"):
-        place += name.replace("-", "")
-    source = f"{HUB}{place}:{split}"
+def _read_hub(
+    task: GlueTask, name: str, data: str, split_name: str, troubles: ReadErrors
+) -> Iterator[TextExample]:
+    split = split_name.replace("dev", "validation")
+    dataset = ":".join([*data.removeprefix(HUB_PREFIX).split(":")[:2], ""][:2])
+    if dataset.endswith(":"):
+        dataset += name.replace("-", "")
+    source = f"{HUB_PREFIX}{dataset}:{split}"
     names = class_names(source, "label")
-    for row in rows(source, troubles, (*task.hub, "label")):
+    for row in read_rows(source, troubles, (*task.hub_text_columns, "label")):
         value = row.cells["label"]
-        texts = tuple(row.text(one) for one in task.hub)
-        title = str(row.cells.get("idx", row.number))
-        if value is None or value == -1 or part.startswith("test"):
-            yield Labelled(row.place, title, texts)
+        texts = tuple(row.text(one) for one in task.hub_text_columns)
+        example_id = str(row.cells.get("idx", row.number))
+        if value is None or value == -1 or split_name.startswith("test"):
+            yield TextExample(row.location, example_id, texts)
         elif not task.labels:
-            yield Labelled(row.place, title, texts, value=float(value))
+            yield TextExample(row.location, example_id, texts, value=float(value))
         else:
-            label = names[int(value)] if names and task.labels[0] not in _YES_NO else str(value)
-            yield Labelled(row.place, title, texts, label=label)
+            label = names[int(value)] if names and task.labels[0] not in _BINARY_LABELS else str(value)
+            yield TextExample(row.location, example_id, texts, label=label)
 
 
-def submitted(name: str, part: str, out: Path) -> Path:
+def submission_file(name: str, split_name: str, out: Path) -> Path:
     """Return the file of a part, under the name that the benchmark's server takes."""
-    title = _SUBMITTED.get(part.removeprefix("test_").removeprefix("dev_"), GLUE[name].folder)
+    title = _SUBMISSION_NAMES.get(split_name.removeprefix("test_").removeprefix("dev_"), GLUE[name].folder)
     return out / f"{title}.tsv"
 
 
-def submit(name: str, part: str, out: Path, predictions: Sequence[tuple[str, str]]) -> Path:
+def write_submission(name: str, split_name: str, out: Path, predictions: Sequence[tuple[str, str]]) -> Path:
     """Write a file as the benchmark's server takes it; return which."""
-    file = submitted(name, part, out)
-    with new_file(file) as partial:
+    file = submission_file(name, split_name, out)
+    with atomic_file(file) as partial:
         lines = [f"{one}\t{prediction}\n" for one, prediction in predictions]
         partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")
     return file

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
-from albertine.tasks.examples import Choice
-from albertine.tasks.formats.own import right_option
-from albertine.tasks.formats.rows import RowError, rows, whole
-from albertine.text.documents import Troubles
-from albertine.text.hub import HUB
+from albertine.tasks.examples import MultipleChoiceExample
+from albertine.tasks.formats.custom import parse_option
+from albertine.tasks.formats.tables import RowError, read_rows, require_valid_unicode
+from albertine.text.documents import ReadErrors
+from albertine.text.hub_datasets import HUB_PREFIX
 
 _LEVELS = ("middle", "high")
 
 
-def race(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
+def read_race(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
     """Yield the questions of a split of RACE: a file for each article, in `SPLIT/middle` and `SPLIT/high`."""
-    if data.startswith(HUB):
-        yield from _from_hub(data, split, troubles)
+    if data.startswith(HUB_PREFIX):
+        yield from _read_race_hub(data, split, troubles)
         return
     root = Path(data)
     root = root / "race" if (root / "race" / split).is_dir() else root
@@ -26,7 +26,7 @@ def race(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
     files = [
         (level, file)
         for level in _LEVELS
-        for file in sorted((root / split / level).glob("*.txt"), key=_by_number)
+        for file in sorted((root / split / level).glob("*.txt"), key=_article_number)
     ]
     if not files:
         raise InputError(
@@ -34,18 +34,18 @@ def race(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
         )
     for level, file in files:
         try:
-            article = _article(file)
+            article = _read_article(file)
         except RowError as error:
-            troubles.meet(str(file), str(error))
+            troubles.handle(str(file), str(error))
             continue
-        yield from _asked(article, level, file, troubles)
+        yield from _article_questions(article, level, file, troubles)
 
 
-def _by_number(file: Path) -> tuple[int, str]:
+def _article_number(file: Path) -> tuple[int, str]:
     return (int(file.stem) if file.stem.isdigit() else -1, file.name)
 
 
-def _article(file: Path) -> dict[str, Any]:
+def _read_article(file: Path) -> dict[str, Any]:
     try:
         article = json.loads(file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -60,38 +60,52 @@ def _article(file: Path) -> dict[str, Any]:
     return {**article, "answers": answers}
 
 
-def _asked(article: dict[str, Any], level: str, file: Path, troubles: Troubles) -> Iterator[Choice]:
+def _article_questions(
+    article: dict[str, Any], level: str, file: Path, troubles: ReadErrors
+) -> Iterator[MultipleChoiceExample]:
     for at, question in enumerate(article["questions"]):
         place, options = f"{file}, question {at}", article["options"][at]
         try:
             if not isinstance(options, list) or len(options) != 4 or not isinstance(question, str):
                 raise RowError("has no question, or not four options")
             answer = article["answers"][at]
-            right = None if answer is None else right_option(answer, ("A", "B", "C", "D"))
-            whole("".join([article["article"], question, *map(str, options)]))
-            named = f"{level}{file.stem}-{at}"
-            yield Choice(place, named, article["article"], question, tuple(map(str, options)), right, level)
+            correct_option = None if answer is None else parse_option(answer, ("A", "B", "C", "D"))
+            require_valid_unicode("".join([article["article"], question, *map(str, options)]))
+            example_id = f"{level}{file.stem}-{at}"
+            yield MultipleChoiceExample(
+                place,
+                example_id,
+                article["article"],
+                question,
+                tuple(map(str, options)),
+                correct_option,
+                level,
+            )
         except RowError as error:
-            troubles.meet(place, str(error))
+            troubles.handle(place, str(error))
 
 
-def _from_hub(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
-    name = data.removeprefix(HUB).split(":")[0]
+def _read_race_hub(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
+    name = data.removeprefix(HUB_PREFIX).split(":")[0]
     for level in _LEVELS:
-        source = f"{HUB}{name}:{level}:{'validation' if split == 'dev' else split}"
-        for row in rows(source, troubles, ("article", "question", "options")):
+        source = f"{HUB_PREFIX}{name}:{level}:{'validation' if split == 'dev' else split}"
+        for row in read_rows(source, troubles, ("article", "question", "options")):
             try:
                 options = tuple(map(str, row.cells["options"]))
                 answer = row.cells.get("answer")
-                right = None if answer is None else right_option(answer, ("A", "B", "C", "D")[: len(options)])
-                title = f"{level}{row.number}"
-                text, asked = row.text("article"), row.text("question")
-                yield Choice(row.place, title, text, asked, options, right, level)
+                correct_option = (
+                    None if answer is None else parse_option(answer, ("A", "B", "C", "D")[: len(options)])
+                )
+                example_id = f"{level}{row.number}"
+                text, question = row.text("article"), row.text("question")
+                yield MultipleChoiceExample(
+                    row.location, example_id, text, question, options, correct_option, level
+                )
             except RowError as error:
-                troubles.meet(row.place, str(error))
+                troubles.handle(row.location, str(error))
 
 
-def dream(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
+def read_dream(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
     """Yield the questions of a split of DREAM: one JSON file of dialogues."""
     root = Path(data)
     file = root / f"{split}.json" if root.is_dir() else root
@@ -107,14 +121,19 @@ def dream(data: str, split: str, troubles: Troubles) -> Iterator[Choice]:
         place = f"{file}, dialogue {number}"
         try:
             turns, questions, name = dialogue
-            passage = " ".join(turns)
-            for at, asked in enumerate(questions):
-                options = tuple(map(str, asked["choice"]))
-                right = right_option(asked["answer"], options) if "answer" in asked else None
-                yield Choice(
-                    f"{place}, question {at}", f"{name}-{at}", passage, asked["question"], options, right
+            context = " ".join(turns)
+            for at, question in enumerate(questions):
+                options = tuple(map(str, question["choice"]))
+                correct_option = parse_option(question["answer"], options) if "answer" in question else None
+                yield MultipleChoiceExample(
+                    f"{place}, question {at}",
+                    f"{name}-{at}",
+                    context,
+                    question["question"],
+                    options,
+                    correct_option,
                 )
         except RowError as error:
-            troubles.meet(place, str(error))
+            troubles.handle(place, str(error))
         except (TypeError, ValueError, KeyError):
-            troubles.meet(place, "not as DREAM has it: turns, questions with choice and answer, a name")
+            troubles.handle(place, "not as DREAM has it: turns, questions with choice and answer, a name")

@@ -54,7 +54,7 @@ from albertine.world.english.lexicon import (
 Word = TypeVar("Word")
 
 
-class Judged(NamedTuple):
+class AcceptabilityExample(NamedTuple):
     """A sentence, and whether it is one."""
 
     sentence: str
@@ -187,7 +187,7 @@ _SPOKEN_ABOUT: Final = (
 # --- Choices -------------------------------------------------------------------------
 
 
-class _Dice:
+class _Chooser:
     """Turns a stream of numbers into choices."""
 
     def __init__(self, random: Callable[[], float]):
@@ -226,36 +226,36 @@ def _noun(noun: str, many: bool) -> str:
     return plural(noun) if many else noun
 
 
-def _thing(dice: _Dice, many: bool = False) -> str:
+def _thing(dice: _Chooser, many: bool = False) -> str:
     """Name a thing, without an article: key, rusty keys."""
     thing, adjectives = dice.one(_THINGS)
     noun = _noun(thing, many)
     return f"{dice.one(adjectives)} {noun}" if dice.toss() else noun
 
 
-def _the_thing(dice: _Dice) -> str:
+def _the_thing(dice: _Chooser) -> str:
     return f"the {_thing(dice)}"
 
 
-def _person(dice: _Dice) -> str:
+def _person(dice: _Chooser) -> str:
     return dice.name(_NAMES) if dice.toss() else f"the {dice.one(_TRADES)}"
 
 
-def _two_persons(dice: _Dice) -> tuple[str, str]:
+def _two_persons(dice: _Chooser) -> tuple[str, str]:
     name, other = dice.name(_NAMES), dice.name(_NAMES)
     trade = f"the {dice.one(_TRADES)}"
     return dice.one(((name, other), (name, trade), (trade, other)))
 
 
-def _at_place(dice: _Dice) -> str:
+def _at_place(dice: _Chooser) -> str:
     return " ".join(dice.one(_PLACES))
 
 
-def _beside(dice: _Dice, many: bool) -> str:
+def _beside(dice: _Chooser, many: bool) -> str:
     return f"{dice.one(_BESIDE)} the {_noun(dice.one(_CONTAINERS), many)}"
 
 
-def _participle(dice: _Dice, bases: Sequence[str]) -> str:
+def _participle(dice: _Chooser, bases: Sequence[str]) -> str:
     return verb(dice.one(bases)).participle
 
 
@@ -263,7 +263,7 @@ def _agreeing(base: str, tense: int, many: bool) -> str:
     return inflected(base, tense, PLURAL if many else SINGULAR)
 
 
-def _told_of_things(dice: _Dice, many: bool) -> str:
+def _thing_predicate(dice: _Chooser, many: bool) -> str:
     """Say something of a thing or of several: was old, have been sold, belongs to Mara."""
     return dice.one(
         (
@@ -275,7 +275,7 @@ def _told_of_things(dice: _Dice, many: bool) -> str:
     )
 
 
-def _told_of_people(dice: _Dice, many: bool) -> str:
+def _person_predicate(dice: _Chooser, many: bool) -> str:
     """Say something of one person or of several: was glad, have left Harrow, lives in Oakham."""
     return dice.one(
         (
@@ -287,7 +287,7 @@ def _told_of_people(dice: _Dice, many: bool) -> str:
     )
 
 
-def _placed(dice: _Dice) -> tuple[str, str]:
+def _placed(dice: _Chooser) -> tuple[str, str]:
     """Return a participle that needs an object, and where: put, behind the box; brought, to the mill."""
     base, prepositions = dice.one(_PUTTING)
     where = dice.one(_PLACES)[1] if prepositions == ("to",) else f"the {dice.one(_CONTAINERS)}"
@@ -302,22 +302,22 @@ def _optional(stands: bool, phrase: str) -> str:
 # --- Agreement in number --------------------------------------------------------------
 
 
-def _agreement(dice: _Dice, fits: bool) -> str:
+def _agreement(dice: _Chooser, fits: bool) -> str:
     """Agree across a phrase: The key in the boxes was old. *The key in the boxes were old."""
     many, told_of_many = dice.cross(fits)
-    return f"the {_thing(dice, many)} {_beside(dice, dice.toss())} {_told_of_things(dice, told_of_many)}."
+    return f"the {_thing(dice, many)} {_beside(dice, dice.toss())} {_thing_predicate(dice, told_of_many)}."
 
 
-def _relative_clause(dice: _Dice, fits: bool) -> str:
+def _relative_clause(dice: _Chooser, fits: bool) -> str:
     """Agree across a clause: The clerks who met Tobias were ill. *The clerks who met Tobias was ill."""
     many, told_of_many = dice.cross(fits)
     other = dice.one((dice.name(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
     deed = _participle(dice, _DO_TO_PEOPLE)
     clause = f"who had {deed} {other}" if dice.toss() else f"whom {other} had {deed} {_at_place(dice)}"
-    return f"the {_noun(dice.one(_TRADES), many)} {clause} {_told_of_people(dice, told_of_many)}."
+    return f"the {_noun(dice.one(_TRADES), many)} {clause} {_person_predicate(dice, told_of_many)}."
 
 
-def _inversion(dice: _Dice, fits: bool) -> str:
+def _inversion(dice: _Chooser, fits: bool) -> str:
     """Agree with what comes after: Behind the box were the keys. *Behind the box was the keys."""
     told_of_many, many = dice.cross(fits)
     thing, adjectives = dice.one(_THINGS)
@@ -326,15 +326,15 @@ def _inversion(dice: _Dice, fits: bool) -> str:
     return f"{where} {be} the {dice.one(adjectives)} {_noun(thing, many)} of {_person(dice)}."
 
 
-def _quantifier(dice: _Dice, fits: bool) -> str:
+def _quantifier(dice: _Chooser, fits: bool) -> str:
     """Count before the noun: Each of the keys was old. *Each of the keys were old."""
     many, told_of_many = dice.cross(fits)
     quantifier = dice.one(_SEVERAL_OF if many else _ONE_OF)
     among = f"the {_thing(dice, many=True)} {_beside(dice, dice.toss())}"
-    return f"{quantifier} of {among} {_told_of_things(dice, told_of_many)}."
+    return f"{quantifier} of {among} {_thing_predicate(dice, told_of_many)}."
 
 
-def _determiner(dice: _Dice, fits: bool) -> str:
+def _determiner(dice: _Chooser, fits: bool) -> str:
     """Agree across adjectives: Mara sold these ugly brass keys. *Mara sold this ugly brass keys."""
     of_many, many = dice.cross(fits)
     thing, adjectives = dice.one(_THINGS)
@@ -343,7 +343,7 @@ def _determiner(dice: _Dice, fits: bool) -> str:
     return f"{_person(dice)} {deed} {dice.one(_THESE if of_many else _THIS)} {described} {dice.one(_TIMES)}."
 
 
-def _mass(dice: _Dice, fits: bool) -> str:
+def _mass(dice: _Chooser, fits: bool) -> str:
     """Tell stuff from things: Mara bought too much good bread. *Mara bought too many good bread."""
     countable, counted = dice.cross(fits)
     noun = plural(dice.one(_GOODS)) if counted else dice.one(_MASSES)
@@ -354,7 +354,7 @@ def _mass(dice: _Dice, fits: bool) -> str:
 # --- Words that need an antecedent -----------------------------------------------------
 
 
-def _reflexive(dice: _Dice, fits: bool) -> str:
+def _reflexive(dice: _Chooser, fits: bool) -> str:
     """Bind to the nearest subject: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
     man, himself = dice.cross(fits)
     speaker, agent = dice.name(_NAMES), dice.name(_MEN if man else _WOMEN)
@@ -363,7 +363,7 @@ def _reflexive(dice: _Dice, fits: bool) -> str:
     return f"{speaker} {dice.one(_SAID)} that {agent} {deed}{where}."
 
 
-def _possessor(dice: _Dice, fits: bool) -> str:
+def _possessor(dice: _Chooser, fits: bool) -> str:
     """Bind to the head: Mara's brother blamed himself. *Mara's brother blamed herself."""
     man, himself = dice.cross(fits)
     owner, relation = dice.name(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
@@ -372,7 +372,7 @@ def _possessor(dice: _Dice, fits: bool) -> str:
     return f"{head} had {deed} {'himself' if himself else 'herself'}."
 
 
-def _pronoun(dice: _Dice, fits: bool) -> str:
+def _pronoun(dice: _Chooser, fits: bool) -> str:
     """Bind a pronoun: Mara knew that they had hurt themselves. *Mara knew that they had hurt himself."""
     left, right = dice.cross(fits)
     pair = dice.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
@@ -382,7 +382,7 @@ def _pronoun(dice: _Dice, fits: bool) -> str:
     )
 
 
-def _reciprocal(dice: _Dice, fits: bool) -> str:
+def _reciprocal(dice: _Chooser, fits: bool) -> str:
     """Ask for several: The aunts of the clerk met each other. *The aunt of the clerks met each other."""
     many, mutual = dice.cross(fits)
     kin, oneself = dice.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
@@ -391,7 +391,7 @@ def _reciprocal(dice: _Dice, fits: bool) -> str:
     return f"{head} {deed} {_at_place(dice)}."
 
 
-def _own(dice: _Dice, fits: bool) -> str:
+def _own(dice: _Chooser, fits: bool) -> str:
     """Use a bound possessive: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
     man, his = dice.cross(fits)
     head, other = dice.name(_MEN if man else _WOMEN), dice.name(_NAMES)
@@ -399,7 +399,7 @@ def _own(dice: _Dice, fits: bool) -> str:
     return f"{head}, who had {_participle(dice, _DO_TO_PEOPLE)} {other} {_at_place(dice)}, {deed}."
 
 
-def _polarity(dice: _Dice, fits: bool) -> str:
+def _polarity(dice: _Chooser, fits: bool) -> str:
     """Deny where "in years" wants it: The clerk who had often written had not called in years.
 
     *The clerk who had not written had often called in years. Either sentence denies one
@@ -422,7 +422,7 @@ def _polarity(dice: _Dice, fits: bool) -> str:
     )
 
 
-def _deniable(dice: _Dice) -> str:
+def _deniable(dice: _Chooser) -> str:
     """Return a deed that may be done often, or not in years."""
     return dice.one(
         (
@@ -437,7 +437,7 @@ def _deniable(dice: _Dice) -> str:
 # --- Gaps ------------------------------------------------------------------------------
 
 
-def _gap(dice: _Dice, fits: bool) -> str:
+def _gap(dice: _Chooser, fits: bool) -> str:
     """Leave a gap for a question word: Ned knew what Mara had put under the table.
 
     *Ned knew what Mara had put the key under the table. *Ned knew that Mara had put under the table.
@@ -451,7 +451,7 @@ def _gap(dice: _Dice, fits: bool) -> str:
     return f"{knower} {dice.one(_KNEW)} {'what' if asks else 'that'} {agent} had {clause}."
 
 
-def _island(dice: _Dice, fits: bool) -> str:
+def _island(dice: _Chooser, fits: bool) -> str:
     """Let no question word fill a gap in a relative or a temporal clause, for these are islands.
 
     What had the man who had found the key behind the box put under the table?
@@ -471,7 +471,7 @@ def _island(dice: _Dice, fits: bool) -> str:
     return f"what had {agent} {first} {dice.one(('before', 'after'))} {other} had {second}?"
 
 
-def _resumptive(dice: _Dice, fits: bool) -> str:
+def _resumptive(dice: _Chooser, fits: bool) -> str:
     """Leave a gap or a pronoun: Mara paid the clerk whom Ned met. *Mara paid the clerk whom Ned met him."""
     relative, lacks = dice.cross(fits)
     agent, other = _two_persons(dice)
@@ -481,7 +481,7 @@ def _resumptive(dice: _Dice, fits: bool) -> str:
     return f"{agent} {did} the {dice.one(_TRADES)} {link} {other} had {deed} {_at_place(dice)}."
 
 
-def _pied_piping(dice: _Dice, fits: bool) -> str:
+def _pied_piping(dice: _Chooser, fits: bool) -> str:
     """Say a preposition once: The lamp at which Mara looked was old. *The lamp which Mara looked was old."""
     after_verb, repeated = dice.cross(fits)
     base, preposition = dice.one(_DO_WITH_PREPOSITION)
@@ -490,7 +490,7 @@ def _pied_piping(dice: _Dice, fits: bool) -> str:
     return f"the {_thing(dice)} {which} {_person(dice)} had {deed} was {dice.one(_LOOKS)}."
 
 
-def _tough(dice: _Dice, fits: bool) -> str:
+def _tough(dice: _Chooser, fits: bool) -> str:
     """Find an object in the subject: Mara was hard to find. *Mara was hard to find the key."""
     hard, lacks = dice.cross(fits)
     deed = dice.one(("find", "describe", "replace", "avoid", "rescue"))
@@ -502,7 +502,7 @@ def _tough(dice: _Dice, fits: bool) -> str:
 # --- What a verb takes -----------------------------------------------------------------
 
 
-def _transitivity(dice: _Dice, fits: bool) -> str:
+def _transitivity(dice: _Chooser, fits: bool) -> str:
     """Have an object or none: Mara forgot the day when Ned fell. *Mara forgot the key that Ned fell."""
     of_thing, takes_object = dice.cross(fits)
     head = f"{_the_thing(dice)} that" if of_thing else f"the {dice.one(_MOMENTS)} when"
@@ -512,7 +512,7 @@ def _transitivity(dice: _Dice, fits: bool) -> str:
     return f"{thinker} {thought} {head} {agent} had {deed} {_at_place(dice)}."
 
 
-def _place_of_putting(dice: _Dice, fits: bool) -> str:
+def _place_of_putting(dice: _Chooser, fits: bool) -> str:
     """Put things somewhere: Before Mara put the key on the shelf, Tobias found the lamp.
 
     *Before Mara put the key, Tobias found the lamp on the shelf. Other verbs do with or
@@ -529,7 +529,7 @@ def _place_of_putting(dice: _Dice, fits: bool) -> str:
     )
 
 
-def _voice(dice: _Dice, fits: bool) -> str:
+def _voice(dice: _Chooser, fits: bool) -> str:
     """Make passives of what has an object: Mara was politely thanked. *Mara was politely sneezed."""
     passive, takes_object = dice.cross(fits)
     how = dice.one(("quietly", "suddenly", "soon", "at last", "once again"))
@@ -537,7 +537,7 @@ def _voice(dice: _Dice, fits: bool) -> str:
     return f"{_person(dice)} {'was' if passive else 'had'} {how} {deed} {_at_place(dice)}."
 
 
-def _auxiliary(dice: _Dice, fits: bool) -> str:
+def _auxiliary(dice: _Chooser, fits: bool) -> str:
     """Use the form that an auxiliary takes: Mara had quietly taken it. *Mara had quietly took it."""
     left, right = dice.cross(fits)
     forms = verb(dice.one(_STRONG))
@@ -548,7 +548,7 @@ def _auxiliary(dice: _Dice, fits: bool) -> str:
     return f"{_person(dice)}{pair[left][0]} {how} {pair[right][1]} {_the_thing(dice)}."
 
 
-def _complementiser(dice: _Dice, fits: bool) -> str:
+def _complementiser(dice: _Chooser, fits: bool) -> str:
     """Tell questions from claims: Mara asked here whether Ned slept. *Mara asked here that Ned slept."""
     asks, whether = dice.cross(fits)
     agent, other = _two_persons(dice)
@@ -556,7 +556,7 @@ def _complementiser(dice: _Dice, fits: bool) -> str:
     return f"{agent} {dice.one(_ASKED if asks else _CLAIMED)} {_at_place(dice)} {clause} {_the_thing(dice)}."
 
 
-def _infinitive(dice: _Dice, fits: bool) -> str:
+def _infinitive(dice: _Chooser, fits: bool) -> str:
     """Put "to" where it belongs: Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
     wants_to, has_to = dice.cross(fits)
     whom = f"the {dice.one(_TRADES)} from {dice.one(_PLACES)[1]}"
@@ -564,7 +564,7 @@ def _infinitive(dice: _Dice, fits: bool) -> str:
     return f"{_person(dice)} {dice.one(_FORCED if wants_to else _MADE)} {whom} {deed} {_the_thing(dice)}."
 
 
-def _case(dice: _Dice, fits: bool) -> str:
+def _case(dice: _Chooser, fits: bool) -> str:
     """Give a pronoun its case: Mara knew her alone to be honest. *Mara knew she alone to be honest."""
     finite, nominative = dice.cross(fits)
     him, he, several = dice.one(_CASES)
@@ -577,7 +577,7 @@ def _case(dice: _Dice, fits: bool) -> str:
 # --- The order of words ----------------------------------------------------------------
 
 
-def _question(dice: _Dice, fits: bool) -> str:
+def _question(dice: _Chooser, fits: bool) -> str:
     """Invert in main clauses only: Ned forgot where Mara had put it. *Ned forgot where had Mara put it."""
     main, inverted = dice.cross(fits)
     agent, knower = _two_persons(dice)
@@ -587,7 +587,7 @@ def _question(dice: _Dice, fits: bool) -> str:
     return f"{start} {dice.one(('where', 'when', 'why', 'how'))} {order} {deed}{'?' if main else '.'}"
 
 
-def _fronting(dice: _Dice, fits: bool) -> str:
+def _fronting(dice: _Chooser, fits: bool) -> str:
     """Invert after a negation: At no time had Mara sold a lamp. *At no time Mara had sold a lamp."""
     negative, inverted = dice.cross(fits)
     front = dice.one(("at _ time", "in _ village", "on _ morning", "on _ evening", "in _ house"))
@@ -601,7 +601,7 @@ def _fronting(dice: _Dice, fits: bool) -> str:
 # --- Words that come in pairs ----------------------------------------------------------
 
 
-def _correlative(dice: _Dice, fits: bool) -> str:
+def _correlative(dice: _Chooser, fits: bool) -> str:
     """Complete a pair: Mara sold both the key and the lamp. *Mara sold both the key or the lamp."""
     left, right = dice.cross(fits)
     pair = (("both", "and"), dice.one((("either", "or"), ("neither", "nor"))))
@@ -610,7 +610,7 @@ def _correlative(dice: _Dice, fits: bool) -> str:
     return f"{_person(dice)} {deed} {pair[left][0]} {first} {pair[right][1]} {_the_thing(dice)}."
 
 
-def _comparative(dice: _Dice, fits: bool) -> str:
+def _comparative(dice: _Chooser, fits: bool) -> str:
     """Compare with the right word: Mara was as patient that night as anybody else in Harrow.
 
     *Mara was as patient that night than anybody else in Harrow. What is compared with has
@@ -624,7 +624,7 @@ def _comparative(dice: _Dice, fits: bool) -> str:
     return f"{who} {described} {'than' if than else 'as'} {anybody} in {dice.one(VILLAGES)}."
 
 
-def _animacy(dice: _Dice, fits: bool) -> str:
+def _animacy(dice: _Chooser, fits: bool) -> str:
     """Ask who or what: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
     person, whom = dice.cross(fits)
     preposition, deed = dice.one(_SPOKEN_ABOUT)
@@ -633,7 +633,7 @@ def _animacy(dice: _Dice, fits: bool) -> str:
     return f"the {dice.one(_TRADES) if person else _thing(dice)} {clause} {told}."
 
 
-def _tag(dice: _Dice, fits: bool) -> str:
+def _tag(dice: _Chooser, fits: bool) -> str:
     """Repeat the auxiliary in a tag: "Mara has sold it, hasn't she?" but *"Mara has sold it, didn't she?"."""
     left, right = dice.cross(fits)
     forms = verb(dice.one(_TRADING))
@@ -649,7 +649,7 @@ def _tag(dice: _Dice, fits: bool) -> str:
     return f"{agent} {pair[left][0]} {_the_thing(dice)}, {pair[right][1]} {pronoun}?"
 
 
-def _ellipsis(dice: _Dice, fits: bool) -> str:
+def _ellipsis(dice: _Chooser, fits: bool) -> str:
     """Repeat the kind of verb: Mara was ill, and so was Tobias. *Mara was ill, and so did Tobias."""
     state, was = dice.cross(fits)
     agent, other = _two_persons(dice)
@@ -663,7 +663,7 @@ def _ellipsis(dice: _Dice, fits: bool) -> str:
 
 # --- All of them -----------------------------------------------------------------------
 
-_MAKERS: Final[dict[str, Callable[[_Dice, bool], str]]] = {
+_MAKERS: Final[dict[str, Callable[[_Chooser, bool], str]]] = {
     "agreement": _agreement,
     "relative-clause": _relative_clause,
     "inversion": _inversion,
@@ -699,9 +699,9 @@ _MAKERS: Final[dict[str, Callable[[_Dice, bool], str]]] = {
 PHENOMENA: Final[tuple[str, ...]] = tuple(_MAKERS)
 
 
-def judged(random: Callable[[], float]) -> Judged:
+def make_acceptability_example(random: Callable[[], float]) -> AcceptabilityExample:
     """Make a sentence and its label, out of nothing but the numbers that `random` gives."""
-    dice = _Dice(random)
+    dice = _Chooser(random)
     phenomenon = dice.one(PHENOMENA)
     acceptable = dice.toss()
-    return Judged(capital(_MAKERS[phenomenon](dice, acceptable)), acceptable, phenomenon)
+    return AcceptabilityExample(capital(_MAKERS[phenomenon](dice, acceptable)), acceptable, phenomenon)

@@ -9,15 +9,15 @@ from typing import NamedTuple
 from albertine.world import facts
 
 
-class Wording(NamedTuple):
+class ClaimWording(NamedTuple):
     """The ways to affirm a claim, and to deny it."""
 
     affirmed: tuple[str, ...]
     denied: tuple[str, ...]
 
 
-CLAIMS: dict[type, Wording] = {
-    facts.AtPlace: Wording(
+CLAIMS: dict[type, ClaimWording] = {
+    facts.AtPlace: ClaimWording(
         (
             "{who} was {place@} at the end",
             "at the end, {who} was {place@}",
@@ -29,7 +29,7 @@ CLAIMS: dict[type, Wording] = {
             "in the end {who} was not to be found {place@}",
         ),
     ),
-    facts.HasThing: Wording(
+    facts.HasThing: ClaimWording(
         (
             "{who} was carrying {thing} at the end",
             "{thing} was with {who} at the end",
@@ -41,7 +41,7 @@ CLAIMS: dict[type, Wording] = {
             "in the end it was not {who} who carried {thing}",
         ),
     ),
-    facts.LiesAt: Wording(
+    facts.LiesAt: ClaimWording(
         (
             "{thing} was {spot} at the end",
             "at last, {thing} was lying {spot}",
@@ -53,7 +53,7 @@ CLAIMS: dict[type, Wording] = {
             "in the end {thing} was not {spot}",
         ),
     ),
-    facts.HasLeft: Wording(
+    facts.HasExactly: ClaimWording(
         (
             "{who} had exactly {number} {goods} at the end",
             "the number of {goods.many} that {who} had at the end was {number}",
@@ -65,7 +65,7 @@ CLAIMS: dict[type, Wording] = {
             "in the end {who} was not left with exactly {number} {goods}",
         ),
     ),
-    facts.HasMore: Wording(
+    facts.HasMore: ClaimWording(
         (
             "{who} had more than {number} {goods} at the end",
             "the number of {goods.many} that {who} had at the end was above {number}",
@@ -75,18 +75,18 @@ CLAIMS: dict[type, Wording] = {
             "the number of {goods.many} that {who} had at the end was not above {number}",
         ),
     ),
-    facts.IsWhole: Wording(
+    facts.IsIntact: ClaimWording(
         ("{thing} was in good order at the end", "in the end, nothing was wrong with {thing}"),
         ("{thing} was not in good order at the end", "in the end, something was wrong with {thing}"),
     ),
-    facts.InDirection: Wording(
+    facts.InDirection: ClaimWording(
         ("{place} is {direction} of {other}", "to get from {other} to {place} you go {direction}"),
         ("{place} is not {direction} of {other}", "to get from {other} to {place} you do not go {direction}"),
     ),
 }
 
 # Two events in order: {1} and {2} stand for their clauses.
-ORDER = Wording(
+ORDER = ClaimWording(
     ("{1} before {2}", "{2} after {1}", "first {1}, and later {2}"),
     ("{2} before {1}", "{1} after {2}", "first {2}, and later {1}"),
 )

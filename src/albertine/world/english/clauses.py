@@ -17,29 +17,29 @@ Slot = tuple[Callable[[Speaker, Any], str], int]  # how to say it, and the place
 Part = str | Slot
 
 
-class Form(NamedTuple):
+class ClauseForm(NamedTuple):
     """One way to tell an event."""
 
     text: str
-    colour: bool  # adds what the event does not say
-    subject: int  # the field whose person or thing the verbs agree with, -1 if none
-    counts: int  # the field whose number they agree with instead, -1 if none
-    leads: bool  # the subject comes first, so that it can be left out after "and"
-    simple: bool  # one verb right after the subject: may be negated or be an -ing
+    adds_detail: bool  # adds what the event does not say
+    subject_field: int  # the field whose person or thing the verbs agree with, -1 if none
+    number_field: int  # the field whose number they agree with instead, -1 if none
+    subject_leads: bool  # the subject comes first, so that it can be left out after "and"
+    has_one_verb: bool  # one verb right after the subject: may be negated or be an -ing
     fields: frozenset[int]  # what it mentions
     parts: tuple[tuple[tuple[Part, ...], ...], ...]  # by tense and person, without a leading subject
 
 
-class Forms(NamedTuple):
+class ClauseForms(NamedTuple):
     """The ways to tell one kind of event."""
 
-    plain: tuple[Form, ...]  # all say everything
-    joined: tuple[Form, ...]  # begin with the one who acts, plain or brief
-    simple: tuple[Form, ...]  # of these, those of one verb
-    full: tuple[Form, ...]  # begin with the one who acts, and plain
-    full_simple: tuple[Form, ...]  # of these, those of one verb
-    active: tuple[Form, ...]  # all but those that put the one who acts at the end
-    told: tuple[Form, ...]  # all of them
+    plain: tuple[ClauseForm, ...]  # all say everything
+    joined: tuple[ClauseForm, ...]  # begin with the one who acts, plain or brief
+    simple: tuple[ClauseForm, ...]  # of these, those of one verb
+    full: tuple[ClauseForm, ...]  # begin with the one who acts, and plain
+    full_simple: tuple[ClauseForm, ...]  # of these, those of one verb
+    active: tuple[ClauseForm, ...]  # all but those that put the one who acts at the end
+    all_forms: tuple[ClauseForm, ...]  # all of them
 
 
 _TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
@@ -53,12 +53,16 @@ def _slot(spec: str, fields: tuple[str, ...], head: str) -> Slot:
     if article == "a":
         return Speaker.with_article, fields.index(rest)
     name, mark = re.fullmatch(r"([a-z]+)(.*)", spec).groups()  # type: ignore[union-attr]
-    said = _AGAIN.get(mark) if name == head and name != "thing" else None
-    return said or _SAID.get((name, mark), Speaker.plain), fields.index(name)
+    said = _REPEATED_SUBJECT_RENDERERS.get(mark) if name == head and name != "thing" else None
+    return said or _SLOT_RENDERERS.get((name, mark), Speaker.plain), fields.index(name)
 
 
-_AGAIN = {"=": Speaker.subject_again, "'s": Speaker.own, "": Speaker.object_again}
-_SAID: dict[tuple[str, str], Callable[[Speaker, Any], str]] = {
+_REPEATED_SUBJECT_RENDERERS = {
+    "=": Speaker.subject_again,
+    "'s": Speaker.possessive_again,
+    "": Speaker.object_again,
+}
+_SLOT_RENDERERS: dict[tuple[str, str], Callable[[Speaker, Any], str]] = {
     ("thing", ""): Speaker.thing,
     ("thing", ".the"): Speaker.the_thing,
     ("thing", ".place"): Speaker.thing_place,
@@ -75,15 +79,15 @@ _SAID: dict[tuple[str, str], Callable[[Speaker, Any], str]] = {
     ("price", ""): Speaker.price,
 }
 for _person in ("who", "whom"):
-    _SAID[_person, ""] = Speaker.as_object
-    _SAID[_person, "="] = Speaker.as_subject
-    _SAID[_person, "'s"] = Speaker.possessive
+    _SLOT_RENDERERS[_person, ""] = Speaker.as_object
+    _SLOT_RENDERERS[_person, "="] = Speaker.as_subject
+    _SLOT_RENDERERS[_person, "'s"] = Speaker.possessive
 for _place in ("place", "other"):
-    _SAID[_place, ""] = Speaker.place_the
-    _SAID[_place, "+"] = Speaker.place_new
-    _SAID[_place, "@"] = Speaker.place_at
-    _SAID[_place, ">"] = Speaker.place_to
-    _SAID[_place, "-"] = Speaker.place_away
+    _SLOT_RENDERERS[_place, ""] = Speaker.place_the
+    _SLOT_RENDERERS[_place, "+"] = Speaker.place_new
+    _SLOT_RENDERERS[_place, "@"] = Speaker.place_at
+    _SLOT_RENDERERS[_place, ">"] = Speaker.place_to
+    _SLOT_RENDERERS[_place, "-"] = Speaker.place_away
 
 
 def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
@@ -97,7 +101,7 @@ def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
     return inflected(base, tense, person)
 
 
-def compiled(text: str, fields: tuple[str, ...], colour: bool) -> Form:
+def compile_form(text: str, fields: tuple[str, ...], colour: bool) -> ClauseForm:
     """Take a form apart."""
     tokens = _TOKEN.findall(text)
     literals = _TOKEN.split(text)
@@ -132,13 +136,17 @@ def compiled(text: str, fields: tuple[str, ...], colour: bool) -> Form:
     mentioned |= {
         fields.index(name) for spec in verbs for name in re.findall(r"[a-z]+", spec) if name in fields
     }
-    return Form(
+    return ClauseForm(
         text=text,
-        colour=colour,
-        subject=fields.index(head) if head else -1,
-        counts=fields.index("number") if any(spec.endswith(":number") for spec in verbs) else -1,
-        leads=leads,
-        simple=leads and len(verbs) == 1 and len(tokens) > 1 and tokens[1][0] == "[" and " was " not in text,
+        adds_detail=colour,
+        subject_field=fields.index(head) if head else -1,
+        number_field=fields.index("number") if any(spec.endswith(":number") for spec in verbs) else -1,
+        subject_leads=leads,
+        has_one_verb=leads
+        and len(verbs) == 1
+        and len(tokens) > 1
+        and tokens[1][0] == "["
+        and " was " not in text,
         fields=frozenset(mentioned),
         parts=tuple(variants),
     )
@@ -155,26 +163,32 @@ def _merged(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(merged)
 
 
-def _forms(kind: Any) -> Forms:
+def _forms(kind: Any) -> ClauseForms:
     fields: tuple[str, ...] = kind._fields
-    all_forms = [(text[0], compiled(text.lstrip("~+"), fields, text[0] == "+")) for text in FORMS[kind]]
+    all_forms = [(text[0], compile_form(text.lstrip("~+"), fields, text[0] == "+")) for text in FORMS[kind]]
     plain = tuple(form for mark, form in all_forms if mark not in "~+")
-    joined = tuple(form for mark, form in all_forms if mark != "+" and form.leads and form.subject == 0)
+    joined = tuple(
+        form for mark, form in all_forms if mark != "+" and form.subject_leads and form.subject_field == 0
+    )
     full = tuple(form for form in plain if form in joined)
-    return Forms(
+    return ClauseForms(
         plain=plain,
         joined=joined,
-        simple=tuple(form for form in joined if form.simple),
+        simple=tuple(form for form in joined if form.has_one_verb),
         full=full,
-        full_simple=tuple(form for form in full if form.simple),
-        active=tuple(form for _, form in all_forms if form.subject == fields.index("who") or not form.leads)
+        full_simple=tuple(form for form in full if form.has_one_verb),
+        active=tuple(
+            form
+            for _, form in all_forms
+            if form.subject_field == fields.index("who") or not form.subject_leads
+        )
         if "who" in fields
         else tuple(form for _, form in all_forms),
-        told=tuple(form for _, form in all_forms),
+        all_forms=tuple(form for _, form in all_forms),
     )
 
 
-CLAUSES: dict[type, Forms] = {kind: _forms(kind) for kind in FORMS}
+CLAUSES: dict[type, ClauseForms] = {kind: _forms(kind) for kind in FORMS}
 
 
 @cache

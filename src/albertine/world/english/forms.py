@@ -152,12 +152,12 @@ FORMS: dict[type, tuple[str, ...]] = {
         "{whom} [sell] {number} {goods} to {who} for {price}",
         "~{who} [buy] {number} {goods} for {price}",
     ),
-    e.Use: (
+    e.UseGoods: (
         "{who} [goods.use] {number} of {goods.them}",
         "{number} of {goods.them} [be:number] {goods.used} by {who}",
         "~{who} [goods.use] {number} {goods}",
     ),
-    e.Share: (
+    e.ShareGoods: (
         "{who} [give] {whom} {number} of {goods.them}",
         "{who} [give] {number} of {goods.them} to {whom}",
         "{whom} [get] {number} of {goods.them} from {who}",
@@ -210,7 +210,7 @@ FORMS: dict[type, tuple[str, ...]] = {
         '+"Have you seen {thing.the}?" {who=} [ask] {whom}, who had not',
         '+"I have not seen {thing.the}," {whom=} [say] when {who=} asked',
     ),
-    e.Plan: (
+    e.PlanErrand: (
         "to {errand}, {who=} [have] to go {place>}",
         "~{who} [want] to {errand}",
         "~{who} [have] to {errand}",
@@ -253,12 +253,12 @@ FORMS: dict[type, tuple[str, ...]] = {
         '"{what}!" {who=} [call]',
         '{who} [laugh] and [say], "{what}."',
     ),
-    e.Animal: (
+    e.AnimalAct: (
         "{name} [chore]",
         "+{name} [chore] beside the door",
         "+somewhere {name} [chore]",
     ),
-    e.Found: (
+    e.VillageSite: (
         "{place} [lie] on {river} below {hill}",
         "{place} [stand] where {river} bends round {hill}",
         "{river} [flow] past {place}, and {hill} [rise] behind it",
@@ -269,18 +269,18 @@ FORMS: dict[type, tuple[str, ...]] = {
         "{direction} of {other} there [be] {place+}",
         "if you walk {direction} from {other}, you come to {place+}",
     ),
-    e.Built: (
+    e.BuiltOf: (
         "{place} [be] built of {material}",
         "{place} [be] made of {material}",
         "the builders of {place} used {material}",
     ),
-    e.Adorned: ("{place} [have] {ornament}",),
-    e.Run: (
+    e.HasOrnament: ("{place} [have] {ornament}",),
+    e.RunsPlace: (
         "{who} [work] {place@} as {a trade}",
         "{who} [be] {a trade} {place@}",
         "the {trade} {place@} [be] {who}",
     ),
-    e.Counted: (
+    e.CountAtPlace: (
         "there [be:number] {number} {what} {place@}",
         "{place} [have] {number} {what}",
         "you can count {number} {what} {place@}",

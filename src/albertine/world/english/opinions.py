@@ -203,45 +203,45 @@ class Opinion(NamedTuple):
     """A sentence without its full stop, and whether it speaks well of its matter as a whole."""
 
     sentence: str
-    good: bool
+    is_positive: bool
 
 
-class Word(NamedTuple):
+class OpinionWord(NamedTuple):
     """A leaf: a word that is good or bad by itself."""
 
     text: str
     good: bool
 
 
-class Phrase(NamedTuple):
+class OpinionPhrase(NamedTuple):
     """A form with its signed slots filled, in order."""
 
     form: str
-    parts: "tuple[Word | Phrase, ...]"
+    parts: "tuple[OpinionWord | OpinionPhrase, ...]"
 
 
-class Pair(NamedTuple):
+class Antonyms(NamedTuple):
     """A good word and the bad one that is its opposite."""
 
     good: str
     bad: str
 
 
-class Kind(NamedTuple):
+class OpinionSubject(NamedTuple):
     """A kind of thing that people judge, with the words that fit it."""
 
     name: str
     many: bool
     made: bool
-    words: dict[str, tuple[Pair, ...]]
-    aspects: tuple[tuple[str, Pair], ...]
+    words: dict[str, tuple[Antonyms, ...]]
+    aspects: tuple[tuple[str, Antonyms], ...]
 
 
-class Matter(NamedTuple):
+class OpinionContext(NamedTuple):
     """What one opinion is about: a thing, one aspect of it, and words for all slots."""
 
     plain: dict[str, str]
-    pairs: dict[str, tuple[Pair, ...]]
+    pairs: dict[str, tuple[Antonyms, ...]]
 
 
 # A construction: its forms, sorted by their pattern of signed slots.
@@ -251,23 +251,25 @@ _SIGNED: Final = re.compile(r"\{([+-])(\w+)\}")
 _SLOT: Final = re.compile(r"\{([+-]?)(\w+)\}")
 
 
-def _pairs(text: str) -> tuple[Pair, ...]:
+def _pairs(text: str) -> tuple[Antonyms, ...]:
     """Read pairs of opposites; a word may be a phrase, joined by underscores."""
-    return tuple(Pair(*pair.replace("_", " ").split("/")) for pair in text.split())
+    return tuple(Antonyms(*pair.replace("_", " ").split("/")) for pair in text.split())
 
 
-def _aspect(text: str) -> tuple[str, Pair]:
+def _aspect(text: str) -> tuple[str, Antonyms]:
     name, pair = text.rsplit(" ", 1)
     return name.strip(), _pairs(pair)[0]
 
 
-def _kind(entry: str) -> Kind:
+def _subject(entry: str) -> OpinionSubject:
     line, aspects = entry.split("\n")
     name, number, origin, adjectives, quality = line.split(" | ")
     words = {slot: _pairs(text) for slot, text in _WORDS.items()}
     words["adjective"] += _pairs(adjectives)
     words["quality"] = _pairs(quality)
-    return Kind(name, number == "many", origin == "by", words, tuple(map(_aspect, aspects.split(","))))
+    return OpinionSubject(
+        name, number == "many", origin == "by", words, tuple(map(_aspect, aspects.split(",")))
+    )
 
 
 def _pattern(form: str) -> tuple[tuple[str, str], ...]:
@@ -281,28 +283,28 @@ def _construction(text: str) -> Construction:
     return tuple(tuple(form for form in forms if _pattern(form) == pattern) for pattern in patterns)
 
 
-KINDS = tuple(map(_kind, re.split(r"\n(?! )", _MATTERS.strip())))
+SUBJECTS = tuple(map(_subject, re.split(r"\n(?! )", _MATTERS.strip())))
 CLAIMS = {name: _construction(text) for name, text in _CLAIMS.items()}
 CONSTRUCTIONS = CLAIMS | {name: _construction(text) for name, text in _COMPOUNDS.items()}
 _CRITICS = tuple(f"the {trade}" for trade, *_ in lexicon.TRADES)
 _NAMES = (*lexicon.WOMEN, *lexicon.MEN)
 
 
-def opinion(random: Random) -> Opinion:
+def make_opinion(random: Random) -> Opinion:
     """Draw an opinion: its verdict first, then a construction, then the words for both."""
     good = random() < 0.5
     construction = _one_of(tuple(CONSTRUCTIONS.values()), random)
-    matter = _matter(_one_of(KINDS, random), random)
+    matter = _opinion_context(_one_of(SUBJECTS, random), random)
     tree = _grow(construction, good, matter, random)
-    return Opinion(_filled(tree, matter), is_good(tree))
+    return Opinion(_filled(tree, matter), is_positive(tree))
 
 
-def is_good(tree: Word | Phrase) -> bool:
+def is_positive(tree: OpinionWord | OpinionPhrase) -> bool:
     """Work out the verdict of a tree: what every part says of the whole, which must agree."""
-    if isinstance(tree, Word):
+    if isinstance(tree, OpinionWord):
         return tree.good
     leanings = zip(_pattern(tree.form), tree.parts, strict=True)
-    (verdict,) = {is_good(part) == (sign == "+") for (sign, _), part in leanings}
+    (verdict,) = {is_positive(part) == (sign == "+") for (sign, _), part in leanings}
     return verdict
 
 
@@ -310,7 +312,7 @@ def _one_of(options: Sequence[T], random: Random) -> T:
     return options[int(random() * len(options))]
 
 
-def _matter(kind: Kind, random: Random) -> Matter:
+def _opinion_context(kind: OpinionSubject, random: Random) -> OpinionContext:
     aspect, traits = _one_of(kind.aspects, random)
     village = _one_of(lexicon.VILLAGES, random)
     plain = {
@@ -321,33 +323,35 @@ def _matter(kind: Kind, random: Random) -> Matter:
         "critic": _one_of(_CRITICS, random),
         "crowd": _one_of((f"in {village}", *_NEAR), random),
     }
-    return Matter(plain, kind.words | {"trait": (traits,)})
+    return OpinionContext(plain, kind.words | {"trait": (traits,)})
 
 
-def _name(kind: Kind, village: str, random: Random) -> str:
+def _name(kind: OpinionSubject, village: str, random: Random) -> str:
     """Name a thing by whose it is or where it is, or let it be known."""
     if random() < 0.3:
         return f"the {kind.name}"
     return f"{_one_of(_NAMES, random)}'s {kind.name}" if kind.made else f"the {kind.name} at {village}"
 
 
-def _grow(construction: Construction, good: bool, matter: Matter, random: Random) -> Phrase:
+def _grow(construction: Construction, good: bool, matter: OpinionContext, random: Random) -> OpinionPhrase:
     """Grow a tree of a construction that has the given verdict."""
     form = _one_of(_one_of(construction, random), random)
     slots = _pattern(form)
-    return Phrase(form, tuple(_part(slot, good == (sign == "+"), matter, random) for sign, slot in slots))
+    return OpinionPhrase(
+        form, tuple(_part(slot, good == (sign == "+"), matter, random) for sign, slot in slots)
+    )
 
 
-def _part(slot: str, good: bool, matter: Matter, random: Random) -> Word | Phrase:
+def _part(slot: str, good: bool, matter: OpinionContext, random: Random) -> OpinionWord | OpinionPhrase:
     if slot in matter.pairs:
         pair = _one_of(matter.pairs[slot], random)
-        return Word(pair.good if good else pair.bad, good)
+        return OpinionWord(pair.good if good else pair.bad, good)
     construction = _one_of(tuple(CLAIMS.values()), random) if slot == "claim" else CONSTRUCTIONS[slot]
     return _grow(construction, good, matter, random)
 
 
-def _filled(tree: Word | Phrase, matter: Matter) -> str:
-    if isinstance(tree, Word):
+def _filled(tree: OpinionWord | OpinionPhrase, matter: OpinionContext) -> str:
+    if isinstance(tree, OpinionWord):
         return tree.text
     parts = iter(tree.parts)
 

@@ -195,7 +195,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
             "Who was it that {whom} sold {goods.many} to?",
         ),
     },
-    e.Share: {
+    e.ShareGoods: {
         "number": (
             "How many {goods.many} did {who} give to {whom}?",
             "What number of {goods.many} did {who} let {whom} have?",
@@ -251,21 +251,21 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
             "Where does {place} lie if you come from {other}?",
         ),
     },
-    e.Built: {
+    e.BuiltOf: {
         "material": (
             "What is {place} made of?",
             "Of what is {place} built?",
             "What material is {place} made of?",
         ),
     },
-    e.Adorned: {
+    e.HasOrnament: {
         "place": ("Which place has {ornament}?", "Where does one see {ornament}?"),
     },
-    e.Run: {
+    e.RunsPlace: {
         "who": ("Who works {place@}?", "Who is the {trade} {place@}?"),
         "trade": ("What is {who's} trade?", "What does {who} do for a living?"),
     },
-    e.Counted: {
+    e.CountAtPlace: {
         "number": ("How many {what} are there {place@}?", "How many {what} can one count {place@}?"),
     },
 }
@@ -275,7 +275,7 @@ LAST: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the end?", "With whom was {thing} at the end?"),
     facts.LiesAt: ("In or on what was {thing} at the end?", "What was {thing} in or on at last?"),
     facts.AtPlace: ("Where was {who} at the end?", "Where did {who} end up?"),
-    facts.HasLeft: (
+    facts.HasExactly: (
         "How many {goods.many} did {who} have at the end?",
         "How many {goods.many} were left to {who} at last?",
     ),

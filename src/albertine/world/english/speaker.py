@@ -29,15 +29,19 @@ class Speaker:
     Args:
         random: gives numbers from 0 up to 1.
         exact: speak to someone who knows the persons and things by name but not where they are.
-        twins: kinds of things of which the story has several.
+        repeated_kinds: kinds of things of which the story has several.
     """
 
     def __init__(
-        self, random: Callable[[], float], *, exact: bool = False, twins: frozenset[str] = frozenset()
+        self,
+        random: Callable[[], float],
+        *,
+        exact: bool = False,
+        repeated_kinds: frozenset[str] = frozenset(),
     ):
         self.random = random
         self.exact = exact
-        self.twins = twins
+        self.repeated_kinds = repeated_kinds
         self.me: Person | None = None
         self.you: Person | None = None
         self.here: Place | None = None
@@ -65,11 +69,11 @@ class Speaker:
         self.end_sentence()
         self.end_sentence()
 
-    def go_on_about(self, who: Person) -> None:
+    def set_pronoun_referent(self, who: Person) -> None:
         """Let a person be the one that a pronoun means, whoever else was spoken of."""
         self._before[who.gender] = self._now[who.gender] = who
 
-    def has_in_mind(self, who: object) -> bool:
+    def is_recently_mentioned(self, who: object) -> bool:
         """Tell whether someone was spoken of in the last sentence, or is one of us."""
         return who in self._before or who is self.me or who is self.you
 
@@ -128,7 +132,7 @@ class Speaker:
         """Speak once more of the subject of the clause, as an object."""
         return self._again(who, _OBJECTS)
 
-    def own(self, who: Person) -> str:
+    def possessive_again(self, who: Person) -> str:
         """Speak of what the subject of the clause has."""
         return self._again(who, _POSSESSIVES)
 
@@ -138,7 +142,7 @@ class Speaker:
             return " and ".join(map(self.name, who.members))
         if who not in self.known:
             self.known.add(who)
-            return who.full if self.random() < 0.5 and not self.exact else who.name
+            return who.full_name if self.random() < 0.5 and not self.exact else who.name
         if who in self.trades and not self.exact and self.random() < 0.15:
             return f"the {self.trades[who]}"
         return who.name
@@ -164,8 +168,8 @@ class Speaker:
             return thing.a
         owner = self.owners.get(thing)
         if owned and owner is not None and self.random() < 0.3:
-            return f"{self.possessive(owner)} {thing.kind if thing.kind not in self.twins else thing.name}"
-        return f"the {thing.name if thing.kind in self.twins or self.random() < 0.3 else thing.kind}"
+            return f"{self.possessive(owner)} {thing.kind if thing.kind not in self.repeated_kinds else thing.name}"
+        return f"the {thing.name if thing.kind in self.repeated_kinds or self.random() < 0.3 else thing.kind}"
 
     def thing_place(self, thing: Fixture) -> str:
         """Say where something stands."""

@@ -11,7 +11,7 @@ from albertine.world.english import lexicon
 from albertine.world.english.grammar import a, inflected, plural, verb
 
 
-class Make(NamedTuple):
+class ThingTemplate(NamedTuple):
     """What a thing is made from: its words, before it is a thing of some story."""
 
     kind: str
@@ -23,7 +23,7 @@ class Make(NamedTuple):
         return Thing(*self)
 
 
-class MakeFixture(NamedTuple):
+class FixtureTemplate(NamedTuple):
     """The words of something that stands in a place and can break."""
 
     kind: str
@@ -66,7 +66,7 @@ _INDOORS = {name for name, *_, where in (*lexicon.ROOMS, *lexicon.PLACES) if whe
 _SITE = {place.name: place for place in SITES}
 
 
-def sort_of(place: Place) -> str:
+def place_type(place: Place) -> str:
     """Return what sort of place one is; only places of one sort can stand for each other."""
     if place in VILLAGES:
         return "village"
@@ -118,16 +118,16 @@ TRAITS = lexicon.TRAITS
 
 # By kind, so that a story can have several of one kind, or none twice.
 THINGS = tuple(
-    tuple(Make(kind, f"{look} {kind}", a(f"{look} {kind}")) for look in looks.split())
+    tuple(ThingTemplate(kind, f"{look} {kind}", a(f"{look} {kind}")) for look in looks.split())
     for kind, looks in lexicon.THINGS
 )
 
 
-def _fixtures(row: tuple[str, ...]) -> tuple[MakeFixture, ...]:
+def _fixtures(row: tuple[str, ...]) -> tuple[FixtureTemplate, ...]:
     kind, looks, breaks, mends, _ = row
     broken = verb(breaks).participle
     return tuple(
-        MakeFixture(kind, f"{look} {kind}", a(f"{look} {kind}"), breaks, broken, mends)
+        FixtureTemplate(kind, f"{look} {kind}", a(f"{look} {kind}"), breaks, broken, mends)
         for look in looks.split()
     )
 
@@ -138,7 +138,7 @@ _FIXTURES = {
 }
 
 
-def fixtures_in(place: Place) -> tuple[tuple[MakeFixture, ...], ...]:
+def fixtures_in(place: Place) -> tuple[tuple[FixtureTemplate, ...], ...]:
     """Return what may stand in a place and break, by kind."""
     return _FIXTURES["in" if place.name in _INDOORS else "out"]
 

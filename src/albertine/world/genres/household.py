@@ -10,67 +10,69 @@ from albertine.world.scene import Scene
 
 def plan(scene: Scene) -> None:
     """Plan a day from some hour on."""
-    family = scene.family()
+    family = scene.new_family_name()
     scene.title = f"A day with the {plural(family)}"
     people, relation = _family(scene, family)
-    scene.places = scene.some(words.ROOMS, scene.between(3, 5))
+    scene.places = scene.sample_skewed(words.ROOMS, scene.randint(3, 5))
     main = people[0]
-    fixture = scene.fixture(scene.any(scene.places))
-    goods = scene.goods("eat")
-    _begin(scene, people, relation, fixture, goods)
+    fixture = scene.new_fixture(scene.choose(scene.places))
+    goods = scene.new_goods("eat")
+    _introduce_cast(scene, people, relation, fixture, goods)
     parts = ep.hours(scene)
     share = max(3, (scene.length - len(scene.log)) // len(parts))
     for part, phrases in parts:
-        scene.do(e.Hour(part, scene.any(phrases)))
-        for _ in scene.until(len(scene.log) + share):
-            _episode(scene, scene.any(people), main, fixture, goods)
+        scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
+        for _ in scene.iterations_until(len(scene.log) + share):
+            _add_episode(scene, scene.choose(people), main, fixture, goods)
 
 
 def _family(scene: Scene, family: str) -> tuple[list[Person], str]:
     """Cast two to four people of one house."""
-    row = scene.pick(words.KIN)
-    first = scene.person(None, family)
-    second = scene.person(None, family if row[0] in _BLOOD else None)
-    others = [scene.person(None, family) for _ in range(scene.between(0, 2))]
+    row = scene.choose_skewed(words.KIN)
+    first = scene.new_person(None, family)
+    second = scene.new_person(None, family if row[0] in _BLOOD else None)
+    others = [scene.new_person(None, family) for _ in range(scene.randint(0, 2))]
     return [first, second, *others], row[first.gender]
 
 
 _BLOOD = frozenset(("sister", "mother", "aunt", "grandmother"))
 
 
-def _begin(scene: Scene, people: list[Person], relation: str, fixture: Fixture, goods: Goods) -> None:
+def _introduce_cast(
+    scene: Scene, people: list[Person], relation: str, fixture: Fixture, goods: Goods
+) -> None:
     """Say who is who and what is there, never in the same order."""
     main, other = people[0], people[1]
-    village = scene.pick(words.VILLAGES)
-    trait, habit = scene.pick(words.TRAITS)
+    village = scene.choose_skewed(words.VILLAGES)
+    trait, habit = scene.choose_skewed(words.TRAITS)
     facts: list[e.Event] = [
         e.Lives(main, village),
         e.IsKin(main, relation, other),
-        e.HasTrait(scene.any(people), trait, habit),
+        e.HasTrait(scene.choose(people), trait, habit),
         e.Stands(fixture, fixture.place),
-        e.Has(main, scene.between(4, 15), goods),
+        e.Has(main, scene.randint(4, 15), goods),
     ]
     if scene.toss(0.4):
-        animal = scene.pick(words.ANIMALS)
-        facts.append(e.Keeps(other, animal.kind, scene.any(animal.names)))
-    for fact in scene.some(facts, scene.between(2, 5)):
-        scene.do(fact)
+        animal = scene.choose_skewed(words.ANIMALS)
+        facts.append(e.Keeps(other, animal.kind, scene.choose(animal.names)))
+    for fact in scene.sample_skewed(facts, scene.randint(2, 5)):
+        scene.add_event(fact)
 
 
-def _episode(scene: Scene, who: Person, main: Person, fixture: Fixture, goods: Goods) -> None:
+def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, goods: Goods) -> None:
     """Let one thing after another happen."""
-    if scene.state.at.get(who) is None:
-        scene.go(who, scene.any(scene.places))
+    if scene.state.location.get(who) is None:
+        scene.go(who, scene.choose(scene.places))
     other = scene.other_person(who)
-    if scene.state.at.get(other) is None and scene.toss(0.5):
-        scene.go(other, scene.any(scene.places))
+    if scene.state.location.get(other) is None and scene.toss(0.5):
+        scene.go(other, scene.choose(scene.places))
     draw = scene.random()
     if draw < 0.26:
         if scene.toss(0.5):
-            scene.go(who, scene.any(scene.places))
-        ep.chores(scene, who, scene.between(1, 2))
+            scene.go(who, scene.choose(scene.places))
+        ep.chores(scene, who, scene.randint(1, 2))
     elif draw < 0.4:
-        ep.fetch(scene, who, _thing(scene, who))
+        ep.move_thing(scene, who, _thing(scene, who))
     elif draw < 0.5:
         ep.lose(scene, who, _thing(scene, who))
     elif draw < 0.6:
@@ -79,31 +81,31 @@ def _episode(scene: Scene, who: Person, main: Person, fixture: Fixture, goods: G
         _break_or_mend(scene, who, fixture)
     elif draw < 0.8:
         if (main, goods) not in scene.state.stock:
-            scene.do(e.Has(main, scene.between(4, 15), goods))
-        if scene.state.at.get(main) is None:
-            scene.go(main, scene.any(scene.places))
+            scene.add_event(e.Has(main, scene.randint(4, 15), goods))
+        if scene.state.location.get(main) is None:
+            scene.go(main, scene.choose(scene.places))
         ep.meal(scene, main, goods, scene.people)
     elif draw < 0.86:
-        ep.weather(scene, who)
+        ep.change_weather(scene, who)
     elif draw < 0.9:
         ep.sight(scene)
     elif draw < 0.95:
         ep.remark(scene, who)
-    elif scene.state.at.get(other) is not None:
-        ep.tell(scene, who, other)
+    elif scene.state.location.get(other) is not None:
+        ep.tell_last_deed(scene, who, other)
 
 
 def _thing(scene: Scene, who: Person) -> Thing:
     """Return a thing that is here already, or bring one in."""
     if scene.things and scene.toss(0.5):
-        return scene.any(scene.things)
+        return scene.choose(scene.things)
     return ep.introduce(scene, who)
 
 
 def _break_or_mend(scene: Scene, who: Person, fixture: Fixture) -> None:
     if fixture in scene.state.broken:
         scene.go(who, fixture.place)
-        scene.do(e.Mend(who, fixture))
-        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
+        scene.add_event(e.Mend(who, fixture))
+        scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
     else:
-        ep.breakage(scene, who, fixture, scene.any(scene.people))
+        ep.breakage(scene, who, fixture, scene.choose(scene.people))

@@ -2,7 +2,7 @@
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
-from albertine.world.cast import Group, Person, Place, Thing
+from albertine.world.cast import Person, PersonGroup, Place, Thing
 from albertine.world.english import lexicon, words
 from albertine.world.scene import Scene
 
@@ -12,103 +12,103 @@ _STOPS = (("inn", "at"), ("mill", "at"), ("ferry", "by"), ("chapel", "in"), ("fa
 
 def plan(scene: Scene) -> None:
     """Plan a journey of some stops."""
-    villages = scene.some(words.VILLAGES, max(2, min(6, scene.length // scene.between(8, 13))))
-    traveller = scene.person()
-    companion = scene.person() if scene.toss(0.5) else None
+    villages = scene.sample_skewed(words.VILLAGES, max(2, min(6, scene.length // scene.randint(8, 13))))
+    traveller = scene.new_person()
+    companion = scene.new_person() if scene.toss(0.5) else None
     scene.title = f"The road to {villages[-1].name}"
     scene.places = [_stop(scene, village) for village in villages]
-    baggage = [scene.thing() for _ in range(scene.between(1, 2))]
-    _begin(scene, traveller, companion, baggage, villages[0])
-    hour = scene.between(0, 2)
+    baggage = [scene.new_thing() for _ in range(scene.randint(1, 2))]
+    _introduce_cast(scene, traveller, companion, baggage, villages[0])
+    hour = scene.randint(0, 2)
     share = max(3, (scene.length - len(scene.log)) // len(villages))
     for place in scene.places:
         part, phrases = words.HOURS[hour % len(words.HOURS)]
-        hour += scene.between(1, 2)
-        scene.do(e.Hour(part, scene.any(phrases)))
+        hour += scene.randint(1, 2)
+        scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
         _arrive(scene, traveller, companion, place)
-        for _ in scene.until(len(scene.log) + share):
-            _episode(scene, traveller, companion, baggage)
+        for _ in scene.iterations_until(len(scene.log) + share):
+            _add_episode(scene, traveller, companion, baggage)
 
 
 def _stop(scene: Scene, village: Place) -> Place:
-    name, preposition = scene.pick(_STOPS)
+    name, preposition = scene.choose_skewed(_STOPS)
     return Place(name, f"the {name} {village.at}", preposition)
 
 
-def _begin(
+def _introduce_cast(
     scene: Scene, traveller: Person, companion: Person | None, baggage: list[Thing], start: Place
 ) -> None:
-    trait, habit = scene.pick(words.TRAITS)
+    trait, habit = scene.choose_skewed(words.TRAITS)
     facts: list[e.Event] = [
         e.Lives(traveller, start),
         e.HasTrait(companion or traveller, trait, habit),
     ]
-    trade, place = scene.trade()
+    trade, place = scene.new_trade()
     facts.append(e.Works(traveller, trade.name, place))
     if companion is not None:
-        facts.append(e.IsKin(companion, scene.pick(words.KIN)[companion.gender], traveller))
-    for fact in scene.some(facts, scene.between(1, 3)):
-        scene.do(fact)
+        facts.append(e.IsKin(companion, scene.choose_skewed(words.KIN)[companion.gender], traveller))
+    for fact in scene.sample_skewed(facts, scene.randint(1, 3)):
+        scene.add_event(fact)
     for thing in baggage:
-        scene.do(e.Owns(traveller, thing))
+        scene.add_event(e.Owns(traveller, thing))
 
 
 def _arrive(scene: Scene, traveller: Person, companion: Person | None, place: Place) -> None:
     """Let the travellers come to the next stop, together if they are two."""
-    if scene.state.at.get(traveller) is not None:
-        for _ in range(scene.between(0, 3)):
+    if scene.state.location.get(traveller) is not None:
+        for _ in range(scene.randint(0, 3)):
             who = traveller if companion is None or scene.toss(0.6) else companion
-            ep.busy(scene, who, words.in_season(lexicon.ROAD_CHORES, scene.season))
+            ep.do_chore(scene, who, words.in_season(lexicon.ROAD_CHORES, scene.season))
     if companion is None:
         scene.go(traveller, place)
     else:
-        where = scene.state.at
+        where = scene.state.location
         if where.get(traveller) is where.get(companion) is not place:
-            scene.do(e.Go(Group(traveller, companion), place))
+            scene.add_event(e.Go(PersonGroup(traveller, companion), place))
         else:
             scene.go(traveller, place)
             scene.go(companion, place)
 
 
-def _episode(scene: Scene, who: Person, companion: Person | None, baggage: list[Thing]) -> None:
-    place = scene.state.at[who]
+def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: list[Thing]) -> None:
+    place = scene.state.location[who]
     draw = scene.random()
-    if companion is not None and scene.toss(0.3) and scene.state.at.get(companion) is place:
+    if companion is not None and scene.toss(0.3) and scene.state.location.get(companion) is place:
         who, companion = companion, who
     if draw < 0.2:
-        ep.chores(scene, who, scene.between(1, 2))
+        ep.chores(scene, who, scene.randint(1, 2))
     elif draw < 0.3:
         ep.remark(scene, who)
     elif draw < 0.48:
         met = f"met {place.the}"
-        if len(scene.people) < 6 and met not in scene.seen:
-            scene.seen.add(met)
-            stranger = scene.person()
-            scene.do(e.Meet(who, stranger, place))
+        if len(scene.people) < 6 and met not in scene.used:
+            scene.used.add(met)
+            stranger = scene.new_person()
+            scene.add_event(e.Meet(who, stranger, place))
             _encounter(scene, who, stranger)
     elif draw < 0.58:
-        thing = scene.any(baggage)
+        thing = scene.choose(baggage)
         resting = f"{thing.name} {place.the}"
-        if scene.state.where[thing] is who and resting not in scene.seen:
-            scene.seen.add(resting)
-            spot = scene.spot(place)
-            scene.do(e.Put(who, thing, spot))
+        if scene.state.holder_or_spot[thing] is who and resting not in scene.used:
+            scene.used.add(resting)
+            spot = scene.choose_spot(place)
+            scene.add_event(e.Put(who, thing, spot))
             ep.chores(scene, who, 1)
-            scene.do(e.Take(who, thing, spot))
+            scene.add_event(e.Take(who, thing, spot))
     elif draw < 0.66:
-        thing = scene.any(baggage)
-        if scene.state.where[thing] is who:
+        thing = scene.choose(baggage)
+        if scene.state.holder_or_spot[thing] is who:
             ep.lose(scene, who, thing)
             scene.go(who, place)
             if companion is not None:
                 scene.go(companion, place)
     elif draw < 0.76:
-        ep.weather(scene, who)
+        ep.change_weather(scene, who)
     elif draw < 0.86:
         ep.sight(scene)
     elif companion is not None:
-        thing = scene.any(baggage)
-        if scene.state.at.get(companion) is place:
+        thing = scene.choose(baggage)
+        if scene.state.location.get(companion) is place:
             ep.gift(scene, who, thing, companion)
     else:
         ep.remark(scene, who)
@@ -117,17 +117,17 @@ def _episode(scene: Scene, who: Person, companion: Person | None, baggage: list[
 def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
     """Let someone on the road sell, give or tell something."""
     if scene.toss(0.35):
-        thing = scene.thing()
-        scene.do(e.Owns(stranger, thing))
-        scene.do(e.Buy(who, thing, scene.between(2, 30), stranger))
-        scene.given.add(thing)
+        thing = scene.new_thing()
+        scene.add_event(e.Owns(stranger, thing))
+        scene.add_event(e.Buy(who, thing, scene.randint(2, 30), stranger))
+        scene.handed_over.add(thing)
     elif scene.toss(0.5):
-        goods = scene.goods("eat")
-        scene.do(e.Has(stranger, scene.between(4, 12), goods))
-        count = scene.between(1, 4)
-        scene.do(e.Share(stranger, count, goods, who))
-        scene.do(e.Feel(who, scene.pick(lexicon.GOOD_MOODS)), e.SO)
+        goods = scene.new_goods("eat")
+        scene.add_event(e.Has(stranger, scene.randint(4, 12), goods))
+        count = scene.randint(1, 4)
+        scene.add_event(e.ShareGoods(stranger, count, goods, who))
+        scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
         if count >= 2 and scene.toss(0.6):
-            scene.do(e.Use(who, scene.between(1, count), goods))
+            scene.add_event(e.UseGoods(who, scene.randint(1, count), goods))
     else:
-        ep.tell(scene, who, stranger)
+        ep.tell_last_deed(scene, who, stranger)

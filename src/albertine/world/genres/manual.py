@@ -20,33 +20,33 @@ def plan(scene: Scene) -> None:
 
 def _dish(scene: Scene) -> None:
     """Cook a dish: what it takes, what is done to each, all together."""
-    dish, basket = scene.any(lexicon.DISHES)
-    parts = scene.some(basket.split(), max(2, min(5, scene.length // 4)))
-    heat = scene.any(lexicon.HEATS)
+    dish, basket = scene.choose(lexicon.DISHES)
+    parts = scene.sample_skewed(basket.split(), max(2, min(5, scene.length // 4)))
+    heat = scene.choose(lexicon.HEATS)
     scene.title = f"{capital(parts[0])} {dish}"
-    amounts = [f"{number(scene.between(2, 12))} ounces of {part}" for part in parts]
+    amounts = [f"{number(scene.randint(2, 12))} ounces of {part}" for part in parts]
     _say(scene, f"For {a(dish)} you need {listed(amounts)}")
     for part in parts:
-        first, then = scene.any(lexicon.PREPARED)
+        first, then = scene.choose(lexicon.PREPARED)
         _say(scene, f"{first} the {part}")
         if scene.toss(0.6):
             _say(scene, f"{then} them when that is done")
         if scene.toss(0.3):
-            _say(scene, scene.pick(lexicon.CAUTIONS))
-    _say(scene, f"Now put the {parts[0]} into {a(scene.any(lexicon.VESSELS))}")
+            _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
+    _say(scene, f"Now put the {parts[0]} into {a(scene.choose(lexicon.VESSELS))}")
     for part in parts[1:]:
-        minutes = number(scene.between(2, 20))
-        _say(scene, f"{scene.any(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes")
-    _say(scene, f"{heat} it all for {number(scene.between(2, 9) * 5)} minutes")
+        minutes = number(scene.randint(2, 20))
+        _say(scene, f"{scene.choose(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes")
+    _say(scene, f"{heat} it all for {number(scene.randint(2, 9) * 5)} minutes")
     if scene.toss(0.5):
-        _say(scene, scene.pick(lexicon.CAUTIONS))
+        _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
     _say(scene, f"Take the {dish} from the fire and let it stand")
-    _say(scene, f"Serve it {scene.any(('hot', 'cold', 'warm', 'with bread', 'at once', 'with cream'))}")
+    _say(scene, f"Serve it {scene.choose(('hot', 'cold', 'warm', 'with bread', 'at once', 'with cream'))}")
 
 
 def _craft(scene: Scene) -> None:
     """Do a piece of work: tools, steps, cautions."""
-    steps = [step.strip() for step in scene.any(lexicon.CRAFTS).split("|")]
+    steps = [step.strip() for step in scene.choose(lexicon.CRAFTS).split("|")]
     scene.title = steps[-1]
     ordinals = lexicon.ORDINALS
     for index, step in enumerate(steps):
@@ -60,14 +60,14 @@ def _craft(scene: Scene) -> None:
             )
         else:
             _say(scene, step)
-        for _ in range(scene.between(0, 2)):
-            _say(scene, scene.pick(lexicon.CAUTIONS))
-    for _ in scene.until(7):
-        _say(scene, scene.pick(lexicon.CAUTIONS))
+        for _ in range(scene.randint(0, 2)):
+            _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
+    for _ in scene.iterations_until(7):
+        _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
 
 
 def _say(scene: Scene, sentence: str) -> None:
     """Say a sentence, once."""
-    if sentence not in scene.seen:
-        scene.seen.add(sentence)
-        scene.do(e.Sight(sentence))
+    if sentence not in scene.used:
+        scene.used.add(sentence)
+        scene.add_event(e.Sight(sentence))

@@ -11,43 +11,43 @@ Stall = tuple[Person, Goods]
 
 def plan(scene: Scene) -> None:
     """Plan a market day."""
-    village = scene.pick(words.VILLAGES)
+    village = scene.choose_skewed(words.VILLAGES)
     scene.title = f"Market day in {village.name}"
-    scene.places = scene.some(words.SITES, scene.between(3, 5))
+    scene.places = scene.sample_skewed(words.SITES, scene.randint(3, 5))
     square = scene.places[0]
-    stalls = [_stall(scene) for _ in range(scene.between(1, 3))]
+    stalls = [_stall(scene) for _ in range(scene.randint(1, 3))]
     sellers = [seller for seller, _ in stalls]
-    buyers = [scene.person() for _ in range(scene.between(1, 3))]
-    _begin(scene, buyers[0], stalls)
-    for seller in scene.some(sellers, len(sellers)):
-        scene.do(e.HasStall(seller, square))
+    buyers = [scene.new_person() for _ in range(scene.randint(1, 3))]
+    _introduce_cast(scene, buyers[0], stalls)
+    for seller in scene.sample_skewed(sellers, len(sellers)):
+        scene.add_event(e.HasStall(seller, square))
     parts = ep.hours(scene)
     share = max(3, (scene.length - len(scene.log)) // len(parts))
     for part, phrases in parts:
-        scene.do(e.Hour(part, scene.any(phrases)))
-        for _ in scene.until(len(scene.log) + share):
-            _episode(scene, scene.any(buyers), scene.any(stalls))
+        scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
+        for _ in scene.iterations_until(len(scene.log) + share):
+            _add_episode(scene, scene.choose(buyers), scene.choose(stalls))
 
 
 def _stall(scene: Scene) -> Stall:
-    return scene.person(), scene.goods()
+    return scene.new_person(), scene.new_goods()
 
 
-def _begin(scene: Scene, buyer: Person, stalls: list[Stall]) -> None:
+def _introduce_cast(scene: Scene, buyer: Person, stalls: list[Stall]) -> None:
     """Say who sells what, and who has come, never in the same order."""
-    trait, habit = scene.pick(words.TRAITS)
-    facts: list[e.Event] = [e.Has(seller, scene.between(6, 20), goods) for seller, goods in stalls]
-    facts.append(e.HasTrait(scene.any(scene.people), trait, habit))
-    facts.append(e.Lives(buyer, scene.pick(words.VILLAGES)))
-    row = scene.pick(words.KIN)
+    trait, habit = scene.choose_skewed(words.TRAITS)
+    facts: list[e.Event] = [e.Has(seller, scene.randint(6, 20), goods) for seller, goods in stalls]
+    facts.append(e.HasTrait(scene.choose(scene.people), trait, habit))
+    facts.append(e.Lives(buyer, scene.choose_skewed(words.VILLAGES)))
+    row = scene.choose_skewed(words.KIN)
     facts.append(e.IsKin(buyer, row[buyer.gender], stalls[0][0]))
-    trade, place = scene.trade()
+    trade, place = scene.new_trade()
     facts.append(e.Works(buyer, trade.name, place))
-    for fact in scene.some(facts, scene.between(2, 5)):
-        scene.do(fact)
+    for fact in scene.sample_skewed(facts, scene.randint(2, 5)):
+        scene.add_event(fact)
 
 
-def _episode(scene: Scene, who: Person, stall: Stall) -> None:
+def _add_episode(scene: Scene, who: Person, stall: Stall) -> None:
     """Let one thing after another happen."""
     seller, goods = stall
     square = scene.places[0]
@@ -57,35 +57,35 @@ def _episode(scene: Scene, who: Person, stall: Stall) -> None:
     elif draw < 0.42:
         if len(scene.things) > 5:
             return
-        thing = scene.thing()
-        scene.do(e.Owns(seller, thing))
+        thing = scene.new_thing()
+        scene.add_event(e.Owns(seller, thing))
         scene.go(seller, square)
         scene.go(who, square)
         if scene.toss(0.4):
-            scene.do(e.Want(who, thing))
-        scene.do(e.Buy(who, thing, scene.between(5, 40), seller))
-        scene.given.add(thing)
+            scene.add_event(e.Want(who, thing))
+        scene.add_event(e.Buy(who, thing, scene.randint(5, 40), seller))
+        scene.handed_over.add(thing)
     elif draw < 0.55:
-        ep.errand(scene, who, scene.other_place(scene.state.at.get(who)))
+        ep.errand(scene, who, scene.other_place(scene.state.location.get(who)))
     elif draw < 0.65:
         other = scene.other_person(who)
-        place = scene.state.at.get(other)
+        place = scene.state.location.get(other)
         if place is None:
             scene.go(who, scene.other_place(square))
-            scene.do(e.Meet(who, other, scene.state.at[who]))
+            scene.add_event(e.Meet(who, other, scene.state.location[who]))
         else:
-            ep.tell(scene, who, other)
+            ep.tell_last_deed(scene, who, other)
     elif draw < 0.74:
         ep.lose(scene, who, _thing(scene, who))
     elif draw < 0.8:
         scene.go(who, square)
-        ep.chores(scene, who, scene.between(1, 2))
+        ep.chores(scene, who, scene.randint(1, 2))
     elif draw < 0.87:
-        if scene.state.at.get(who) is not None:
+        if scene.state.location.get(who) is not None:
             here = [other for other in scene.people if other is not who]
             ep.meal(scene, who, goods, here)
     elif draw < 0.93:
-        ep.weather(scene, who)
+        ep.change_weather(scene, who)
     elif draw < 0.97:
         ep.sight(scene)
     else:
@@ -94,16 +94,16 @@ def _episode(scene: Scene, who: Person, stall: Stall) -> None:
 
 def _deal(scene: Scene, who: Person, seller: Person, goods: Goods) -> None:
     if (seller, goods) not in scene.state.stock:
-        scene.do(e.Has(seller, scene.between(6, 20), goods))
+        scene.add_event(e.Has(seller, scene.randint(6, 20), goods))
     scene.go(seller, scene.places[0])
     scene.go(who, scene.places[0])
     ep.buy(scene, who, seller, goods)
 
 
 def _thing(scene: Scene, who: Person) -> Thing:
-    own = [thing for thing in scene.things if scene.state.where[thing] is who]
+    own = [thing for thing in scene.things if scene.state.holder_or_spot[thing] is who]
     if own:
-        return scene.any(own)
-    thing = scene.thing()
-    scene.do(e.Owns(who, thing))
+        return scene.choose(own)
+    thing = scene.new_thing()
+    scene.add_event(e.Owns(who, thing))
     return thing

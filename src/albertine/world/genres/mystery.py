@@ -13,100 +13,100 @@ from albertine.world.scene import Scene
 def plan(scene: Scene) -> None:
     """Plan a mystery."""
     indoors = scene.toss(0.6)
-    scene.places = scene.some(words.ROOMS if indoors else words.SITES, scene.between(4, 6))
-    family = scene.family()
-    owner = scene.person(None, family)
-    others = [scene.person() for _ in range(scene.between(2, 3))]
+    scene.places = scene.sample_skewed(words.ROOMS if indoors else words.SITES, scene.randint(4, 6))
+    family = scene.new_family_name()
+    owner = scene.new_person(None, family)
+    others = [scene.new_person() for _ in range(scene.randint(2, 3))]
     culprit = others[0]
-    thing = scene.thing()
+    thing = scene.new_thing()
     scene.title = f"The {thing.kind} that was gone"
-    home, hiding = scene.some(scene.places, 2)
-    spot, hidden = scene.spot(home), scene.spot(hiding)
+    home, hiding = scene.sample_skewed(scene.places, 2)
+    spot, hidden = scene.choose_spot(home), scene.choose_spot(hiding)
     if scene.toss(0.3):
-        scene.thing(twin=True)  # never seen, but the kind needs its adjective
+        scene.new_thing(repeat_kind=True)  # never seen, but the kind needs its adjective
         scene.things.pop()
-    _begin(scene, owner, others, thing, spot)
-    _scatter(scene, owner, others, home)
+    _introduce_cast(scene, owner, others, thing, spot)
+    _place_everyone(scene, owner, others, home)
     _crime(scene, culprit, thing, spot, hidden)
     scene.go(owner, home)
-    scene.do(e.Miss(owner, thing))
-    scene.do(e.Feel(owner, scene.pick(lexicon.BAD_MOODS)), e.SO)
+    scene.add_event(e.Miss(owner, thing))
+    scene.add_event(e.Feel(owner, scene.choose_skewed(lexicon.BAD_MOODS)), e.SO)
     tried = 0
-    while tried < 2 or not scene.done:
-        _inquiry(scene, owner, others, thing, hidden)
+    while tried < 2 or not scene.is_long_enough:
+        _investigate(scene, owner, others, thing, hidden)
         tried += 1
         if tried > 4 + scene.length // 2:  # everyone has been asked, everything searched
             break
-    _solution(scene, owner, culprit, thing, hidden)
+    _resolve(scene, owner, culprit, thing, hidden)
 
 
-def _begin(scene: Scene, owner: Person, others: list[Person], thing: Thing, spot: Spot) -> None:
+def _introduce_cast(scene: Scene, owner: Person, others: list[Person], thing: Thing, spot: Spot) -> None:
     facts: list[e.Event] = [e.Lies(thing, spot)]
-    trait, habit = scene.pick(words.TRAITS)
-    facts.append(e.HasTrait(scene.any(scene.people), trait, habit))
-    trade, place = scene.trade()
+    trait, habit = scene.choose_skewed(words.TRAITS)
+    facts.append(e.HasTrait(scene.choose(scene.people), trait, habit))
+    trade, place = scene.new_trade()
     facts.append(e.Works(owner, trade.name, place))
-    facts.append(e.IsKin(others[0], scene.pick(words.KIN)[others[0].gender], owner))
-    for fact in scene.some(facts[1:], scene.between(1, 3)):
-        scene.do(fact)
-    scene.do(facts[0])
+    facts.append(e.IsKin(others[0], scene.choose_skewed(words.KIN)[others[0].gender], owner))
+    for fact in scene.sample_skewed(facts[1:], scene.randint(1, 3)):
+        scene.add_event(fact)
+    scene.add_event(facts[0])
 
 
-def _scatter(scene: Scene, owner: Person, others: list[Person], home: object) -> None:
+def _place_everyone(scene: Scene, owner: Person, others: list[Person], home: object) -> None:
     """Let everyone be somewhere, busy with something."""
     for who in (owner, *others[1:], others[0]):
-        scene.go(who, scene.any(scene.places))
+        scene.go(who, scene.choose(scene.places))
         if scene.toss(0.7):
             ep.chores(scene, who, 1)
-    part, phrases = scene.any(words.HOURS)
-    scene.do(e.Hour(part, scene.any(phrases)))
-    if scene.state.at[owner] is home:
-        scene.go(owner, scene.other_place(scene.state.at[owner]))
+    part, phrases = scene.choose(words.HOURS)
+    scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
+    if scene.state.location[owner] is home:
+        scene.go(owner, scene.other_place(scene.state.location[owner]))
 
 
 def _crime(scene: Scene, culprit: Person, thing: Thing, spot: Spot, hidden: Spot) -> None:
     """Let the thing be taken and put elsewhere, unseen."""
-    if scene.state.at[culprit] is not spot.place:
-        scene.do(e.Hidden(e.Go(culprit, spot.place)))
-    scene.do(e.Hidden(e.Take(culprit, thing, spot)))
-    scene.do(e.Hidden(e.Go(culprit, hidden.place)))
-    scene.do(e.Hidden(e.Put(culprit, thing, hidden)))
+    if scene.state.location[culprit] is not spot.place:
+        scene.add_event(e.Hidden(e.Go(culprit, spot.place)))
+    scene.add_event(e.Hidden(e.Take(culprit, thing, spot)))
+    scene.add_event(e.Hidden(e.Go(culprit, hidden.place)))
+    scene.add_event(e.Hidden(e.Put(culprit, thing, hidden)))
 
 
-def _inquiry(scene: Scene, owner: Person, others: list[Person], thing: Thing, hidden: Spot) -> None:
+def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing, hidden: Spot) -> None:
     """Let the owner ask or search, in vain."""
     draw = scene.random()
-    place = scene.state.at[owner]
+    place = scene.state.location[owner]
     if draw < 0.4:
-        witness = scene.any(others[1:])
+        witness = scene.choose(others[1:])
         asked = f"{witness.name} asked"
-        if asked in scene.seen:
+        if asked in scene.used:
             return
-        scene.seen.add(asked)
-        scene.go(owner, scene.state.at[witness])
-        scene.do(e.Ask(owner, witness, thing))
+        scene.used.add(asked)
+        scene.go(owner, scene.state.location[witness])
+        scene.add_event(e.Ask(owner, witness, thing))
         for event in scene.log:
             if event.__class__ in (e.Chore, e.Go) and event[0] is witness:
-                scene.do(e.Tell(witness, owner, event))
+                scene.add_event(e.Tell(witness, owner, event))
                 break
     elif draw < 0.62:
-        spot = scene.spot(place)
-        if spot is not hidden and place.the not in scene.seen:
-            scene.seen.add(place.the)
-            scene.do(e.Seek(owner, thing, spot))
+        spot = scene.choose_spot(place)
+        if spot is not hidden and place.the not in scene.used:
+            scene.used.add(place.the)
+            scene.add_event(e.Seek(owner, thing, spot))
     elif draw < 0.76:
         scene.go(owner, scene.other_place(place))
     elif draw < 0.84:
         ep.sight(scene)
     elif draw < 0.9:
-        ep.weather(scene, owner)
+        ep.change_weather(scene, owner)
     elif draw < 0.95:
         ep.remark(scene, owner)
     else:
-        ep.chores(scene, scene.any(others[1:]), 1)
+        ep.chores(scene, scene.choose(others[1:]), 1)
 
 
-def _solution(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden: Spot) -> None:
+def _resolve(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden: Spot) -> None:
     """Let the truth come out: by finding the thing, or by being told."""
     taken = next(
         event.what for event in scene.log if event.__class__ is e.Hidden and event.what.__class__ is e.Take
@@ -116,16 +116,16 @@ def _solution(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden
     )
     if scene.toss(0.5):
         scene.go(owner, hidden.place)
-        scene.do(e.Find(owner, thing, hidden))
-        scene.do(e.Reveal(taken))
+        scene.add_event(e.Find(owner, thing, hidden))
+        scene.add_event(e.Reveal(taken))
         if scene.toss(0.5):
-            scene.do(e.Reveal(put))
+            scene.add_event(e.Reveal(put))
     else:
-        scene.go(owner, scene.state.at[culprit])
-        scene.do(e.Tell(culprit, owner, taken))
-        scene.do(e.Tell(culprit, owner, put))
-        scene.do(e.Find(owner, thing, hidden))
-    scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), e.SO)
+        scene.go(owner, scene.state.location[culprit])
+        scene.add_event(e.Tell(culprit, owner, taken))
+        scene.add_event(e.Tell(culprit, owner, put))
+        scene.add_event(e.Find(owner, thing, hidden))
+    scene.add_event(e.Feel(owner, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
     if scene.toss(0.5):
-        scene.do(e.Feel(culprit, scene.pick(lexicon.BAD_MOODS)))
-        scene.do(e.Feel(owner, scene.pick(lexicon.GOOD_MOODS)), e.BUT)
+        scene.add_event(e.Feel(culprit, scene.choose_skewed(lexicon.BAD_MOODS)))
+        scene.add_event(e.Feel(owner, scene.choose_skewed(lexicon.GOOD_MOODS)), e.BUT)

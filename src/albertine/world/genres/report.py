@@ -9,30 +9,30 @@ from albertine.world.scene import Scene
 
 def plan(scene: Scene) -> None:
     """Plan a report."""
-    village = scene.pick(words.VILLAGES)
-    scene.places = scene.some(words.SITES, scene.between(3, 4))
+    village = scene.choose_skewed(words.VILLAGES)
+    scene.places = scene.sample_skewed(words.SITES, scene.randint(3, 4))
     scene.title = f"News from {village.name}"
-    people = [scene.person() for _ in range(scene.between(2, 4))]
-    for who in scene.some(people, 2):
-        trade, place = scene.trade()
-        scene.do(e.Works(who, trade.name, place))
-    scene.do(e.Hour("day", f"on {scene.any(lexicon.DAYS)} in {village.name}"))
+    people = [scene.new_person() for _ in range(scene.randint(2, 4))]
+    for who in scene.sample_skewed(people, 2):
+        trade, place = scene.new_trade()
+        scene.add_event(e.Works(who, trade.name, place))
+    scene.add_event(e.TimeOfDay("day", f"on {scene.choose(lexicon.DAYS)} in {village.name}"))
     scene.go(people[0], scene.places[0])
-    for _ in scene.until(scene.length):
-        _episode(scene, scene.any(people), scene.any(people))
+    for _ in scene.iterations_until(scene.length):
+        _add_episode(scene, scene.choose(people), scene.choose(people))
 
 
-def _episode(scene: Scene, who: Person, other: Person) -> None:
+def _add_episode(scene: Scene, who: Person, other: Person) -> None:
     draw = scene.random()
     if draw < 0.25:
-        _add(scene)
+        _add_line(scene)
     elif draw < 0.4:
-        place = scene.any(scene.places)
-        if place.name not in scene.seen:
-            scene.seen.add(place.name)
-            fixture = scene.fixture(place)
+        place = scene.choose(scene.places)
+        if place.name not in scene.used:
+            scene.used.add(place.name)
+            fixture = scene.new_fixture(place)
             if scene.toss(0.5):
-                scene.do(e.Stands(fixture, place))
+                scene.add_event(e.Stands(fixture, place))
                 ep.chores(scene, who, 1)
             ep.breakage(scene, who, fixture, other)
     elif draw < 0.55:
@@ -41,27 +41,27 @@ def _episode(scene: Scene, who: Person, other: Person) -> None:
     elif draw < 0.7:
         _sale(scene, who, other)
     elif draw < 0.8:
-        ep.weather(scene, None)
+        ep.change_weather(scene, None)
     elif draw < 0.9:
-        ep.errand(scene, who, scene.any(scene.places))
-    elif scene.state.at.get(other) is not None and who is not other:
-        ep.tell(scene, who, other)
+        ep.errand(scene, who, scene.choose(scene.places))
+    elif scene.state.location.get(other) is not None and who is not other:
+        ep.tell_last_deed(scene, who, other)
 
 
 def _sale(scene: Scene, who: Person, other: Person) -> None:
     """Let something be sold at a price worth telling."""
     if who is other or len(scene.things) >= 5:
         return
-    thing = scene.thing()
-    scene.do(e.Owns(other, thing))
-    place = scene.state.at.get(other) or scene.places[0]
+    thing = scene.new_thing()
+    scene.add_event(e.Owns(other, thing))
+    place = scene.state.location.get(other) or scene.places[0]
     scene.go(other, place)
     scene.go(who, place)
-    scene.do(e.Buy(who, thing, scene.between(20, 90), other))
+    scene.add_event(e.Buy(who, thing, scene.randint(20, 90), other))
 
 
-def _add(scene: Scene) -> None:
-    line = scene.pick(words.REPORT_LINES)
-    if line not in scene.seen:
-        scene.seen.add(line)
-        scene.do(e.Sight(line))
+def _add_line(scene: Scene) -> None:
+    line = scene.choose_skewed(words.REPORT_LINES)
+    if line not in scene.used:
+        scene.used.add(line)
+        scene.add_event(e.Sight(line))

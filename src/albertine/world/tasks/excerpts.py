@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from albertine.world import events as e
 from albertine.world.english.speaker import Speaker
-from albertine.world.english.telling import Telling
+from albertine.world.english.story_text import StoryText
 from albertine.world.stories import Story
 
-_TOLD = frozenset(
+_TELLABLE = frozenset(
     (
         *(e.Lives, e.Works, e.HasTrait, e.IsKin, e.Owns, e.Lies, e.Stands, e.Has, e.HasStall),
         *(
@@ -25,16 +25,16 @@ _TOLD = frozenset(
             e.Find,
             e.Buy,
             e.BuyGoods,
-            e.Use,
-            e.Share,
+            e.UseGoods,
+            e.ShareGoods,
             e.Break,
             e.Mend,
         ),
-        *(e.Feel, e.Seek, e.Miss, e.Meet, e.Ask, e.Want, e.Chore, e.Sight, e.Weather),
-        *(e.Found, e.Near, e.Built, e.Adorned, e.Run, e.Counted),
+        *(e.Feel, e.Seek, e.Miss, e.Meet, e.Ask, e.Want, e.Chore, e.Sight, e.WeatherChange),
+        *(e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace),
     )
 )
-_BREAKS_OFF = frozenset((e.Hidden, e.Reveal, e.Letter))
+_INTERRUPTING = frozenset((e.Hidden, e.Reveal, e.Letter))
 
 
 class Excerpt(NamedTuple):
@@ -44,33 +44,33 @@ class Excerpt(NamedTuple):
     links: list[int]
 
 
-def excerpt(
-    story: Story, random: Callable[[], float], least: int, most: int, anchors: frozenset[type]
+def choose_excerpt(
+    story: Story, random: Callable[[], float], min_events: int, max_events: int, anchors: frozenset[type]
 ) -> Excerpt | None:
     """Choose a run of so many events, around one of some kinds; None where that run is broken off."""
     log, links = story.log, story.scene.links
-    near = [at for at, event in enumerate(log) if event.__class__ in anchors]
-    if not near:
+    anchor_positions = [at for at, event in enumerate(log) if event.__class__ in anchors]
+    if not anchor_positions:
         return None
-    wanted = least + int(random() * (most - least + 1))
-    at = max(0, near[int(random() * len(near))] - int(random() * wanted))
+    wanted = min_events + int(random() * (max_events - min_events + 1))
+    at = max(0, anchor_positions[int(random() * len(anchor_positions))] - int(random() * wanted))
     events: list[e.Event] = []
-    kept: list[int] = []
+    kept_links: list[int] = []
     skipped = True
     while at < len(log) and len(events) < wanted:
         event = log[at]
-        if event.__class__ in _BREAKS_OFF:
+        if event.__class__ in _INTERRUPTING:
             return None
-        if event.__class__ in _TOLD:
+        if event.__class__ in _TELLABLE:
             events.append(event)
-            kept.append(0 if skipped else links[at])
+            kept_links.append(0 if skipped else links[at])
             skipped = False
         else:
             skipped = True
         at += 1
-    return Excerpt(events, kept) if len(events) >= least else None
+    return Excerpt(events, kept_links) if len(events) >= min_events else None
 
 
-def told(chosen: Excerpt, random: Callable[[], float]) -> str:
+def excerpt_text(excerpt: Excerpt, random: Callable[[], float]) -> str:
     """Tell an excerpt by full names."""
-    return " ".join(Telling(Speaker(random, exact=True), *chosen).sentences)
+    return " ".join(StoryText(Speaker(random, exact=True), *excerpt).sentences)

@@ -11,28 +11,28 @@ from albertine.world import events as e
 from albertine.world import facts
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import claims
-from albertine.world.english.asking import clause, sentence
 from albertine.world.english.grammar import capital
+from albertine.world.english.wording import clause, sentence
 from albertine.world.stories import Story
-from albertine.world.tasks.excerpts import excerpt, told
+from albertine.world.tasks.excerpts import choose_excerpt, excerpt_text
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 
 ENTAILMENT: Final = "entailment"
 NEUTRAL: Final = "neutral"
 CONTRADICTION: Final = "contradiction"
-_TRIES = 8  # runs of events, of one story
+_MAX_EXCERPTS = 8  # runs of events, of one story
 _TRUTH = {ENTAILMENT: True, NEUTRAL: None, CONTRADICTION: False}
 
 
-class Order(NamedTuple):
+class EventOrder(NamedTuple):
     """The claim that one event came before another."""
 
     first: e.Event
     second: e.Event
 
 
-class Inference(NamedTuple):
+class InferenceExample(NamedTuple):
     """A premise, a hypothesis and whether it follows; and what both come from."""
 
     premise: str
@@ -40,190 +40,225 @@ class Inference(NamedTuple):
     label: str
     genre: str
     events: list[e.Event]
-    claim: facts.Claim | Order
+    claim: facts.Claim | EventOrder
     affirmed: bool
 
 
-def inference(
-    story: Story, random: Random, label: str, family: str, affirmed: bool, least: int, most: int
-) -> Inference | None:
+def make_inference_example(
+    story: Story,
+    random: UniformRandom,
+    label: str,
+    claim_family: str,
+    affirmed: bool,
+    min_events: int,
+    max_events: int,
+) -> InferenceExample | None:
     """Make an example from a story, if its events allow one with this label in this family and polarity."""
-    known, unknown, claims_of = FAMILIES[family]
+    known, unknown, claims_of = CLAIM_FAMILIES[claim_family]
     truth = _TRUTH[label]
     if truth is not None and not affirmed:
         truth = not truth
-    for _ in range(_TRIES):
-        chosen = excerpt(story, random, least, most, known if truth is not None else unknown)
-        if chosen is None:
+    for _ in range(_MAX_EXCERPTS):
+        excerpt = choose_excerpt(
+            story, random, min_events, max_events, known if truth is not None else unknown
+        )
+        if excerpt is None:
             continue
-        found = list(claims_of(_Cast(chosen.events, story.log), truth))
-        if found:
-            claim = found[int(random() * len(found))]
-            premise, hypothesis = told(chosen, random), _worded(claim, affirmed, random)
-            return Inference(premise, hypothesis, label, story.genre, chosen.events, claim, affirmed)
+        claims = list(claims_of(_ExcerptFacts(excerpt.events, story.log), truth))
+        if claims:
+            claim = claims[int(random() * len(claims))]
+            premise, hypothesis = excerpt_text(excerpt, random), _hypothesis_text(claim, affirmed, random)
+            return InferenceExample(premise, hypothesis, label, story.genre, excerpt.events, claim, affirmed)
     return None
 
 
-def _worded(claim: facts.Claim | Order, affirmed: bool, random: Random) -> str:
-    wording = claims.ORDER if isinstance(claim, Order) else claims.CLAIMS[claim.__class__]
+def _hypothesis_text(claim: facts.Claim | EventOrder, affirmed: bool, random: UniformRandom) -> str:
+    wording = claims.ORDER if isinstance(claim, EventOrder) else claims.CLAIMS[claim.__class__]
     texts = wording.affirmed if affirmed else wording.denied
     text = texts[int(random() * len(texts))]
-    if isinstance(claim, Order):
+    if isinstance(claim, EventOrder):
         one, two = clause(claim.first, random()), clause(claim.second, random())
         return capital(text.replace("{1}", one).replace("{2}", two)) + "."
     return sentence(text, claim)
 
 
-class _Cast:
+class _ExcerptFacts:
     """Who and what is spoken of in some events, and what their reader knows."""
 
     def __init__(self, events: list[e.Event], log: list[e.Event]):
         self.events = events
         self.log = log  # all that happened in the story
-        self.reader = facts.Reader(events)
+        self.knowledge = facts.ReaderKnowledge(events)
         self.people: list[Person] = []
         self.things: list[Thing] = []
         self.places: list[Place] = []
         self.spots: list[Spot] = []
         self.stocks: list[tuple[Person, Goods]] = []
         for event in events:
-            self._note(event)
+            self._add_event(event)
 
-    def _note(self, event: e.Event) -> None:
+    def _add_event(self, event: e.Event) -> None:
         people: list[Person] = []
         for value in event:
             if isinstance(value, Person):
                 people.extend(value.members)
             elif isinstance(value, Thing):
-                _add(self.things, value)
+                _append_new(self.things, value)
             elif isinstance(value, Place) and event.__class__ not in (e.Lives, e.Works):
-                _add(self.places, value)
+                _append_new(self.places, value)
             elif isinstance(value, Spot):
-                _add(self.spots, value)
-                _add(self.places, value.place)
+                _append_new(self.spots, value)
+                _append_new(self.places, value.place)
             elif isinstance(value, Goods):
                 for person in people:
-                    _add(self.stocks, (person, value))
+                    _append_new(self.stocks, (person, value))
         for person in people:
-            _add(self.people, person)
+            _append_new(self.people, person)
 
 
-def _add(known: list, value: object) -> None:  # type: ignore[type-arg]
+def _append_new(known: list, value: object) -> None:  # type: ignore[type-arg]
     if value not in known:
         known.append(value)
 
 
-_Found = Iterator[facts.Claim | Order]
+_ClaimIterator = Iterator[facts.Claim | EventOrder]
 
 
-def _places(cast: _Cast, truth: bool | None) -> _Found:
+def _location_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that someone is somewhere; open only for those who were with nobody either."""
-    for who in cast.people:
-        if truth is None and (who in cast.reader.together or who in cast.reader.place):
+    for who in facts_of_excerpt.people:
+        if truth is None and (
+            who in facts_of_excerpt.knowledge.seen_with_others or who in facts_of_excerpt.knowledge.place
+        ):
             continue
-        for place in cast.places:
-            if cast.reader.truth(claim := facts.AtPlace(who, place)) is truth:
+        for place in facts_of_excerpt.places:
+            if facts_of_excerpt.knowledge.truth(claim := facts.AtPlace(who, place)) is truth:
                 yield claim
 
 
-def _holders(cast: _Cast, truth: bool | None) -> _Found:
+def _holder_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that someone carries something; open only for those who do not look for it or own it."""
-    for thing in cast.things:
+    for thing in facts_of_excerpt.things:
         if isinstance(thing, Fixture):
             continue
-        for who in cast.people:
+        for who in facts_of_excerpt.people:
             claim = facts.HasThing(who, thing)
-            if cast.reader.truth(claim) is truth and (truth is not None or not _concerned(cast, who, thing)):
+            if facts_of_excerpt.knowledge.truth(claim) is truth and (
+                truth is not None or not _mentioned_together(facts_of_excerpt, who, thing)
+            ):
                 yield claim
 
 
-def _concerned(cast: _Cast, who: Person, thing: Thing) -> bool:
+def _mentioned_together(facts_of_excerpt: _ExcerptFacts, who: Person, thing: Thing) -> bool:
     """Tell whether something was said of both: that someone seeks, wants or owns a thing."""
-    return any(who in event and thing in event for event in cast.events)
+    return any(who in event and thing in event for event in facts_of_excerpt.events)
 
 
-def _spots(cast: _Cast, truth: bool | None) -> _Found:
+def _spot_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that something lies somewhere."""
-    for thing in cast.things:
+    for thing in facts_of_excerpt.things:
         if isinstance(thing, Fixture):
             continue
-        for spot in cast.spots:
+        for spot in facts_of_excerpt.spots:
             claim = facts.LiesAt(thing, spot)
-            if cast.reader.truth(claim) is truth and (truth is not None or not _searched(cast, thing, spot)):
+            if facts_of_excerpt.knowledge.truth(claim) is truth and (
+                truth is not None or not _was_searched(facts_of_excerpt, thing, spot)
+            ):
                 yield claim
 
 
-def _searched(cast: _Cast, thing: Thing, spot: Spot) -> bool:
+def _was_searched(facts_of_excerpt: _ExcerptFacts, thing: Thing, spot: Spot) -> bool:
     """Tell whether someone looked there for a thing and found nothing."""
-    return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in cast.events)
+    return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in facts_of_excerpt.events)
 
 
-def _stocks(cast: _Cast, truth: bool | None) -> _Found:
+def _stock_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim how much is left to someone."""
-    for who, goods in cast.stocks:
-        left = cast.reader.stock.get((who, goods), 4)
+    for who, goods in facts_of_excerpt.stocks:
+        left = facts_of_excerpt.knowledge.stock.get((who, goods), 4)
         for count in range(max(1, left - 2), left + 3):
-            for kind in (facts.HasLeft, facts.HasMore):
-                if truth is None and count == cast.reader.least.get((who, goods)):
+            for kind in (facts.HasExactly, facts.HasMore):
+                if truth is None and count == facts_of_excerpt.knowledge.minimum_stock.get((who, goods)):
                     continue  # open by the letter, but who got six is taken to have six
-                if cast.reader.truth(claim := kind(who, count, goods)) is truth:
+                if facts_of_excerpt.knowledge.truth(claim := kind(who, count, goods)) is truth:
                     yield claim
 
 
-def _conditions(cast: _Cast, truth: bool | None) -> _Found:
+def _condition_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that something is whole."""
-    for thing in cast.things:
-        if isinstance(thing, Fixture) and cast.reader.truth(claim := facts.IsWhole(thing)) is truth:
+    for thing in facts_of_excerpt.things:
+        if (
+            isinstance(thing, Fixture)
+            and facts_of_excerpt.knowledge.truth(claim := facts.IsIntact(thing)) is truth
+        ):
             yield claim
 
 
-_DATED = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.Share, e.Break, e.Mend)
+_DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend)
 
 
-def _orders(cast: _Cast, truth: bool | None) -> _Found:
+def _order_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that one deed came before another; open if one of them is not told here."""
-    told = [event for event in cast.events if isinstance(event, _DATED) and cast.events.count(event) == 1]
+    excerpt_events = [
+        event
+        for event in facts_of_excerpt.events
+        if isinstance(event, _DATED_EVENTS) and facts_of_excerpt.events.count(event) == 1
+    ]
     if truth is None:
-        others = [event for event in cast.log if isinstance(event, _DATED) and event not in cast.events]
-        others = [event for event in others if set(event) & set(cast.people)]
-        for one in told:
+        others = [
+            event
+            for event in facts_of_excerpt.log
+            if isinstance(event, _DATED_EVENTS) and event not in facts_of_excerpt.events
+        ]
+        others = [event for event in others if set(event) & set(facts_of_excerpt.people)]
+        for one in excerpt_events:
             for two in others:
                 if one != two and one.__class__ is not two.__class__:
-                    yield Order(one, two)
-                    yield Order(two, one)
-    for at, one in enumerate(told):
-        for two in told[at + 1 :]:
+                    yield EventOrder(one, two)
+                    yield EventOrder(two, one)
+    for at, one in enumerate(excerpt_events):
+        for two in excerpt_events[at + 1 :]:
             if truth is not None:
-                yield Order(one, two) if truth else Order(two, one)
+                yield EventOrder(one, two) if truth else EventOrder(two, one)
 
 
-def _directions(cast: _Cast, truth: bool | None) -> _Found:
+def _direction_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Claim that a place lies in some direction of another that it was not told beside."""
-    beside = cast.reader.beside
+    beside = facts_of_excerpt.knowledge.neighbors
     places = list(dict.fromkeys(place for place, _ in beside))
     for place in places:
         for other in places:
-            told = any(beside.get((other, direction)) is place for direction in facts.OPPOSITE)
-            for direction in () if told else facts.OPPOSITE:
+            is_adjacent = any(beside.get((other, direction)) is place for direction in facts.OPPOSITE)
+            for direction in () if is_adjacent else facts.OPPOSITE:
                 claim = facts.InDirection(place, direction, other)
-                if truth is not None and cast.reader.truth(claim) is truth:
+                if truth is not None and facts_of_excerpt.knowledge.truth(claim) is truth:
                     yield claim
 
 
-_Claims = Callable[[_Cast, bool | None], _Found]
-_OPEN = frozenset((e.Owns, e.Want, e.Miss, e.Seek))  # a thing is spoken of, and nobody says where it is
+_ClaimGenerator = Callable[[_ExcerptFacts, bool | None], _ClaimIterator]
+_UNDECIDED_EVENTS = frozenset(
+    (e.Owns, e.Want, e.Miss, e.Seek)
+)  # a thing is spoken of, and nobody says where it is
 # What claims are about: the events around which they are settled, and left open; and the claims.
-FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _Claims]] = {
-    "place": (frozenset((e.Go,)), frozenset((e.Go,)), _places),
-    "holder": (frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Lies)), _OPEN, _holders),
-    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _OPEN, _spots),
-    "stock": (frozenset((e.Use, e.Share, e.BuyGoods)), frozenset((e.Use, e.Share, e.BuyGoods)), _stocks),
-    "condition": (frozenset((e.Break, e.Mend)), frozenset((e.Stands,)), _conditions),
-    "order": (frozenset(_DATED), frozenset(_DATED), _orders),
-    "direction": (frozenset((e.Near,)), frozenset(), _directions),
+CLAIM_FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _ClaimGenerator]] = {
+    "place": (frozenset((e.Go,)), frozenset((e.Go,)), _location_claims),
+    "holder": (
+        frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Lies)),
+        _UNDECIDED_EVENTS,
+        _holder_claims,
+    ),
+    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _UNDECIDED_EVENTS, _spot_claims),
+    "stock": (
+        frozenset((e.UseGoods, e.ShareGoods, e.BuyGoods)),
+        frozenset((e.UseGoods, e.ShareGoods, e.BuyGoods)),
+        _stock_claims,
+    ),
+    "condition": (frozenset((e.Break, e.Mend)), frozenset((e.Stands,)), _condition_claims),
+    "order": (frozenset(_DATED_EVENTS), frozenset(_DATED_EVENTS), _order_claims),
+    "direction": (frozenset((e.Near,)), frozenset(), _direction_claims),
 }
 # The genres in which a family has every label often enough.
-GENRES_OF = {
+GENRES_BY_FAMILY = {
     "place": ("household", "market", "letters", "mystery", "report"),
     "holder": ("household", "market", "letters", "mystery", "journey", "report"),
     "spot": ("household", "letters", "journey", "report"),

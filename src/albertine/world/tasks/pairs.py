@@ -10,29 +10,31 @@ from typing import Any, NamedTuple
 
 from albertine.world import events as e
 from albertine.world.english import claims
-from albertine.world.english.asking import clause
 from albertine.world.english.grammar import capital
 from albertine.world.english.questions import QUESTIONS
+from albertine.world.english.wording import clause
 from albertine.world.stories import Story
 from albertine.world.tasks.queries import (
-    Query,
-    changed,
+    EventQuery,
+    all_events,
+    answerable_queries,
     could_answer,
-    happenings,
-    queries,
-    swapped,
-    unanswered,
+    perturbed,
+    unanswerable_variant,
+    with_persons_swapped,
 )
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 
-_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.Share, e.Break, e.Mend, e.Meet)
-_TRIES = 6
-_TWO_SIDED = 0.85  # share of questions that could be turned round
-_EASY = 0.75  # how likely a pair of others is passed over: one is told from another by its words
+_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
+_MAX_ATTEMPTS = 6
+_TWO_PERSON_SHARE = 0.85  # share of questions that could be turned round
+_SKIP_EASY_PROBABILITY = (
+    0.75  # how likely a pair of others is passed over: one is told from another by its words
+)
 
 
-class Pair(NamedTuple):
+class LabelledTextPair(NamedTuple):
     """Two texts, what holds between them, and what they were made from."""
 
     first: str
@@ -41,7 +43,7 @@ class Pair(NamedTuple):
     origins: tuple[Any, Any]
 
 
-class Similar(NamedTuple):
+class ScoredTextPair(NamedTuple):
     """Two sentences, and how much of what they say is the same, from 0 to 5."""
 
     first: str
@@ -51,17 +53,17 @@ class Similar(NamedTuple):
 
 
 def _deeds(story: Story) -> list[Any]:
-    return [event for event in dict.fromkeys(happenings(story)) if isinstance(event, _DEEDS)]
+    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, _DEEDS)]
 
 
-def _any(choices: list[Any], random: Random) -> Any:
+def _choose(choices: list[Any], random: UniformRandom) -> Any:
     return choices[int(random() * len(choices))]
 
 
 # --- MRPC
 
 
-def paraphrase(story: Story, random: Random, same: bool) -> Pair | None:
+def paraphrase_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
     """Make two sentences of two deeds each, which say the same or not."""
     deeds = _deeds(story)
     if len(deeds) < 2:
@@ -70,61 +72,61 @@ def paraphrase(story: Story, random: Random, same: bool) -> Pair | None:
     one, two = deeds[at], deeds[at + 1]
     if one.__class__ is two.__class__:
         return None
-    first = _ordered(one, two, random)
+    first = _two_event_sentence(one, two, random)
     other = (one, two)
     if not same:
-        turned = swapped(one), swapped(two)
+        swapped_events = with_persons_swapped(one), with_persons_swapped(two)
         draw = random()
         if draw < 0.4:
             other = (two, one)
-        elif draw < 0.7 and turned[0] is not None:
-            other = (turned[0], two)
-        elif draw < 0.85 and turned[1] is not None:
-            other = (one, turned[1])
+        elif draw < 0.7 and swapped_events[0] is not None:
+            other = (swapped_events[0], two)
+        elif draw < 0.85 and swapped_events[1] is not None:
+            other = (one, swapped_events[1])
         else:
-            replaced = changed(one, story, random)
+            replaced = perturbed(one, story, random)
             if replaced is None:
                 return None
             other = (replaced, two)
-    for _ in range(_TRIES):
-        second = _ordered(*other, random)
+    for _ in range(_MAX_ATTEMPTS):
+        second = _two_event_sentence(*other, random)
         if second != first:
-            return Pair(first, second, int(same), ((one, two), other))
+            return LabelledTextPair(first, second, int(same), ((one, two), other))
     return None
 
 
-def _ordered(one: Any, two: Any, random: Random) -> str:
-    text: str = _any(list(claims.ORDER.affirmed), random)
+def _two_event_sentence(one: Any, two: Any, random: UniformRandom) -> str:
+    text: str = _choose(list(claims.ORDER.affirmed), random)
     return capital(text.replace("{1}", clause(one, random())).replace("{2}", clause(two, random()))) + "."
 
 
 # --- STS-B
 
 
-def similar(story: Story, random: Random) -> Similar | None:
+def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | None:
     """Make two sentences that share some of what they say; the score is the share, from 0 to 5."""
     deeds = _deeds(story)
     if not deeds:
         return None
-    one = _any(deeds, random)
+    one = _choose(deeds, random)
     two: Any = one
     draw = random()
     if draw < 0.2:
-        two = _any(deeds, random)
-    elif draw < 0.4 and (turned := swapped(one)) is not None:
+        two = _choose(deeds, random)
+    elif draw < 0.4 and (turned := with_persons_swapped(one)) is not None:
         two = turned
     else:
         for _ in range(int(random() * len(one))):
-            two = changed(two, story, random) or two
+            two = perturbed(two, story, random) or two
     first = capital(clause(one, random())) + "."
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         second = capital(clause(two, random())) + "."
         if second != first:
-            return Similar(first, second, shared(one, two), (one, two))
+            return ScoredTextPair(first, second, similarity_score(one, two), (one, two))
     return None
 
 
-def shared(one: Any, two: Any) -> float:
+def similarity_score(one: Any, two: Any) -> float:
     """Return 5 times the share of facts (kind of event, who and what in each part) that two events share."""
     facts = {"kind": one.__class__, **one._asdict()}
     others = {"kind": two.__class__, **two._asdict()}
@@ -136,80 +138,82 @@ def shared(one: Any, two: Any) -> float:
 # --- QQP
 
 
-def duplicates(story: Story, random: Random, same: bool) -> Pair | None:
+def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
     """Make two questions that ask the same or not, never worded alike."""
-    query = _query(story, random)
-    if query is None or (swapped(query.model) is None and random() < _EASY):
+    query = _choose_query(story, random)
+    if query is None or (with_persons_swapped(query.event) is None and random() < _SKIP_EASY_PROBABILITY):
         return None
     other = query if same else _other_question(query, story, random)
     if other is None:
         return None
     firsts, seconds = query.wordings(), other.wordings()
     at = int(random() * len(firsts))
-    if query.asked == other.asked:
+    if query.asked_field == other.asked_field:
         del seconds[at]
     if not seconds:
         return None
-    return Pair(firsts[at], _any(seconds, random), int(same), (query, other))
+    return LabelledTextPair(firsts[at], _choose(seconds, random), int(same), (query, other))
 
 
-def _query(story: Story, random: Random) -> Query | None:
+def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
     """Return a question, mostly one with a person on either side, where the order of words is all."""
-    possible = queries(story)
-    two_sided = [query for query in possible if swapped(query.model) is not None]
+    possible = answerable_queries(story)
+    two_sided = [query for query in possible if with_persons_swapped(query.event) is not None]
     if not possible:
         return None
-    return _any(two_sided if two_sided and random() < _TWO_SIDED else possible, random)  # type: ignore[no-any-return]
+    return _choose(two_sided if two_sided and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
 
 
-def _other_question(query: Query, story: Story, random: Random) -> Query | None:
+def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
     """Return a question that asks something else with nearly the same words."""
-    turned = swapped(query.model)
+    turned = with_persons_swapped(query.event)
     draw = random()
-    if turned is not None and draw < 0.8 and set(query.known) & {"who", "whom"}:
-        return Query(turned, query.asked)
+    if turned is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
+        return EventQuery(turned, query.asked_field)
     if draw < 0.95:
-        asked = [name for name in QUESTIONS[query.model.__class__] if name != query.asked]
+        asked = [name for name in QUESTIONS[query.event.__class__] if name != query.asked_field]
         if asked:
-            model = turned if turned is not None and random() < 0.5 else query.model
-            return Query(model, _any(asked, random))
-    other = changed(query.model, story, random, keep=query.asked)
-    if other is None or all(getattr(other, name) == getattr(query.model, name) for name in query.known):
+            model = turned if turned is not None and random() < 0.5 else query.event
+            return EventQuery(model, _choose(asked, random))
+    other = perturbed(query.event, story, random, keep=query.asked_field)
+    if other is None or all(
+        getattr(other, name) == getattr(query.event, name) for name in query.known_fields
+    ):
         return None
-    return Query(other, query.asked)
+    return EventQuery(other, query.asked_field)
 
 
 # --- QNLI
 
 
-def answering(story: Story, random: Random, answered: bool) -> Pair | None:
+def question_sentence_pair(story: Story, random: UniformRandom, is_answered: bool) -> LabelledTextPair | None:
     """Make a question and a sentence that answers it or not; the sentence is true of its story."""
-    query = _query(story, random)
+    query = _choose_query(story, random)
     if query is None:
         return None
-    event = query.model
-    if not answered:
+    event = query.event
+    if not is_answered:
         if random() < 0.8:
-            query = unanswered(query, story, random)
+            query = unanswerable_variant(query, story, random)
         else:
-            event = _beside(query, story, random)
+            event = _related_event(query, story, random)
         if query is None or event is None:
             return None
-    lasting = isinstance(event, (e.Near, e.Built, e.Adorned, e.Run, e.Counted))
+    lasting = isinstance(event, (e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace))
     sentence = capital(clause(event, random(), lasting=lasting)) + "."
-    return Pair(query.wording(random()), sentence, int(answered), (query, event))
+    return LabelledTextPair(query.wording(random()), sentence, int(is_answered), (query, event))
 
 
-def _beside(query: Query, story: Story, random: Random) -> Any:
+def _related_event(query: EventQuery, story: Story, random: UniformRandom) -> Any:
     """Return an event that has much in common with a question and does not answer it."""
     best: list[Any] = []
     most = 1
-    for event in happenings(story):
-        common = len(set(query.model).intersection(event))
+    for event in all_events(story):
+        common = len(set(query.event).intersection(event))
         if event.__class__ not in QUESTIONS or could_answer(query, event):
             continue
         if common > most:
             best, most = [], common
         if common == most:
             best.append(event)
-    return _any(best, random) if best else None
+    return _choose(best, random) if best else None

@@ -11,45 +11,45 @@ from typing import Any, NamedTuple
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import words
-from albertine.world.english.asking import sentence
 from albertine.world.english.questions import QUESTIONS
+from albertine.world.english.wording import sentence
 from albertine.world.stories import Story
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 
 
-class Query(NamedTuple):
+class EventQuery(NamedTuple):
     """A question: which event of this kind has these known fields, and what is in its asked one."""
 
-    model: Any  # an event with the known fields
-    asked: str
+    event: Any  # an event with the known fields
+    asked_field: str
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def known_fields(self) -> tuple[str, ...]:
         """Return the fields that the wordings name."""
-        return _KNOWN[self.model.__class__, self.asked]
+        return _KNOWN_FIELDS[self.event.__class__, self.asked_field]
 
     def fits(self, event: Any) -> bool:
         """Tell whether an event is one that is asked about."""
-        if event.__class__ is not self.model.__class__:
+        if event.__class__ is not self.event.__class__:
             return False
-        return all(_alike(getattr(event, name), getattr(self.model, name)) for name in self.known)
+        return all(_same_value(getattr(event, name), getattr(self.event, name)) for name in self.known_fields)
 
     def wording(self, choice: float) -> str:
         """Put the question; `choice`, from 0 up to 1, picks how."""
-        texts = QUESTIONS[self.model.__class__][self.asked]
-        return sentence(texts[int(choice * len(texts))], self.model)
+        texts = QUESTIONS[self.event.__class__][self.asked_field]
+        return sentence(texts[int(choice * len(texts))], self.event)
 
     def wordings(self) -> list[str]:
         """Put the question in every way."""
-        return [sentence(text, self.model) for text in QUESTIONS[self.model.__class__][self.asked]]
+        return [sentence(text, self.event) for text in QUESTIONS[self.event.__class__][self.asked_field]]
 
 
-def _alike(one: object, other: object) -> bool:
+def _same_value(one: object, other: object) -> bool:
     return one is other or (isinstance(one, (str, int)) and one == other)
 
 
-def _known(kind: Any, texts: Sequence[str], asked: str) -> tuple[str, ...]:
+def _named_fields(kind: Any, texts: Sequence[str], asked: str) -> tuple[str, ...]:
     """Return the fields that any wording of a question names."""
     return tuple(
         name
@@ -58,68 +58,76 @@ def _known(kind: Any, texts: Sequence[str], asked: str) -> tuple[str, ...]:
     ) + (("thing",) if any("{thing.place}" in text for text in texts) and asked == "thing" else ())
 
 
-_KNOWN = {
-    (kind, asked): _known(kind, texts, asked)
+_KNOWN_FIELDS = {
+    (kind, asked): _named_fields(kind, texts, asked)
     for kind, asks in QUESTIONS.items()
     for asked, texts in asks.items()
 }
 # Kinds of events that a question about one of them could be taken to mean.
-_ALIKE: tuple[frozenset[type], ...] = (
+_INTERCHANGEABLE_EVENTS: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
-    frozenset((e.Give, e.Return, e.Share, e.Buy, e.BuyGoods)),
-    frozenset((e.Has, e.Share, e.BuyGoods, e.Use)),
+    frozenset((e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)),
+    frozenset((e.Has, e.ShareGoods, e.BuyGoods, e.UseGoods)),
     frozenset((e.Lives, e.HasStall)),
 )
 # And kinds that tell something of the same all the same.
-_BEARING = (*_ALIKE, frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)), frozenset((e.Works, e.HasStall)))
+_RELATED_EVENTS = (
+    *_INTERCHANGEABLE_EVENTS,
+    frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)),
+    frozenset((e.Works, e.HasStall)),
+)
 
 
-def happenings(story: Story) -> list[Any]:
+def all_events(story: Story) -> list[Any]:
     """Return all that happened, what came out late too."""
     return [event.what if isinstance(event, e.Hidden) else event for event in story.log]
 
 
-def queries(story: Story) -> list[Query]:
+def answerable_queries(story: Story) -> list[EventQuery]:
     """Return every question on a story that has exactly one answer."""
-    events = happenings(story)
-    found: list[Query] = []
+    events = all_events(story)
+    found: list[EventQuery] = []
     for event in dict.fromkeys(events):
         for asked in QUESTIONS.get(event.__class__, ()):
-            query = Query(event, asked)
+            query = EventQuery(event, asked)
             if asked in ("number", "price") and sum(map(query.fits, events)) > 1:
                 continue  # the numbers would have to be added up
             others = (other for other in events if not query.fits(other))
             if len(answers(query, events)) == 1 and not any(
-                _may_mean(query, other, _ALIKE) for other in others
+                _is_related(query, other, _INTERCHANGEABLE_EVENTS) for other in others
             ):
                 found.append(query)
     return found
 
 
-def answers(query: Query, events: Sequence[Any]) -> list[Any]:
+def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
     """Return the different answers that a question has in some events."""
     found: list[Any] = []
     for event in events:
-        if query.fits(event) and not any(_alike(getattr(event, query.asked), value) for value in found):
-            found.append(getattr(event, query.asked))
+        if query.fits(event) and not any(
+            _same_value(getattr(event, query.asked_field), value) for value in found
+        ):
+            found.append(getattr(event, query.asked_field))
     return found
 
 
-def changed(event: Any, story: Story, random: Random, keep: str = "") -> Any:
+def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -> Any:
     """Return an event like one that happened: persons swapped, or one person or thing another."""
     fields: list[str] = [name for name in event._fields if name != keep]
-    turned = swapped(event)
-    if not keep and turned is not None and random() < 0.5:
-        return turned
-    choices = [(name, value) for name in fields for value in _others(getattr(event, name), event, story)]
+    swapped_event = with_persons_swapped(event)
+    if not keep and swapped_event is not None and random() < 0.5:
+        return swapped_event
+    choices = [
+        (name, value) for name in fields for value in _alternatives(getattr(event, name), event, story)
+    ]
     if not choices:
         return None
     name, value = choices[int(random() * len(choices))]
     return event._replace(**{name: value})
 
 
-def swapped(event: Any) -> Any:
+def with_persons_swapped(event: Any) -> Any:
     """Return an event with its two persons in each other's part; None if that is not another event."""
     names = [name for name in event._fields if isinstance(getattr(event, name), Person)]
     if len(names) != 2 or isinstance(event, e.Meet):
@@ -128,28 +136,30 @@ def swapped(event: Any) -> Any:
     return event._replace(**{one: getattr(event, two), two: getattr(event, one)})
 
 
-def _others(value: object, event: Any, story: Story) -> list[Any]:
+def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
     """Return what else of the same sort a story speaks of."""
     pool: list[Any]
     if isinstance(value, Fixture):
         return []
     if isinstance(value, Person):
-        pool = [who for who in spoken_of(story, Person) if len(who.members) == 1]
+        pool = [who for who in mentioned(story, Person) if len(who.members) == 1]
     elif isinstance(value, Thing):
-        pool = [thing for thing in spoken_of(story, Thing) if not isinstance(thing, Fixture)]
+        pool = [thing for thing in mentioned(story, Thing) if not isinstance(thing, Fixture)]
     elif isinstance(value, Place):
-        pool = [place for place in spoken_of(story, Place) if words.sort_of(place) == words.sort_of(value)]
+        pool = [
+            place for place in mentioned(story, Place) if words.place_type(place) == words.place_type(value)
+        ]
     elif isinstance(value, (Spot, Goods)):
-        pool = spoken_of(story, value.__class__)
+        pool = mentioned(story, value.__class__)
     else:
         return []
     return [other for other in pool if other is not value and other not in event]
 
 
-def spoken_of(story: Story, kind: type) -> list[Any]:
+def mentioned(story: Story, kind: type) -> list[Any]:
     """Return everyone or everything of a sort that occurs in a story."""
     found: dict[Any, None] = {}
-    for event in happenings(story):
+    for event in all_events(story):
         for value in event:
             for each in value.members if isinstance(value, Person) else (value,):
                 if isinstance(each, kind):
@@ -157,47 +167,47 @@ def spoken_of(story: Story, kind: type) -> list[Any]:
     return list(found)
 
 
-def unanswerable(story: Story, random: Random) -> tuple[Query, Query] | None:
+def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery, EventQuery] | None:
     """Return a question that nothing in a story answers, and the answerable one that it was made from."""
-    possible = queries(story)
+    possible = answerable_queries(story)
     if not possible:
         return None
     query = possible[int(random() * len(possible))]
-    asked = unanswered(query, story, random)
+    asked = unanswerable_variant(query, story, random)
     return asked and (asked, query)
 
 
-def unanswered(query: Query, story: Story, random: Random) -> Query | None:
+def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
     """Return a question like an answerable one, which nothing in the story answers; None where that fails."""
-    turned = swapped(query.model)
+    swapped_event = with_persons_swapped(query.event)
     other = (
-        turned
-        if turned is not None and random() < 0.8
-        else changed(query.model, story, random, keep=query.asked)
+        swapped_event
+        if swapped_event is not None and random() < 0.8
+        else perturbed(query.event, story, random, keep=query.asked_field)
     )
-    if other is None or other.__class__ in _NEVER_OPEN:
+    if other is None or other.__class__ in _NEVER_UNANSWERABLE:
         return None
-    if all(getattr(other, name) == getattr(query.model, name) for name in query.known):
+    if all(getattr(other, name) == getattr(query.event, name) for name in query.known_fields):
         return None
-    asked = Query(other, query.asked)
-    return None if any(could_answer(asked, event) for event in happenings(story)) else asked
+    asked = EventQuery(other, query.asked_field)
+    return None if any(could_answer(asked, event) for event in all_events(story)) else asked
 
 
 # What these say of one says something of others too: who lives together, who stands by at a meeting.
-_NEVER_OPEN = frozenset((e.Near, e.Run, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
+_NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
 
 
-def could_answer(query: Query, event: Any) -> bool:
+def could_answer(query: EventQuery, event: Any) -> bool:
     """Tell whether an event, read with good will, bears on a question: it or its kin, between the same."""
-    return query.fits(event) or _may_mean(query, event, _BEARING)
+    return query.fits(event) or _is_related(query, event, _RELATED_EVENTS)
 
 
-def _may_mean(query: Query, event: Any, kindred: tuple[frozenset[type], ...]) -> bool:
+def _is_related(query: EventQuery, event: Any, event_groups: tuple[frozenset[type], ...]) -> bool:
     """Tell whether an event of a kindred kind is between those that a question names."""
-    kind = query.model.__class__
+    kind = query.event.__class__
     if event.__class__ is kind and kind is not e.Meet:
         return False  # each in their own part; only a meeting is the same from either side
-    if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in kindred):
+    if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in event_groups):
         return False
-    named = [getattr(query.model, name) for name in query.known]
+    named = [getattr(query.event, name) for name in query.known_fields]
     return all(value in event for value in named if isinstance(value, (Person, Thing, Spot, Goods)))

@@ -11,79 +11,88 @@ from typing import Any, NamedTuple
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Person, Place, Spot, Thing
 from albertine.world.english import lexicon, words
-from albertine.world.english.asking import clause, predicate
 from albertine.world.english.grammar import a, number
 from albertine.world.english.speaker import price_in_words
-from albertine.world.stories import Story, story
-from albertine.world.tasks.endings import Standing, befores, endings
-from albertine.world.tasks.queries import Query, answers, changed, happenings, queries, spoken_of
+from albertine.world.english.wording import clause, predicate
+from albertine.world.stories import Story, make_story
+from albertine.world.tasks.queries import (
+    EventQuery,
+    all_events,
+    answerable_queries,
+    answers,
+    mentioned,
+    perturbed,
+)
+from albertine.world.tasks.state_questions import StateQuestion, earlier_state_questions, end_state_questions
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 
 
-class Choice(NamedTuple):
+class RaceQuestion(NamedTuple):
     """A question, four options, which of them is right, and what it was made from."""
 
     question: str
     options: tuple[str, ...]
-    right: int
+    answer_index: int
     origin: Any
 
 
-def middle(story: Story, random: Random) -> Choice | None:
+def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Ask for one fact that the text tells in full."""
-    possible = [query for query in queries(story) if _is_told(query, story)]
+    possible = [query for query in answerable_queries(story) if _is_told(query, story)]
     if not possible:
         return None
-    query = _any(possible, random)
-    return _asking(query, query.wording(random()), story, random)
+    query = _choose(possible, random)
+    return _query_question(query, query.wording(random()), story, random)
 
 
-def _asking(query: Query, question: str, story: Story, random: Random) -> Choice | None:
+def _query_question(
+    query: EventQuery, question: str, story: Story, random: UniformRandom
+) -> RaceQuestion | None:
     """Put a query's answer among others of its sort that the question does not name."""
-    value = getattr(query.model, query.asked)
-    fitting = answers(query, happenings(story))
+    value = getattr(query.event, query.asked_field)
+    fitting = answers(query, all_events(story))
     wrong = [
         other
-        for other in _sort_of(value, query.asked, story, random)
-        if other not in fitting and not (isinstance(other, (Person, Place)) and other in query.model)
+        for other in _distractors(value, query.asked_field, story, random)
+        if other not in fitting and not (isinstance(other, (Person, Place)) and other in query.event)
     ]
-    asked = "what" if isinstance(query.model, (e.Near, e.Adorned)) else query.asked
-    return _choice(question, value, wrong, asked, random, query)
+    asked = "what" if isinstance(query.event, (e.Near, e.HasOrnament)) else query.asked_field
+    return _multiple_choice(question, value, wrong, asked, random, query)
 
 
-def high(story: Story, random: Random) -> Choice | None:
+def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Ask for what takes two facts or more."""
-    ask: Callable[[Story, Random], Choice | None] = _any(_HIGH, random)
+    ask: Callable[[Story, UniformRandom], RaceQuestion | None] = _choose(_HIGH_QUESTION_MAKERS, random)
     return ask(story, random)
 
 
-def _is_told(query: Query, story: Story) -> bool:
-    fields = [*query.known, query.asked]
+def _is_told(query: EventQuery, story: Story) -> bool:
+    fields = [*query.known_fields, query.asked_field]
     return any(
         form is not None
         and query.fits(event)
         and all(event._fields.index(name) in form.fields for name in fields)
-        for event, form in zip(story.log, story.telling.form_of, strict=True)
+        for event, form in zip(story.log, story.rendered.form_of_event, strict=True)
     )
 
 
-def _any(choices: Sequence[Any], random: Random) -> Any:
+def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
     return choices[int(random() * len(choices))]
 
 
-def _choice(
-    question: str, right: Any, wrong: Sequence[Any], asked: str, random: Random, origin: Any
-) -> Choice | None:
+def _multiple_choice(
+    question: str, answer: Any, distractors: Sequence[Any], asked: str, random: UniformRandom, origin: Any
+) -> RaceQuestion | None:
     """Put a right option among three wrong ones."""
-    text = _text(right, asked)
-    others = list(dict.fromkeys(other for each in wrong if not _overlap(other := _text(each, asked), text)))[
-        :3
-    ]
+    text = _option_text(answer, asked)
+    others = list(
+        dict.fromkeys(other for each in distractors if not _overlap(other := _option_text(each, asked), text))
+    )[:3]
     if len(others) < 3:
         return None
     at = int(random() * 4)
-    return Choice(question, (*others[:at], text, *others[at:]), at, origin)
+    return RaceQuestion(question, (*others[:at], text, *others[at:]), at, origin)
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -91,7 +100,7 @@ def _overlap(one: str, other: str) -> bool:
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
-def _text(value: Any, asked: str) -> str:
+def _option_text(value: Any, asked: str) -> str:
     """Write an option."""
     if isinstance(value, str):
         return a(value) if asked == "trade" else value
@@ -107,15 +116,15 @@ def _text(value: Any, asked: str) -> str:
     return value.the if asked == "what" else value.at
 
 
-def _sort_of(value: Any, asked: str, story: Story, random: Random) -> list[Any]:
+def _distractors(value: Any, asked: str, story: Story, random: UniformRandom) -> list[Any]:
     """Return things of the sort of a value, those of the story first."""
     if isinstance(value, str):
-        return _shuffled(_WORDS[asked], random)
+        return _shuffled(_WORD_POOLS[asked], random)
     if isinstance(value, int):
         near = [value + step for step in (-3, -2, -1, 1, 2, 3, 5) if value + step > 0]
         return _shuffled(near, random)
     if isinstance(value, Person):
-        people = [who for who in spoken_of(story, Person) if len(who.members) == 1]
+        people = [who for who in mentioned(story, Person) if len(who.members) == 1]
         names = {who.name for who in people}
         more = [name for name in _shuffled((*words.WOMEN, *words.MEN), random) if name not in names]
         return [*_shuffled(people, random), *more]
@@ -123,19 +132,21 @@ def _sort_of(value: Any, asked: str, story: Story, random: Random) -> list[Any]:
         fixtures = [make.fixture(value.place) for kind in words.fixtures_in(value.place) for make in kind]
         return [fixture for fixture in _shuffled(fixtures, random) if fixture.kind != value.kind]
     if isinstance(value, Thing):
-        things = [thing for thing in spoken_of(story, Thing) if not isinstance(thing, Fixture)]
+        things = [thing for thing in mentioned(story, Thing) if not isinstance(thing, Fixture)]
         taken = {thing.name for thing in things}
         makes = [make.thing() for kind in words.THINGS for make in kind if make.name not in taken]
         return [*_shuffled(things, random), *_shuffled(makes, random)]
     if isinstance(value, Spot):
-        spots = spoken_of(story, Spot)
+        spots = mentioned(story, Spot)
         return [*_shuffled(spots, random), *_shuffled(words.spots_in(value.place), random)]
-    places = [place for place in spoken_of(story, Place) if words.sort_of(place) == words.sort_of(value)]
-    pool = {"village": words.VILLAGES, "room": words.ROOMS}.get(words.sort_of(value), words.SITES)
+    places = [
+        place for place in mentioned(story, Place) if words.place_type(place) == words.place_type(value)
+    ]
+    pool = {"village": words.VILLAGES, "room": words.ROOMS}.get(words.place_type(value), words.SITES)
     return [*_shuffled(places, random), *_shuffled(pool, random)]
 
 
-_WORDS: dict[str, tuple[str, ...]] = {
+_WORD_POOLS: dict[str, tuple[str, ...]] = {
     "trade": tuple(trade.name for trade, _ in words.TRADES),
     "direction": ("north", "east", "south", "west"),
     "material": lexicon.MATERIALS,
@@ -143,7 +154,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _shuffled(values: Sequence[Any], random: Random) -> list[Any]:
+def _shuffled(values: Sequence[Any], random: UniformRandom) -> list[Any]:
     left = list(values)
     return [left.pop(int(random() * len(left))) for _ in range(len(left))]
 
@@ -151,39 +162,41 @@ def _shuffled(values: Sequence[Any], random: Random) -> list[Any]:
 # --- what takes more than one fact
 
 
-def _how_it_ends(story: Story, random: Random) -> Choice | None:
-    return _standing(endings(story, random), story, random)
+def _end_state_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
+    return _state_question(end_state_questions(story, random), story, random)
 
 
-def _how_it_stood(story: Story, random: Random) -> Choice | None:
-    return _standing(befores(story, random), story, random)
+def _earlier_state_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
+    return _state_question(earlier_state_questions(story, random), story, random)
 
 
-def _standing(possible: Sequence[Any], story: Story, random: Random) -> Choice | None:
-    possible = [each for each in possible if story.telling.place_of[each.decided] >= 0]
+def _state_question(possible: Sequence[Any], story: Story, random: UniformRandom) -> RaceQuestion | None:
+    possible = [each for each in possible if story.rendered.sentence_of_event[each.decided] >= 0]
     if not possible:
         return None
-    standing = _any(possible, random)
+    state_question = _choose(possible, random)
     wrong = [
         value
-        for value in _sort_of(standing.answer, standing.asked, story, random)
-        if value != standing.answer
+        for value in _distractors(state_question.answer, state_question.asked, story, random)
+        if value != state_question.answer
     ]
-    return _choice(standing.question, standing.answer, wrong, standing.asked, random, standing)
+    return _multiple_choice(
+        state_question.question, state_question.answer, wrong, state_question.asked, random, state_question
+    )
 
 
-_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.Share, e.Break, e.Mend, e.Meet)
+_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
 
 
-def _told_once(story: Story) -> list[Any]:
+def _unique_deeds(story: Story) -> list[Any]:
     """Return the deeds that happen once, and are told as they happen."""
     log = story.log
     return [event for event in log if isinstance(event, _DEEDS) and log.count(event) == 1]
 
 
-def _in_order(story: Story, random: Random) -> Choice | None:
+def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Ask which of four deeds came first, or last."""
-    deeds = _told_once(story)
+    deeds = _unique_deeds(story)
     if len(deeds) < 4:
         return None
     chosen = [deeds[at] for at in sorted(_shuffled(range(len(deeds)), random)[:4])]
@@ -192,18 +205,18 @@ def _in_order(story: Story, random: Random) -> Choice | None:
     texts = {event: clause(event, random()) for event in chosen}
     question = f"Which of these happened {'first' if first else 'last'}?"
     wrong = [texts[event] for event in _shuffled(chosen, random) if event is not right]
-    return _choice(question, texts[right], wrong, "deed", random, (right, chosen))
+    return _multiple_choice(question, texts[right], wrong, "deed", random, (right, chosen))
 
 
-def _what_did_not_happen(story: Story, random: Random) -> Choice | None:
+def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Ask which of four deeds did not happen, or which alone did."""
-    deeds = _told_once(story)
+    deeds = _unique_deeds(story)
     if len(deeds) < 3:
         return None
     true = _shuffled(deeds, random)
     false: list[Any] = []
     for event in true:
-        other = changed(event, story, random)
+        other = perturbed(event, story, random)
         if other is not None and not isinstance(other, e.Meet) and not _may_have_happened(other, story):
             false.append(other)
     if random() < 0.5:
@@ -213,104 +226,115 @@ def _what_did_not_happen(story: Story, random: Random) -> Choice | None:
     if not right or len(wrong) < 3:
         return None
     texts = [clause(event, random()) for event in wrong]
-    return _choice(question, clause(right[0], random()), texts, "deed", random, (question, right[0], wrong))
+    return _multiple_choice(
+        question, clause(right[0], random()), texts, "deed", random, (question, right[0], wrong)
+    )
 
 
 def _may_have_happened(other: Any, story: Story) -> bool:
     """Tell whether a made-up deed could be read into a story."""
     concerned = {value for value in other if isinstance(value, (Person, Thing))}
-    for event in happenings(story):
-        handed = event.__class__ in _HANDING and other.__class__ in _HANDING
+    for event in all_events(story):
+        handed = event.__class__ in _TRANSFER_EVENTS and other.__class__ in _TRANSFER_EVENTS
         if event == other or (handed and event.__class__ is not other.__class__ and concerned <= set(event)):
             return True
     return False
 
 
-_HANDING = (e.Give, e.Return, e.Share, e.Buy, e.BuyGoods)
+_TRANSFER_EVENTS = (e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)
 
 
-def _over_two_steps(story: Story, random: Random) -> Choice | None:
+def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Ask about a person who is named by what they did."""
-    told = [query for query in queries(story) if _is_told(query, story)]
-    about = [query for query in told if "who" in query.known and len(query.model.who.members) == 1]
+    told = [query for query in answerable_queries(story) if _is_told(query, story)]
+    about = [query for query in told if "who" in query.known_fields and len(query.event.who.members) == 1]
     if not about:
         return None
-    query = _any(about, random)
+    query = _choose(about, random)
     who = query.model.who
     deeds = [
-        each.model
+        each.event
         for each in told
-        if each.asked == "who" and each.model.who is who and each.model != query.model
+        if each.asked_field == "who" and each.event.who is who and each.event != query.model
     ]
-    deeds = [deed for deed in deeds if not isinstance(deed, e.Run) and predicate(deed, 0.0)]
+    deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
     if not deeds:
         return None
-    named = Person(f"the person who {predicate(_any(deeds, random), random())}", "", who.gender)
+    named = Person(f"the person who {predicate(_choose(deeds, random), random())}", "", who.gender)
     questions = [
-        text for text in Query(query.model._replace(who=named), query.asked).wordings() if "'s" not in text
+        text
+        for text in EventQuery(query.model._replace(who=named), query.asked).wordings()
+        if "'s" not in text
     ]
-    return _asking(query, _any(questions, random), story, random) if questions else None
+    return _query_question(query, _choose(questions, random), story, random) if questions else None
 
 
-_HIGH = (_how_it_ends, _how_it_ends, _how_it_stood, _in_order, _what_did_not_happen, _over_two_steps)
+_HIGH_QUESTION_MAKERS = (
+    _end_state_question,
+    _end_state_question,
+    _earlier_state_question,
+    _event_order_question,
+    _what_happened_question,
+    _two_hop_question,
+)
 
 
 # --- the files
 
 _GENRES = ("household", "journey", "market", "letters", "mystery", "place")
-_LEVELS: dict[str, tuple[Callable[[Story, Random], Choice | None], int, int]] = {
-    "middle": (middle, 10, 30),  # what asks, and the sentences of an article
-    "high": (high, 14, 60),
+_LEVELS: dict[str, tuple[Callable[[Story, UniformRandom], RaceQuestion | None], int, int]] = {
+    "middle": (middle_question, 10, 30),  # what asks, and the sentences of an article
+    "high": (high_question, 14, 60),
 }
 LEVELS = tuple(_LEVELS)
-_ON_ONE = 4
-_TRIES = 12
+_MAX_QUESTIONS_PER_ARTICLE = 4
+_MAX_ATTEMPTS = 12
 
 
-class Article(NamedTuple):
+class RaceArticle(NamedTuple):
     """A story and the questions on it."""
 
     number: int
     story: Story
-    asked: list[Choice]
+    questions: list[RaceQuestion]
 
 
-def articles(level: str, split: str, count: int, seed: int) -> list[Article]:
+def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArticle]:
     """Make articles until they have so many questions."""
     ask, shortest, longest = _LEVELS[level]
-    made: list[Article] = []
+    made: list[RaceArticle] = []
     left = count
     number = 0
     while left > 0:
-        tale = story(seed, f"RACE {level} {split}", number, _GENRES)
+        story = make_story(seed, f"RACE {level} {split}", number, _GENRES)
         random = Chance(f"{seed} RACE {level} {split} {number} questions").random
-        asked: dict[Any, Choice] = {}
-        if shortest <= len(tale.sentences) <= longest:
-            for _ in range(_TRIES):
-                choice = ask(tale, random)
-                if choice is not None and len(asked) < min(_ON_ONE, left):
-                    asked.setdefault(_matter(choice), choice)
-        if asked:
-            made.append(Article(number, tale, list(asked.values())))
-            left -= len(asked)
+        questions: dict[Any, RaceQuestion] = {}
+        if shortest <= len(story.sentences) <= longest:
+            for _ in range(_MAX_ATTEMPTS):
+                choice = ask(story, random)
+                if choice is not None and len(questions) < min(_MAX_QUESTIONS_PER_ARTICLE, left):
+                    questions.setdefault(_topic(choice), choice)
+        if questions:
+            made.append(RaceArticle(number, story, list(questions.values())))
+            left -= len(questions)
         number += 1
     return made
 
 
-def _matter(choice: Choice) -> Any:
+def _topic(choice: RaceQuestion) -> Any:
     """Return what a question is about, however it is worded."""
     origin = choice.origin
-    if isinstance(origin, Standing):
-        return origin.claim.__class__, origin.claim[0], origin.after
-    return origin if isinstance(origin, Query) else choice.question
+    if isinstance(origin, StateQuestion):
+        return origin.claim.__class__, origin.claim[0], origin.num_events
+    return origin if isinstance(origin, EventQuery) else choice.question
 
 
-def file_of(article: Article, level: str) -> dict[str, Any]:
+def race_file(article: RaceArticle, level: str) -> dict[str, Any]:
     """Lay out a file of RACE."""
     return {
-        "answers": ["ABCD"[choice.right] for choice in article.asked],
-        "options": [list(choice.options) for choice in article.asked],
-        "questions": [choice.question for choice in article.asked],
+        "answers": ["ABCD"[choice.answer_index] for choice in article.questions],
+        "options": [list(choice.options) for choice in article.questions],
+        "questions": [choice.question for choice in article.questions],
         "article": " ".join(article.story.sentences),
         "id": f"{level}{article.number}.txt",
     }

@@ -13,105 +13,105 @@ from typing import Any, NamedTuple
 from albertine.world.cast import Person, Place, Spot, Thing
 from albertine.world.english.grammar import number
 from albertine.world.english.speaker import price_in_words
-from albertine.world.stories import Story, story
-from albertine.world.tasks.endings import endings
-from albertine.world.tasks.queries import Query, queries, unanswerable
+from albertine.world.stories import Story, make_story
+from albertine.world.tasks.queries import EventQuery, answerable_queries, unanswerable_query
+from albertine.world.tasks.state_questions import end_state_questions
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 
 
-class Span(NamedTuple):
+class AnswerSpan(NamedTuple):
     """A piece of a text and where it starts."""
 
     text: str
     start: int
 
 
-class Asked(NamedTuple):
+class SquadQuestion(NamedTuple):
     """A question on a text, its answers (none if it has none), and what looks like one."""
 
     question: str
-    answers: tuple[Span, ...]
-    plausible: tuple[Span, ...]
+    answers: tuple[AnswerSpan, ...]
+    plausible_answers: tuple[AnswerSpan, ...]
     origin: Any  # the query or the standing that it was made from
 
 
-def context_of(story: Story) -> str:
+def context_text(story: Story) -> str:
     """Return a story as one paragraph."""
     return " ".join(story.sentences)
 
 
-def questions_on(story: Story, random: Random, most: int) -> list[Asked]:
+def answerable_questions(story: Story, random: UniformRandom, max_questions: int) -> list[SquadQuestion]:
     """Return some questions that a story answers in so many words."""
-    asked = []
-    for query in queries(story):
+    questions = []
+    for query in answerable_queries(story):
         spans = _answers(query, story)
         if spans:
-            asked.append(Asked(query.wording(random()), spans, (), query))
-    asked += [
-        Asked(standing.question, spans, (), standing)
-        for standing in endings(story, random)
-        if standing.asked != "number"
-        and (spans := _spans(standing.answer, story, standing.decided, standing.asked))
+            questions.append(SquadQuestion(query.wording(random()), spans, (), query))
+    questions += [
+        SquadQuestion(standing.question, spans, (), standing)
+        for standing in end_state_questions(story, random)
+        if standing.asked_field != "number"
+        and (spans := _spans(standing.answer, story, standing.deciding_event, standing.asked_field))
     ]
-    return [asked.pop(int(random() * len(asked))) for _ in range(min(most, len(asked)))]
+    return [questions.pop(int(random() * len(questions))) for _ in range(min(max_questions, len(questions)))]
 
 
-def open_questions_on(story: Story, random: Random, most: int) -> list[Asked]:
+def unanswerable_questions(story: Story, random: UniformRandom, max_questions: int) -> list[SquadQuestion]:
     """Return some questions that a story does not answer, though something in it looks as if it did."""
-    asked: dict[str, Asked] = {}
-    for _ in range(3 * most):
-        made = unanswerable(story, random)
+    questions: dict[str, SquadQuestion] = {}
+    for _ in range(3 * max_questions):
+        made = unanswerable_query(story, random)
         if made is not None and (spans := _answers(made[1], story)):
             question = made[0].wording(random())
-            asked[question] = Asked(question, (), spans, made[0])
-    return list(asked.values())[:most]
+            questions[question] = SquadQuestion(question, (), spans, made[0])
+    return list(questions.values())[:max_questions]
 
 
-def _answers(query: Query, story: Story) -> tuple[Span, ...]:
+def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
     """Find the answer to a query where the text says all that is asked."""
-    fields = [*query.known, query.asked]
+    fields = [*query.known_fields, query.asked_field]
     for at, event in enumerate(story.log):
-        form = story.telling.form_of[at]
+        form = story.rendered.form_of_event[at]
         if not query.fits(event) or form is None:
             continue
         if all(event._fields.index(name) in form.fields for name in fields):
-            return _spans(getattr(event, query.asked), story, at, query.asked)
+            return _spans(getattr(event, query.asked_field), story, at, query.asked_field)
     return ()
 
 
-def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[Span, ...]:
+def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[AnswerSpan, ...]:
     """Find a value where event `at` is told, by its fullest name there; then what else it is called."""
-    place = story.telling.place_of[at]
+    place = story.rendered.sentence_of_event[at]
     if place < 0:
         return ()
-    names = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _names(value, asked)]
+    names = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, asked)]
     earliest = 0 if isinstance(value, (Person, Thing)) else place
     for sentence in range(place, earliest - 1, -1):
         start = sum(len(each) + 1 for each in story.sentences[:sentence])
         found = [
-            Span(m.group(), start + m.start())
+            AnswerSpan(m.group(), start + m.start())
             for name in names
             for m in name.finditer(story.sentences[sentence])
         ]
         if found:
-            return _others(found[0], names, context_of(story))
+            return _with_other_names(found[0], names, context_text(story))
     return ()
 
 
-def _others(first: Span, names: list[re.Pattern[str]], text: str) -> tuple[Span, ...]:
+def _with_other_names(first: AnswerSpan, names: list[re.Pattern[str]], text: str) -> tuple[AnswerSpan, ...]:
     """Add other names of an answer, as they first occur, to the one that was found."""
     spans = [first]
     for name in names:
         found = name.search(text)
         if found and found.group() not in (span.text for span in spans):
-            spans.append(Span(found.group(), found.start()))
+            spans.append(AnswerSpan(found.group(), found.start()))
     return tuple(spans)
 
 
-def _names(value: Any, asked: str) -> list[str]:
+def _surface_forms(value: Any, asked: str) -> list[str]:
     if isinstance(value, Person):
-        return [value.full, value.name]
+        return [value.full_name, value.name]
     if isinstance(value, Thing):
         return [value.name, value.kind]
     if isinstance(value, Spot):
@@ -126,37 +126,47 @@ def _names(value: Any, asked: str) -> list[str]:
 # --- the files
 
 _GENRES = ("household", "journey", "market", "letters", "mystery", "place")
-_ON_ONE = 5  # answered questions on a story
-_OPEN_ON_ONE = {"train": 2, "dev": 4}  # as in SQuAD 2.0: a third of the training part, half of the rest
-_MOST_GOLD = 3
+_QUESTIONS_PER_STORY = 5  # answered questions on a story
+_UNANSWERABLE_PER_STORY = {
+    "train": 2,
+    "dev": 4,
+}  # as in SQuAD 2.0: a third of the training part, half of the rest
+_MAX_ANSWERS = 3
 
 
-class Paragraph(NamedTuple):
+class SquadParagraph(NamedTuple):
     """A story and the questions on it."""
 
     number: int
     story: Story
-    asked: list[Asked]  # answered
-    open: list[Asked]  # not answered; only in version 2.0
+    answerable: list[SquadQuestion]  # answered
+    unanswerable: list[SquadQuestion]  # not answered; only in version 2.0
 
 
-def paragraphs(split: str, count: int, seed: int) -> list[Paragraph]:
+def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
     """Make stories until they have so many answered questions."""
-    made: list[Paragraph] = []
+    made: list[SquadParagraph] = []
     left = count
     number = 0
     while left > 0:
-        tale = story(seed, f"SQuAD {split}", number, _GENRES)
+        story = make_story(seed, f"SQuAD {split}", number, _GENRES)
         random = Chance(f"{seed} SQuAD {split} {number} questions").random
-        asked = questions_on(tale, random, min(_ON_ONE, left))
-        if asked:
-            made.append(Paragraph(number, tale, asked, open_questions_on(tale, random, _OPEN_ON_ONE[split])))
-            left -= len(asked)
+        questions = answerable_questions(story, random, min(_QUESTIONS_PER_STORY, left))
+        if questions:
+            made.append(
+                SquadParagraph(
+                    number,
+                    story,
+                    questions,
+                    unanswerable_questions(story, random, _UNANSWERABLE_PER_STORY[split]),
+                )
+            )
+            left -= len(questions)
         number += 1
     return made
 
 
-def file_of(made: list[Paragraph], split: str, version: str) -> dict[str, Any]:
+def squad_file(made: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
     """Lay out a file of SQuAD, version "1.1" or "v2.0"."""
     return {
         "version": version,
@@ -165,10 +175,12 @@ def file_of(made: list[Paragraph], split: str, version: str) -> dict[str, Any]:
                 "title": paragraph.story.scene.title,
                 "paragraphs": [
                     {
-                        "context": context_of(paragraph.story),
+                        "context": context_text(paragraph.story),
                         "qas": [
-                            _laid_out(asked, f"{split} {paragraph.number} {at}", split, version)
-                            for at, asked in enumerate(paragraph.asked + paragraph.open * (version == "v2.0"))
+                            _question_json(asked, f"{split} {paragraph.number} {at}", split, version)
+                            for at, asked in enumerate(
+                                paragraph.answerable + paragraph.unanswerable * (version == "v2.0")
+                            )
                         ],
                     }
                 ],
@@ -178,19 +190,19 @@ def file_of(made: list[Paragraph], split: str, version: str) -> dict[str, Any]:
     }
 
 
-def _laid_out(asked: Asked, name: str, split: str, version: str) -> dict[str, Any]:
-    most = 1 if split == "train" else _MOST_GOLD
+def _question_json(question: SquadQuestion, name: str, split: str, version: str) -> dict[str, Any]:
+    most = 1 if split == "train" else _MAX_ANSWERS
     laid_out: dict[str, Any] = {
         "id": hashlib.blake2b(name.encode(), digest_size=12).hexdigest(),
-        "question": asked.question,
-        "answers": _listed(asked.answers[:most]),
+        "question": question.question,
+        "answers": _spans_json(question.answers[:most]),
     }
     if version == "v2.0":
-        laid_out["is_impossible"] = not asked.answers
-        if not asked.answers:
-            laid_out["plausible_answers"] = _listed(asked.plausible[:1])
+        laid_out["is_impossible"] = not question.answers
+        if not question.answers:
+            laid_out["plausible_answers"] = _spans_json(question.plausible_answers[:1])
     return laid_out
 
 
-def _listed(spans: tuple[Span, ...]) -> list[dict[str, Any]]:
+def _spans_json(spans: tuple[AnswerSpan, ...]) -> list[dict[str, Any]]:
     return [{"text": span.text, "answer_start": span.start} for span in spans]

@@ -1,0 +1,59 @@
+"""For a student: what sharing saves, and what it does to the states, in one table for any shape.
+
+    python examples/compare_sharing.py --hidden 768 --layers 12
+
+Parameters are exact, from the settings alone. The last columns are measured on fresh weights:
+how far a layer moves a state, in degrees, the first layer and the last.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+import albertine
+from albertine.info.transitions import layer_transitions
+from albertine.model.cost import count_flops
+from albertine.model.parameter_counts import count_parameters
+from albertine.settings import MODEL_PRESETS
+
+SHARING_SCHEMES: dict[str, dict[str, Any]] = {
+    "BERT": {"share": "none"},
+    "shared feed-forward": {"share": "ffn"},
+    "shared attention": {"share": "attention"},
+    "two groups": {"share": "all", "groups": 2},
+    "ALBERT": {"share": "all"},
+}
+
+
+def main() -> None:
+    """Print a row for each plan of sharing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=6)
+    args = parser.parse_args()
+    shape = replace(
+        MODEL_PRESETS["albert-base"],
+        hidden_size=args.hidden,
+        layers=args.layers,
+        heads=max(1, args.hidden // 64),
+    )
+    generator = torch.Generator().manual_seed(0)
+    strip = albertine.Strip.from_sequences([torch.randint(5, 30_000, (64,), generator=generator).tolist()])
+
+    print(f"{'plan':<20}{'parameters':>14}{'MFLOP/piece':>13}{'first':>8}{'last':>8}")
+    for name, scheme in SHARING_SCHEMES.items():
+        settings = replace(shape, **scheme)
+        moves = layer_transitions(albertine.Model(settings).eval(), [strip])
+        flops = count_flops(settings, 128).forward_per_token / 1e6
+        row = f"{name:<20}{count_parameters(settings).encoder:>14,}{flops:>13,.1f}"
+        print(f"{row}{moves[0].angle:>7.1f}°{moves[-1].angle:>7.1f}°")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except albertine.AlbertineError as error:
+        sys.exit(str(error))

@@ -1,0 +1,68 @@
+"""For someone with a language or a domain of their own: from a folder of text to a model that fills gaps.
+
+    python examples/pretrain_on_own_text.py MY_TEXT OUT --pieces 8000 --steps 3000
+
+Each call below is what one command of `albertine` does. Broken off, run it again: corpus and
+pre-training go on where they were.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import albertine
+from albertine.corpus.build import build_corpus
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.pretrain.probe import probe
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.settings import MODEL_PRESETS
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
+from albertine.train.settings import PretrainTrainSettings
+
+
+def main() -> None:
+    """Learn from text, then answer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", help="a file, a folder or a glob")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--pieces", type=int, default=8000)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--model", default="albert-tiny", choices=MODEL_PRESETS)
+    args = parser.parse_args()
+    tokenizer, corpus, run = (args.out / name for name in ("tokenizer", "corpus", "run"))
+
+    if not tokenizer.exists():
+        build_tokenizer([args.text], tokenizer, TokenizerSettings(vocab_size=args.pieces, allow_smaller=True))
+    if not (corpus / "manifest.json").exists():
+        build_corpus([args.text], tokenizer, corpus, CorpusSettings(held_out=0.05))
+
+    settings = PretrainSettings(
+        corpus=corpus,
+        model=MODEL_PRESETS[args.model],
+        objective=ObjectiveSettings(max_length=128),
+        train=PretrainTrainSettings(steps=args.steps, batch_tokens=4096),
+    )
+    # What is named here was said on purpose; the vocabulary's size follows the corpus.
+    pretrain(run, settings, frozenset({"objective.max_length"}))
+
+    probe_result = probe(str(run), ProbeSettings(corpus=corpus, max_length=128))
+    print(
+        f"hidden pieces right: {probe_result.mlm_accuracy.value:.1%}, loss {probe_result.mlm_loss.value:.2f}"
+    )
+    print(
+        f"without any context it would be {probe_result.unigram_loss:.2f}; orders right: {probe_result.sop_accuracy.value:.1%}"
+    )
+
+    pipeline = albertine.fill_mask_pipeline(run)
+    for text in ("The [MASK] was here.", "It was a [MASK] day."):
+        (predictions,) = pipeline.fill(text)
+        print(text, *(f"{one.token.strip('▁')} {one.score:.0%}" for one in predictions), sep="  ")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except albertine.AlbertineError as error:
+        sys.exit(str(error))

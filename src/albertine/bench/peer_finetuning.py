@@ -1,0 +1,181 @@
+"""Fine-tuning with `transformers`, as one sets it up with care: what our own tuning is held beside."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from albertine.bench.peer_pretraining import reset_environment
+from albertine.bench.settings import FinetuneBenchSettings
+from albertine.device import synchronized_time
+from albertine.finetune.finetuning import epoch_order
+from albertine.finetune.prepare import FinetuneData
+from albertine.interop.tensor_names import checkpoint_family
+from albertine.model.heads import PredictionOutput, SpanOutput, SpanTargets
+from albertine.tasks.scorer import default_micro_batch_tokens
+from albertine.tasks.types.task_type import EncodedExample, SampleScores, TaskSample, strip_from_samples
+from albertine.train.schedule import LearningRateSchedule
+
+_MODEL_CLASSES = {
+    "classify": "AutoModelForSequenceClassification",
+    "regress": "AutoModelForSequenceClassification",
+    "token": "AutoModelForTokenClassification",
+    "span": "AutoModelForQuestionAnswering",
+    "choice": "AutoModelForMultipleChoice",
+}
+
+
+_DROPOUT_KEYS = {"albert": "classifier_dropout_prob", "bert": "classifier_dropout"}
+
+
+class PeerFinetuning:
+    """The other side."""
+
+    def __init__(
+        self,
+        prepared: FinetuneData,
+        settings: FinetuneBenchSettings,
+        device: torch.device,
+        dtype: torch.dtype,
+    ):
+        reset_environment()
+        import transformers
+
+        # Their heads do not judge whether there is an answer; the score of none at [CLS] does.
+        self.task_type = prepared.card.create_task_type(
+            prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
+        )
+        head = self.task_type.head_settings
+        torch.manual_seed(settings.train.seed)
+        model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
+        labels = {"num_labels": head.labels} if head.kind in ("classify", "regress", "token") else {}
+        self.model = model_class.from_pretrained(
+            prepared.checkpoint,
+            attn_implementation="sdpa",
+            hidden_dropout_prob=settings.dropout,
+            attention_probs_dropout_prob=settings.dropout,
+            **{_DROPOUT_KEYS[checkpoint_family(prepared.model_settings)]: head.dropout},
+            **labels,
+        ).to(device)
+        self._prepared, self._settings = prepared, settings
+        self._device, self._dtype = device, dtype
+        decay = settings.train.weight_decay
+        parameters = list(self.model.parameters())
+        self._optimizer = torch.optim.AdamW(
+            [
+                {"params": [one for one in parameters if one.dim() > 1], "weight_decay": decay},
+                {"params": [one for one in parameters if one.dim() == 1], "weight_decay": 0.0},
+            ],
+            lr=0.0,
+            fused=True,
+        )
+
+    def train(self) -> float:
+        """Take all steps; return the seconds."""
+        train = self._settings.train
+        samples = [sample for sheet in self._prepared.train for sample in sheet.samples]
+        schedule = LearningRateSchedule.from_resolved_settings(train)
+        self.model.train()
+        seconds = 0.0
+        for step, batch in enumerate(_batches(samples, train.seed, train.batch_size or 1, train.steps)):
+            started = synchronized_time(self._device)
+            self._optimizer.zero_grad()
+            for micro_batch in self._micro_batches(batch):
+                with self._autocast():
+                    loss = self._loss(micro_batch) * self._loss_weight(micro_batch, batch)
+                loss.backward()
+            if train.max_gradient_norm:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), train.max_gradient_norm)
+            for group in self._optimizer.param_groups:
+                group["lr"] = schedule.lr_at(step)
+            self._optimizer.step()
+            seconds += synchronized_time(self._device) - started
+        return seconds
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._dtype == torch.bfloat16)
+
+    def _inputs(self, samples: Sequence[TaskSample]) -> dict[str, Tensor]:
+        """Pad sequences to the longest."""
+        ids, mask, token_type_ids = strip_from_samples(samples).to_padded()
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": token_type_ids}
+        if self.task_type.head_settings.kind == "choice":
+            options = self.task_type.head_settings.options
+            inputs = {name: one.view(-1, options, one.shape[1]) for name, one in inputs.items()}
+        return {name: one.to(self._device) for name, one in inputs.items()}
+
+    def _loss(self, samples: Sequence[TaskSample]) -> Tensor:
+        targets: Any = self.task_type.targets(samples)
+        if isinstance(targets, SpanTargets):
+            labels = {"start_positions": targets.start, "end_positions": targets.end}
+        elif self.task_type.head_settings.kind == "token":
+            labels = {"labels": strip_from_samples(samples).pad(targets, -100)}
+        else:
+            labels = {"labels": targets}
+        labels = {name: one.to(self._device) for name, one in labels.items()}
+        loss: Tensor = self.model(**self._inputs(samples), **labels).loss
+        return loss
+
+    def outputs(self, examples: Sequence[EncodedExample]) -> list[list[SampleScores]]:
+        """Return the scores of all samples, in their order."""
+        self.model.eval()
+        samples = [sample for sheet in examples for sample in sheet.samples]
+        outputs: list[SampleScores] = []
+        with torch.no_grad(), self._autocast():
+            for batch in self._micro_batches(samples):
+                strip = strip_from_samples(batch)
+                outputs += self.task_type.sample_scores(self._output(self._inputs(batch), strip), strip)
+        remaining = iter(outputs)
+        return [[next(remaining) for _ in sheet.samples] for sheet in examples]
+
+    def _micro_batches(self, samples: Sequence[TaskSample]) -> Iterator[list[TaskSample]]:
+        """Cut samples into as many tokens at once as ours, padding counted: more takes long to allocate."""
+        micro_batch: list[TaskSample] = []
+        longest = 0
+        max_tokens = default_micro_batch_tokens(self._device)
+        for sample in samples:
+            length = max(map(len, sample.ids))
+            if (
+                micro_batch
+                and (sum(len(one.ids) for one in micro_batch) + len(sample.ids)) * max(longest, length)
+                > max_tokens
+            ):
+                yield micro_batch
+                micro_batch, longest = [], 0
+            micro_batch.append(sample)
+            longest = max(longest, length)
+        yield micro_batch
+
+    def _loss_weight(self, micro_batch: Sequence[TaskSample], batch: Sequence[TaskSample]) -> float:
+        """Return how much a piece's loss, a mean over what it judges, is of its batch's."""
+        return self.task_type.target_counts(micro_batch)[0] / self.task_type.target_counts(batch)[0]
+
+    def _output(self, inputs: dict[str, Tensor], strip: Any) -> Any:
+        """Put their output into the form that scores are read from."""
+        peer_output = self.model(**inputs)
+        match self.task_type.head_settings.kind:
+            case "span":
+                start, end = (
+                    one[strip.real.to(one.device)]
+                    for one in (peer_output.start_logits, peer_output.end_logits)
+                )
+                return SpanOutput(start, end, None, None)
+            case "token":
+                return PredictionOutput(peer_output.logits[strip.real.to(peer_output.logits.device)], None)
+            case "regress":
+                return PredictionOutput(peer_output.logits.squeeze(1), None)
+        return PredictionOutput(peer_output.logits, None)
+
+
+def _batches(samples: Sequence[TaskSample], seed: int, size: int, steps: int) -> Iterator[list[TaskSample]]:
+    """Yield the batches that our own tuning takes."""
+    order: list[int] = []
+    epoch = 0
+    for _ in range(steps):
+        while len(order) < size:
+            order += epoch_order(seed, epoch, len(samples)).tolist()
+            epoch += 1
+        yield [samples[at] for at in order[:size]]
+        order = order[size:]

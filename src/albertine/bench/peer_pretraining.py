@@ -1,0 +1,129 @@
+"""Pre-training with `transformers`, as one sets it up with care: what our own run races against.
+
+`AlbertForPreTraining` with SDPA attention and bf16 autocast where the machine has it; the
+library's own collator pads and masks; the order of sentences beside it; fused AdamW
+without decay of norms and biases, warm-up, linear decay, clipping. The pairs are the
+ones that our own run sees, in the same order.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from albertine.corpus.batches import Batch
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.device import synchronized_time
+from albertine.model.encoder import KERNEL_CACHE_SIZES
+from albertine.settings import ModelSettings
+from albertine.train.schedule import LearningRateSchedule
+
+
+class PeerPretraining:
+    """The other side."""
+
+    def __init__(self, settings: ModelSettings, corpus: Corpus, device: torch.device, dtype: torch.dtype):
+        reset_environment()
+        import transformers
+
+        torch.manual_seed(0)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(corpus.folder / "tokenizer")
+        self._collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+        config = transformers.AlbertConfig(
+            vocab_size=settings.vocab_size,
+            embedding_size=settings.embedding_size,
+            hidden_size=settings.hidden_size,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            intermediate_size=settings.effective_ffn_size,
+            max_position_embeddings=settings.max_length,
+            hidden_dropout_prob=settings.dropout,
+            attention_probs_dropout_prob=settings.attention_dropout,
+        )
+        model_class: Any = transformers.AutoModelForPreTraining
+        self.model = model_class.from_config(config, attn_implementation="sdpa").to(device)
+        self._device, self._dtype = device, dtype
+        self._optimizer = torch.optim.AdamW(
+            [
+                {"params": [one for one in self.model.parameters() if one.dim() > 1], "weight_decay": 0.01},
+                {"params": [one for one in self.model.parameters() if one.dim() == 1], "weight_decay": 0.0},
+            ],
+            lr=0.0,
+            fused=True,
+        )
+
+    def train(
+        self,
+        sampler: PretrainDataset,
+        batch_size: int,
+        schedule: LearningRateSchedule,
+        after_step: Callable[[int, float, int], None],
+    ) -> None:
+        """Take all steps of a schedule; `after_step` each is told its number, the seconds and tokens so far."""
+        self.model.train()
+        seconds, tokens = 0.0, 0
+        for step in range(schedule.steps):
+            started = synchronized_time(self._device)
+            samples = sampler.draw(np.arange(step * batch_size, (step + 1) * batch_size))
+            inputs = self._inputs(samples)
+            with self._autocast():
+                loss = self.model(**inputs).loss
+            self._optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            for group in self._optimizer.param_groups:
+                group["lr"] = schedule.lr_at(step)
+            self._optimizer.step()
+            seconds += synchronized_time(self._device) - started
+            tokens += sum(len(sample) for sample in samples)
+            after_step(step + 1, seconds, tokens)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._dtype == torch.bfloat16)
+
+    def _inputs(self, samples: list[PretrainSample]) -> dict[str, Tensor]:
+        """Let the library's collator pad and mask pairs."""
+        features = [
+            {"input_ids": sample.original_tokens().tolist(), "token_type_ids": sample.segments.tolist()}
+            for sample in samples
+        ]
+        batch = dict(self._collate(features))
+        batch["sentence_order_label"] = torch.tensor([sample.pair_label for sample in samples])
+        return {name: one.to(self._device) for name, one in batch.items()}
+
+    def masked_lm_loss(self, batches: Iterator[Batch]) -> float:
+        """Return the mean MLM loss on batches that are masked already."""
+        self.model.eval()
+        total, count = 0.0, 0
+        for batch in batches:
+            ids, mask, token_type_ids = batch.strip.to_padded()
+            labels = torch.full_like(batch.strip.tokens, -100)
+            labels[batch.targets.masked.indices] = batch.targets.masked.labels
+            padded = batch.strip.pad(labels, -100)
+            with torch.no_grad(), self._autocast():
+                logits = self.model(
+                    input_ids=ids.to(self._device),
+                    attention_mask=mask.to(self._device),
+                    token_type_ids=token_type_ids.to(self._device),
+                ).prediction_logits
+            is_masked = padded != -100
+            scores = logits[is_masked.to(self._device)].float()
+            loss = torch.nn.functional.cross_entropy(
+                scores, padded[is_masked].to(self._device), reduction="sum"
+            )
+            total, count = total + float(loss), count + int(is_masked.sum())
+        self.model.train()
+        return total / count
+
+
+def reset_environment() -> None:
+    """Make this process the peer's: none of what our network asks of the libraries below, and no chatter."""
+    for name, size in KERNEL_CACHE_SIZES.items():  # it counts at the first product
+        if os.environ.get(name) == size:
+            del os.environ[name]
+    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

@@ -1,0 +1,175 @@
+"""A leg of the race: one side trains so many steps at one rate, and is measured on the way.
+
+Both are measured on the same held-out samples, masked as the peer masks (single
+pieces, 15%), which is not how we train. Seconds are of training alone, loading of
+batches included.
+"""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from albertine.bench.peer_pretraining import PeerPretraining
+from albertine.bench.settings import RaceSettings
+from albertine.corpus.batches import Batch, collate
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.device import choose_precision
+from albertine.pretrain.pretraining import Pretraining
+from albertine.pretrain.run import build_trainer
+from albertine.pretrain.scores import ratio_estimate, sample_sums
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.setup import open_corpus, resolved_settings
+from albertine.train.distributed import Distributed, choose_device
+from albertine.train.metrics_log import read_metrics
+from albertine.train.schedule import LearningRateSchedule, default_warmup
+from albertine.train.settings import PretrainTrainSettings
+
+Side = Literal["ours", "peer"]
+_EVALUATION_SAMPLES = 400
+
+
+@dataclass(frozen=True)
+class RaceRun:
+    """One training run: whose, at which rate, how many steps, and how often it is measured."""
+
+    side: Side
+    lr: float
+    steps: int
+    settings: RaceSettings
+    evaluations: int = 1
+
+    @property
+    def evaluate_every(self) -> int:
+        """Steps between two measurements."""
+        return max(1, self.steps // self.evaluations)
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """What a leg came to: (seconds, loss) of each evaluation, tokens and seconds of all its steps."""
+
+    curve: list[tuple[float, float]]
+    tokens: int
+    seconds: float
+
+    @property
+    def loss(self) -> float:
+        """The last loss."""
+        return self.curve[-1][1]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds
+
+
+def train_side(run: RaceRun) -> RaceResult:
+    """Run a leg."""
+    corpus = open_corpus(run.settings.corpus)
+    device = choose_device(run.settings.device)
+    return (_train_ours if run.side == "ours" else _train_peer)(run, corpus, device)
+
+
+def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+    """Run our own trainer, as `albertine pretrain` does, evaluated on the common samples."""
+    train = PretrainTrainSettings(
+        steps=race_run.steps,
+        batch_tokens=race_run.settings.batch_tokens,
+        lr=race_run.lr,
+        precision=race_run.settings.precision,
+        evaluate_every=race_run.evaluate_every,
+        save_minutes=1e6,
+    )
+    objective = ObjectiveSettings(max_length=race_run.settings.max_length)
+    requested = PretrainSettings(
+        corpus=race_run.settings.corpus, model=race_run.settings.model, objective=objective, train=train
+    )
+    settings = resolved_settings(requested, corpus, None, frozenset({"objective.max_length"}))
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch)
+        (run / "trainer").mkdir()
+        trainer, recorder = build_trainer(
+            run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining
+        )
+        with recorder.open(-1, {}):
+            trainer.run()
+        lines = read_metrics(run)
+    training_lines = {line["step"]: line for line in lines if "seconds" in line}
+    curve = [
+        (training_lines[line["step"]]["seconds"] if line["step"] else 0.0, line["held_out_mlm_loss"])
+        for line in lines
+        if "held_out_mlm_loss" in line
+    ]
+    return RaceResult(curve, trainer.tokens, trainer.seconds)
+
+
+class _ComparedPretraining(Pretraining):
+    """Our work, evaluated on the common samples."""
+
+    def evaluate(self, model: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples stay the same
+        samples = common_batches(self.corpus, self.settings.objective.max_length)
+        table = sample_sums(model, samples, self.distributed.device, self.corpus.tokenizer.special_ids.mask)
+        loss = ratio_estimate(table, "mlm_loss", "masked").value
+        return {
+            "loss": loss,
+            "mlm_loss": loss,
+            "mlm_accuracy": ratio_estimate(table, "mlm_right", "masked").value,
+        }
+
+
+def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+    settings = run.settings
+    model = replace(settings.model, vocab_size=len(corpus.tokenizer))
+    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
+    lengths = sampler.max_lengths(np.arange(1000))
+    batch_size = max(1, round(settings.batch_tokens / float(lengths.mean())))
+    peer = PeerPretraining(model, corpus, device, choose_precision(settings.precision, device))
+    curve: list[tuple[float, float]] = []
+    totals = [0, 0.0]
+
+    def evaluate(seconds: float) -> None:
+        curve.append((seconds, peer.masked_lm_loss(iter(common_batches(corpus, settings.max_length)))))
+
+    def after_step(step: int, seconds: float, tokens: int) -> None:
+        totals[:] = [tokens, seconds]
+        if step % run.evaluate_every == 0 or step == run.steps:
+            evaluate(seconds)
+
+    if run.evaluations > 1:
+        evaluate(0.0)
+    schedule = LearningRateSchedule(
+        run.lr, default_warmup(run.steps, settings.batch_tokens), run.steps, "linear"
+    )
+    peer.train(sampler, batch_size, schedule, after_step)
+    return RaceResult(curve, int(totals[0]), totals[1])
+
+
+def common_batches(corpus: Corpus, length: int) -> list[Batch]:
+    """Return the held-out samples that both sides are measured on, masked piece by piece."""
+    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=length), "dev")
+    samples = sampler.draw(np.arange(min(_EVALUATION_SAMPLES, len(sampler))))
+    special = corpus.tokenizer.special_ids
+    maskable_ids = np.setdiff1d(np.arange(len(corpus.tokenizer)), list(vars(special).values()))
+    rng = np.random.Generator(np.random.PCG64(0))
+    masked = [_masked_sample(sample, special.mask, maskable_ids, rng) for sample in samples]
+    size = max(1, 4096 // length)
+    return [collate(masked[at : at + size], size) for at in range(0, len(masked), size)]
+
+
+def _masked_sample(
+    sample: PretrainSample, mask_token_id: int, maskable_ids: Any, rng: np.random.Generator
+) -> PretrainSample:
+    tokens = sample.original_tokens()
+    candidates = np.flatnonzero(np.isin(tokens, maskable_ids))
+    positions = np.sort(candidates[rng.random(len(candidates)) < 0.15])
+    labels = tokens[positions]
+    choice = rng.random(len(positions))
+    random_tokens = maskable_ids[rng.integers(0, len(maskable_ids), len(positions))]
+    tokens[positions] = np.where(choice < 0.8, mask_token_id, np.where(choice < 0.9, random_tokens, labels))
+    return PretrainSample(tokens, sample.segments, positions, labels.astype(np.int32), sample.pair_label)

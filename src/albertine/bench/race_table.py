@@ -1,0 +1,70 @@
+"""What a race came to, on the terminal and as a drawing."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from albertine import progress
+from albertine.atomic import atomic_file
+from albertine.bench.race import Race
+
+
+def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
+    """Print the result, and draw it if asked."""
+    if out is not None:
+        draw_race(race, out)
+    if as_json:
+        print(json.dumps({**asdict(race), "overtaken": race.time_fraction_to_match}, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("", "rate", "steps", "tokens", "tokens/s", "held-out loss"):
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for side, name in (("ours", "Albertine"), ("peer", "transformers")):
+        result = race.results[side]  # type: ignore[index]  # one of the two
+        table.add_row(
+            name,
+            f"{race.learning_rates[side]:.2g}",  # type: ignore[index]
+            f"{race.steps[side]:,}",  # type: ignore[index]
+            f"{result.tokens:,}",
+            f"{result.tokens_per_second:,.0f}",
+            f"{result.loss:.3f}",
+        )
+    console = progress.result_console()
+    console.print(table)
+    share = race.time_fraction_to_match
+    match_text = f"after {share:.0%} of the time" if share is not None else "never"
+    console.print(
+        f"{race.minutes:g} minutes each; Albertine was down to the other's last loss {match_text}",
+        highlight=False,
+    )
+
+
+def draw_race(race: Race, out: Path) -> None:
+    """Draw both curves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for side, name, color in (("peer", "transformers", "#c0504d"), ("ours", "Albertine", "#1f4e79")):
+        curve = race.results[side].curve  # type: ignore[index]
+        minutes, losses = [seconds / 60 for seconds, _ in curve], [loss for _, loss in curve]
+        axes.plot(minutes, losses, color=color, marker="o", markersize=3)
+        axes.annotate(
+            f"{name} {losses[-1]:.2f}",
+            (minutes[-1], losses[-1]),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color,
+            va="center",
+        )
+    last = race.results["peer"].loss
+    axes.axhline(last, color="#c0504d", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("minutes of training")
+    axes.set_ylabel("held-out MLM loss (nats)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    axes.set_xlim(0, None)
+    with atomic_file(out) as file:
+        figure.savefig(file, format=out.suffix[1:] or "png", dpi=150)

@@ -1,0 +1,165 @@
+"""Samples: what the network sees, each a pure function of corpus, objective, seed, epoch and place.
+
+    [CLS] a a a [SEP] b b b b [SEP]      with some pieces to be predicted
+
+Nothing is kept from one sample to the next, so any of them can be drawn at once, by
+any process, as often as one likes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.manifest import CorpusSplit
+from albertine.corpus.masking import choose_masked_positions, mask_tokens, prediction_count
+from albertine.corpus.segment_pairs import Segment, SegmentPair, draw_pair
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.windows import SampleWindows, WindowArrays
+from albertine.errors import InputError
+from albertine.randomness import RandomStream, random_bits
+
+_SAMPLE_STREAM = 4  # what the hash is asked for; windows ask for 0 to 3
+
+
+@dataclass(frozen=True)
+class PretrainSample:
+    """One sequence, masked.
+
+    Attributes:
+        tokens: ids as the network sees them.
+        segments: 0 for the first segment, 1 for the second.
+        masked_positions: places of the pieces to predict, in order.
+        labels: what stood there.
+        pair_label: of the pair (see `pairs`).
+    """
+
+    tokens: NDArray[np.int32]
+    segments: NDArray[np.int32]
+    masked_positions: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    pair_label: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def original_tokens(self) -> NDArray[np.int32]:
+        """Return the ids as they stood in the text."""
+        tokens = self.tokens.copy()
+        tokens[self.masked_positions] = self.labels
+        return tokens
+
+
+class PretrainDataset:
+    """Draws the samples of a split.
+
+    Attributes:
+        objective: how they are drawn.
+    """
+
+    def __init__(self, corpus: Corpus, objective: ObjectiveSettings, split: CorpusSplit = "train"):
+        self._corpus, self._split, self.objective = corpus, split, objective
+        self._shards = corpus.shards(split)
+        self._windows = SampleWindows(self._shards, objective)
+        if not len(self._windows):
+            raise InputError(f"{corpus.folder}: no document of {split} is long enough for a sample")
+        if objective.pair == "nsp" and corpus.manifest.documents[split] < 2:
+            raise InputError(f"{corpus.folder}: nsp takes a second document, and {split} has one")
+        special = corpus.tokenizer.special_ids
+        self._cls, self._sep, self._mask = special.cls, special.sep, special.mask
+        self._ordinary_ids = np.setdiff1d(np.arange(len(corpus.tokenizer)), list(vars(special).values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A process that draws samples opens the files itself.
+        return _reopen_dataset, (self._corpus.folder, self.objective, self._split)
+
+    def __len__(self) -> int:
+        """Return how many samples an epoch has."""
+        return len(self._windows)
+
+    def max_lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many pieces samples have at most, by place counted on through all epochs.
+
+        Exactly as many, but for a pair of `nsp` whose other document ends early.
+        """
+        special_tokens = self.objective.max_length - self._windows.max_text_tokens
+        lengths = np.empty(len(indices), np.int64)
+        for epoch, rows in self._by_epoch(indices):
+            windows = self._windows.lookup(epoch, indices[rows] % len(self))
+            lengths[rows] = (
+                np.minimum(windows.stop - windows.start, self._windows.max_text_tokens) + special_tokens
+            )
+        return lengths
+
+    def draw(self, indices: NDArray[np.int64]) -> list[PretrainSample]:
+        """Draw the samples at some places, counted on through all epochs: place N is the second's first."""
+        drawn: dict[int, PretrainSample] = {}
+        for epoch, rows in self._by_epoch(indices):
+            in_epoch = indices[rows] % len(self)
+            windows = self._windows.lookup(epoch, in_epoch)
+            keys = random_bits(self.objective.seed, epoch, _SAMPLE_STREAM, in_epoch)
+            for row, at in enumerate(rows.tolist()):
+                drawn[at] = self._draw_sample(windows, row, int(keys[row]))
+        return [drawn[at] for at in range(len(indices))]
+
+    def _by_epoch(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        epochs = indices // len(self)
+        for epoch in np.unique(epochs).tolist():
+            yield epoch, np.flatnonzero(epochs == epoch)
+
+    def _draw_sample(self, windows: WindowArrays, row: int, key: int) -> PretrainSample:
+        window = Segment(self._shards[windows.shard[row]], int(windows.start[row]), int(windows.stop[row]))
+        max_tokens = self._windows.max_text_tokens
+        rng = RandomStream(key, 64 + max_tokens // 8 + 4 * min(len(window), max_tokens))
+        pair = draw_pair(window, max_tokens, self.objective, self._shards, rng)
+        tokens, segments = self._with_special_tokens(pair)
+        self._corpus.check_ids(tokens)
+        positions = choose_masked_positions(
+            *_word_boundaries(pair),
+            prediction_count(len(tokens), self.objective),
+            self.objective.max_ngram,
+            rng,
+        )
+        labels = tokens[positions]
+        mask_tokens(tokens, positions, self._mask, self._ordinary_ids, rng)
+        return PretrainSample(tokens, segments, positions, labels, pair.label)
+
+    def _with_special_tokens(self, pair: SegmentPair) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Put the special pieces around the segments."""
+        size = 1 + sum(len(segment) + 1 for segment in pair.segments)
+        tokens, segments = np.empty(size, np.int32), np.zeros(size, np.int32)
+        tokens[0], at = self._cls, 1
+        for segment_id, segment in enumerate(pair.segments):
+            end = at + len(segment)
+            tokens[at:end] = segment.tokens
+            tokens[end] = self._sep
+            segments[at : end + 1] = segment_id
+            at = end + 1
+        return tokens, segments
+
+
+def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the words of a sample begin and end, and for each the first word of the next segment."""
+    # Every place where something begins: [CLS], a word, [SEP]. What a word ends at is the next of them.
+    is_boundary = np.concatenate(
+        [_TRUE, *(part for one in pair.segments for part in (one.word_starts, _TRUE))]
+    )
+    boundaries = np.flatnonzero(is_boundary)
+    counts = [int(np.count_nonzero(one.word_starts)) for one in pair.segments]
+    is_word = np.ones(len(boundaries), np.bool_)
+    is_word[[0, counts[0] + 1, -1]] = False
+    segment_ends = np.full(sum(counts), sum(counts))
+    segment_ends[: counts[0]] = counts[0]
+    words = np.flatnonzero(is_word)
+    return boundaries[words], boundaries[words + 1], segment_ends
+
+
+_TRUE = np.ones(1, np.bool_)
+
+
+def _reopen_dataset(folder: Path, objective: ObjectiveSettings, split: CorpusSplit) -> PretrainDataset:
+    return PretrainDataset(Corpus(folder), objective, split)

@@ -1,0 +1,176 @@
+"""The second half of building: parts become shards, without doubles, some documents set aside.
+
+Which documents are doubles, and which are set aside as dev, is known when all of
+them have been seen; so parts are read again here, in order, and written out as the
+shards of the corpus. A shard that is there already is counted and not written.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine import progress
+from albertine.atomic import atomic_file
+from albertine.corpus.manifest import CorpusSplit, ShardEntry, checksum
+from albertine.corpus.settings import CorpusSettings
+from albertine.corpus.shards import (
+    EncodedDocuments,
+    from_record_batch,
+    read_record_batches,
+    to_record_batch,
+    write_record_batches,
+)
+from albertine.errors import InputError
+from albertine.randomness import random_bits
+
+SHARD_TOKENS = 1 << 24
+_FINGERPRINTS_PER_PASS = 1 << 22  # fingerprints compared in one pass
+
+
+@dataclass
+class CorpusCounts:
+    """What was counted on the way."""
+
+    token_counts: NDArray[np.int64]
+    documents: dict[str, int] = field(default_factory=lambda: {"train": 0, "dev": 0})
+    sentences: dict[str, int] = field(default_factory=lambda: {"train": 0, "dev": 0})
+    tokens: dict[str, int] = field(default_factory=lambda: {"train": 0, "dev": 0})
+    words: int = 0
+    duplicates: int = 0
+
+    def unigram_entropy(self) -> float:
+        """Return the entropy of the pieces of train, in nats."""
+        probabilities = self.token_counts[self.token_counts > 0] / max(1, self.token_counts.sum())
+        return float((probabilities * -np.log(probabilities)).sum())
+
+
+def write_shards(
+    parts: Sequence[Path], folder: Path, vocab_size: int, settings: CorpusSettings
+) -> tuple[list[ShardEntry], CorpusCounts]:
+    """Write the shards of a corpus from its parts."""
+    kept = first_occurrences(parts) if not settings.keep_duplicates else _all_documents(parts)
+    held_out = held_out_documents(parts, kept, settings)
+    counts = CorpusCounts(np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()))
+    entries: list[ShardEntry] = []
+    for split, selected in (("train", kept & ~held_out), ("dev", held_out)):
+        selected_documents = _selected_documents(parts, selected)
+        for number, documents in enumerate(_grouped_by_tokens(selected_documents, SHARD_TOKENS)):
+            file = folder / f"{split}-{number:05d}.arrow"
+            if not file.exists():
+                with atomic_file(file) as partial:
+                    write_record_batches(partial, [to_record_batch(documents)])
+            entries.append(_count_shard(file, split, documents, counts))  # type: ignore[arg-type]
+    if not counts.documents["train"]:
+        for part in parts:
+            part.unlink()  # nothing in them is worth keeping
+        raise InputError("no text: the sources hold no document with words in it")
+    return sorted(entries, key=lambda one: one.file), counts
+
+
+def _count_shard(
+    file: Path, split: CorpusSplit, documents: EncodedDocuments, counts: CorpusCounts
+) -> ShardEntry:
+    counts.documents[split] += len(documents)
+    counts.sentences[split] += len(documents.sentence_starts)
+    counts.tokens[split] += len(documents.tokens)
+    counts.words += int(documents.word_starts.sum())
+    if split == "train":
+        counts.token_counts += np.bincount(documents.tokens, minlength=len(counts.token_counts))
+    sizes = (len(documents), len(documents.sentence_starts), len(documents.tokens))
+    return ShardEntry(file.name, split, *sizes, checksum(file))
+
+
+def _read_fingerprints(parts: Sequence[Path]) -> Iterator[NDArray[np.uint64]]:
+    """Yield the fingerprints of the documents, [D, 2], batch by batch."""
+    for part in parts:
+        for batch in read_record_batches(part):
+            yield batch.column("fingerprint").values.to_numpy().reshape(-1, 2)
+
+
+def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
+    return np.ones(sum(map(len, _read_fingerprints(parts))), np.bool_)
+
+
+def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
+    """Tell of each document whether it is the first with its text.
+
+    Fingerprints are compared in as many passes as bound the memory, each over those with one remainder.
+    """
+    kept = _all_documents(parts)
+    passes = math.ceil(len(kept) / _FINGERPRINTS_PER_PASS)
+    for remainder in range(passes):
+        indices, found, base = [], [], 0
+        for fingerprints in _read_fingerprints(parts):
+            in_pass = np.flatnonzero(fingerprints[:, 0] % np.uint64(passes) == remainder)
+            indices.append(in_pass + base)
+            found.append(fingerprints[in_pass])
+            base += len(fingerprints)
+        index, fingerprints = np.concatenate(indices), np.concatenate(found)
+        # Sorted by text, and within that by place: all but the first of a run are doubles.
+        order = np.lexsort((index, fingerprints[:, 1], fingerprints[:, 0]))
+        is_duplicate = (fingerprints[order][1:] == fingerprints[order][:-1]).all(axis=1)
+        kept[index[order][1:][is_duplicate]] = False
+    return kept
+
+
+def held_out_documents(
+    parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
+) -> NDArray[np.bool_]:
+    """Choose the documents of dev: those whose texts, with the seed, come first in a shuffled order."""
+    held_out = np.zeros_like(kept)
+    if not settings.held_out:
+        return held_out
+    total = int(kept.sum())
+    if total < 2:
+        raise InputError(
+            f"--held-out {settings.held_out:g}: whole documents are set aside, and the text is "
+            f"{total} document{'' if total == 1 else 's'}; give more files, or none to hold out"
+        )
+    wanted = min(total - 1, max(1, round(settings.held_out * total)))
+    keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
+    for fingerprints in _read_fingerprints(parts):
+        kept_indices = np.flatnonzero(kept[base : base + len(fingerprints)])
+        keys = np.concatenate([keys, _held_out_keys(fingerprints[kept_indices], settings.seed)])
+        indices = np.concatenate([indices, kept_indices + base])
+        if len(keys) > wanted:
+            smallest = np.lexsort((indices, keys))[:wanted]
+            keys, indices = keys[smallest], indices[smallest]
+        base += len(fingerprints)
+    held_out[indices] = True
+    return held_out
+
+
+def _held_out_keys(fingerprints: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Return a number for each fingerprint that is another one for each seed."""
+    return (
+        random_bits(seed, fingerprints[:, 0], fingerprints[:, 1]) if len(fingerprints) else fingerprints[:, 0]
+    )
+
+
+def _selected_documents(parts: Sequence[Path], selected: NDArray[np.bool_]) -> Iterator[EncodedDocuments]:
+    """Yield the chosen documents, in order."""
+    base = 0
+    for part in progress.track(parts, "Writing shards", unit="parts"):
+        for batch in read_record_batches(part):
+            selected_here = selected[base : base + batch.num_rows]
+            base += batch.num_rows
+            if selected_here.any():
+                yield from_record_batch(batch).select(selected_here)
+
+
+def _grouped_by_tokens(batches: Iterator[EncodedDocuments], min_tokens: int) -> Iterator[EncodedDocuments]:
+    """Yield documents in groups of about so many tokens, each of one at the least."""
+    gathered: list[EncodedDocuments] = []
+    size = 0
+    for documents in batches:
+        gathered.append(documents)
+        size += len(documents.tokens)
+        if size >= min_tokens:
+            yield EncodedDocuments.concatenate(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield EncodedDocuments.concatenate(gathered)

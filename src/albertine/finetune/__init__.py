@@ -1,0 +1,1 @@
+"""Fine-tuning: examples, the paper's defaults for each task, runs, seeds and sweeps."""

@@ -1,0 +1,1 @@
+"""Using trained models: pipelines, prediction, evaluation, ensembles, fill-mask."""

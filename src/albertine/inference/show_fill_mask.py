@@ -1,0 +1,135 @@
+"""`albertine fill`: masks of a text, or of held-out samples, and what the model puts there."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+from albertine import progress
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.show import highlighted_sample
+from albertine.errors import InputError
+from albertine.inference.fill_mask import FillMaskPipeline, TokenPrediction, fill_mask_pipeline
+from albertine.pretrain.settings import FillMaskSettings
+from albertine.pretrain.setup import check_same_tokenizer, open_corpus
+from albertine.text.token_text import split_marker
+from albertine.text.tokenizer import Tokenizer
+
+_CORRECT_STYLE = "bold green"
+_MAX_SHOWN_TOKENS = 128  # pieces: what one likes to read
+
+
+def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings, *, as_json: bool) -> None:
+    """Fill the masks of texts, or of a corpus's held-out samples, and print the guesses."""
+    if bool(texts) == (settings.corpus is not None):
+        raise InputError("give texts with [MASK] in them, or --corpus for held-out samples; one of the two")
+    pipeline = fill_mask_pipeline(source, device=settings.device)
+    if texts:
+        predictions = [pipeline.fill(text, top_k=settings.top_k) for text in texts]
+        _show_texts(texts, predictions, pipeline.tokenizer, as_json=as_json)
+        return
+    corpus = open_corpus(settings.corpus)
+    check_same_tokenizer(source, pipeline.tokenizer.fingerprint, corpus)
+    max_length = settings.max_length or min(_MAX_SHOWN_TOKENS, pipeline.model.settings.max_length)
+    if max_length > pipeline.model.settings.max_length:
+        raise InputError(
+            f"--max-length {max_length}: the model takes {pipeline.model.settings.max_length} pieces"
+        )
+    objective = ObjectiveSettings("sop" if pipeline.has_pair_head else "none", max_length, seed=settings.seed)
+    _show_samples(pipeline, corpus, objective, settings, as_json=as_json)
+
+
+def _show_texts(
+    texts: Sequence[str],
+    predictions: Sequence[list[list[TokenPrediction]]],
+    tokenizer: Tokenizer,
+    *,
+    as_json: bool,
+) -> None:
+    if as_json:
+        report = [
+            {"text": text, "masks": [_predictions_json(one) for one in masks]}
+            for text, masks in zip(texts, predictions, strict=True)
+        ]
+        print(json.dumps({"texts": report}, indent=2, ensure_ascii=False))
+        return
+    out = progress.result_console()
+    for text, masks in zip(texts, predictions, strict=True):
+        out.print(Text(text, "bold"))
+        for mask_predictions in masks:
+            out.print(Text("  ").append(_predictions_line(mask_predictions, tokenizer)))
+
+
+def _show_samples(
+    pipeline: FillMaskPipeline,
+    corpus: Corpus,
+    objective: ObjectiveSettings,
+    settings: FillMaskSettings,
+    *,
+    as_json: bool,
+) -> None:
+    sampler = PretrainDataset(corpus, objective, "dev")
+    sample_numbers = np.arange(settings.first, min(settings.first + settings.samples, len(sampler)))
+    if not len(sample_numbers):
+        raise InputError(f"{corpus.folder}: sample {settings.first:,} is asked for; it has {len(sampler):,}")
+    samples = sampler.draw(sample_numbers)
+    predictions = [predict_sample_masks(pipeline, sample, settings.top_k) for sample in samples]
+    tokenizer = corpus.tokenizer
+    vocabulary = tokenizer.vocabulary
+    if as_json:
+        report = [
+            {
+                "sample": int(sample_number),
+                "masks": [
+                    {"expected": vocabulary[label], "guesses": _predictions_json(one)}
+                    for label, one in zip(sample.labels.tolist(), masks, strict=True)
+                ],
+            }
+            for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True)
+        ]
+        print(json.dumps({"samples": report}, indent=2, ensure_ascii=False))
+        return
+    out = progress.result_console()
+    for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True):
+        out.print(Text(f"sample {sample_number:,}", "bold"))
+        out.print(highlighted_sample(sample, tokenizer))
+        for label, mask_predictions in zip(sample.labels.tolist(), masks, strict=True):
+            _, bare = split_marker(vocabulary[label], " ", marks_continuations=tokenizer.marks_continuations)
+            out.print(
+                Text(f"  {bare}: ").append(_predictions_line(mask_predictions, tokenizer, vocabulary[label]))
+            )
+        out.print()
+
+
+def predict_sample_masks(
+    pipeline: FillMaskPipeline, sample: PretrainSample, top_k: int
+) -> list[list[TokenPrediction]]:
+    """Return what the model puts at the masked places of a sample."""
+    positions = sample.masked_positions.tolist()
+    return (
+        pipeline.predict_tokens(sample.tokens.tolist(), sample.segments.tolist(), positions, top_k)
+        if positions
+        else []
+    )
+
+
+def _predictions_line(
+    predictions: Sequence[TokenPrediction], tokenizer: Tokenizer, expected: str | None = None
+) -> Text:
+    """Write guesses in a line, as pieces that begin a word or go on with one ("/s")."""
+    line = Text()
+    for one in predictions:
+        shown = "".join(
+            split_marker(one.token, "x", marks_continuations=tokenizer.marks_continuations)
+        ).strip()
+        line.append(", " if line else "").append(shown, _CORRECT_STYLE if one.token == expected else "")
+        line.append(f" {one.score:.1%}", "dim")
+    return line
+
+
+def _predictions_json(predictions: Sequence[TokenPrediction]) -> list[dict[str, Any]]:
+    return [{"piece": one.token, "score": one.score} for one in predictions]

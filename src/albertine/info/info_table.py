@@ -1,0 +1,175 @@
+"""Prints the report of `anatomy`: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from albertine import progress
+from albertine.info.model_info import ModelInfo
+from albertine.progress import format_bytes, format_flops
+
+_PARAMETER_LABELS = {
+    "token_embedding": "token embedding",
+    "positions": "position embedding",
+    "segments": "segment embedding",
+    "projection": "projection E to H",
+    "attention": "attention",
+    "ffn": "feed-forward",
+    "norms": "layer norms",
+    "pooler": "pooler",
+}
+
+_PRESETS_NOTE = """
+Parameters of the encoder with its pooler, exact; the paper rounds, and counts a
+little differently. GFLOP per token of a forward pass at up to {length} pieces.
+One model in full: albertine info albert-base"""
+
+InfoRow = tuple[str, Callable[[ModelInfo], str]]
+
+
+def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
+    """Print one model, or two side by side."""
+    if as_json:
+        content = infos[0].to_json() if len(infos) == 1 else {"models": [one.to_json() for one in infos]}
+        print(json.dumps(content, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for one in infos:
+        table.add_column(one.name, justify="right")
+    for title, rows in _sections(infos):
+        table.add_row("")
+        table.add_row(Text(title, style="bold"))
+        for label, value in rows:
+            table.add_row("  " + label, *(value(one) for one in infos))
+    progress.result_console().print(table)
+
+
+def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
+    """Print the whole family in one table."""
+    if as_json:
+        print(json.dumps({"models": [one.to_json() for one in infos]}, indent=2))
+        return
+    # What the paper printed, or the batch that fits if memory was asked for: 80 columns hold one of them.
+    memory = infos[0].settings.memory
+    last_column = "fits" if memory else "paper"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("model", "L", "H", "E", "share", "parameters", "of BERT", "GFLOP", last_column):
+        table.add_column(title, justify="left" if title in ("model", "share") else "right", no_wrap=True)
+    for one in infos:
+        published = "" if one.published_millions is None else f"{one.published_millions}M"
+        table.add_row(
+            one.name,
+            str(one.model.layers),
+            str(one.model.hidden_size),
+            str(one.model.embedding_size),
+            one.model.share,
+            f"{one.parameters.encoder:,}",
+            _bert_fraction(one),
+            f"{one.flops.forward_per_token / 1e9:.3g}",
+            f"{one.largest_batch_sizes['without_recomputation']:,}" if one.largest_batch_sizes else published,
+        )
+    progress.result_console().print(table)
+    length = infos[0].settings.length
+    progress.print_message(_PRESETS_NOTE.format(length=length))
+    if memory:
+        progress.print_message(
+            f"Fits: the largest batch of {length} pieces that trains in {memory}, without recomputation."
+        )
+
+
+def _sections(reports: Sequence[ModelInfo]) -> list[tuple[str, list[InfoRow]]]:
+    first = reports[0].settings
+    shape = f"batch {first.batch_size}, {first.length} pieces, {first.precision}"
+    sections = [
+        ("Shape", _shape_rows()),
+        ("Parameters", _parameter_rows()),
+        ("Token embedding", _embedding_rows()),
+        (f"Operations per token, at {first.length} pieces", _flops_rows()),
+        ("Weights", [_weight_row(precision) for precision in ("fp32", "bf16", "int8")]),
+        (f"Training memory, {shape}", _memory_rows()),
+        (f"Data-parallel training, {first.processes} processes", _data_parallel_rows()),
+    ]
+    if first.memory is not None:
+        fits = [_largest_batch_row(key) for key in ("without_recomputation", "with_recomputation")]
+        sections.append((f"Largest batch in {first.memory}", fits))
+    return sections
+
+
+def _part_row(part: str, label: str) -> InfoRow:
+    return label, lambda one: f"{getattr(one.parameters, part):,}"
+
+
+def _weight_row(precision: str) -> InfoRow:
+    return precision, lambda one: format_bytes(one.weight_bytes()[precision])
+
+
+def _largest_batch_row(key: str) -> InfoRow:
+    return key.replace(
+        "_", " "
+    ), lambda one: f"{one.largest_batch_sizes[key]:,}" if one.largest_batch_sizes else ""
+
+
+def _data_parallel_rows() -> list[InfoRow]:
+    return [
+        ("gradients", lambda one: format_bytes(one.gradient_bytes)),
+        ("sent by each per step", lambda one: format_bytes(one.sent_bytes)),
+    ]
+
+
+def _shape_rows() -> list[InfoRow]:
+    return [
+        ("layers", lambda one: str(one.model.layers)),
+        ("hidden size H, heads", lambda one: f"{one.model.hidden_size:,}, {one.model.heads}"),
+        ("embedding size E", lambda one: f"{one.model.embedding_size:,}"),
+        ("feed-forward size", lambda one: f"{one.model.effective_ffn_size:,}"),
+        ("vocabulary V", lambda one: f"{one.model.vocab_size:,}"),
+        ("shared, groups", lambda one: f"{one.model.share}, {one.model.groups}"),
+    ]
+
+
+def _parameter_rows() -> list[InfoRow]:
+    return [
+        *(_part_row(part, label) for part, label in _PARAMETER_LABELS.items()),
+        ("encoder", lambda one: f"{one.parameters.encoder:,}"),
+        ("MLM head (decoder tied)", lambda one: f"{one.parameters.mlm_head:,}"),
+        ("pair head", lambda one: f"{one.parameters.pair_head:,}"),
+        ("total", lambda one: f"{one.parameters.total:,}"),
+        ("by the paper's rule", lambda one: f"{one.paper_count:,}"),
+        ("encoder of its BERT", lambda one: f"{one.bert_encoder_count:,} ({_bert_fraction(one)})"),
+    ]
+
+
+def _embedding_rows() -> list[InfoRow]:
+    return [
+        ("V x H, not factorized", lambda one: f"{one.embedding_unfactorized:,}"),
+        ("V x E + E x H", lambda one: f"{one.embedding_factorized:,}"),
+    ]
+
+
+def _flops_rows() -> list[InfoRow]:
+    return [
+        ("forward", lambda one: format_flops(one.flops.forward_per_token)),
+        ("of it, growing with length", lambda one: format_flops(one.flops.attention_per_token)),
+        ("pre-training heads", lambda one: format_flops(one.flops.heads_per_token)),
+        ("training", lambda one: format_flops(one.flops.training_per_token)),
+        ("training, recomputing", lambda one: format_flops(one.flops.training_with_recomputation_per_token)),
+    ]
+
+
+def _memory_rows() -> list[InfoRow]:
+    return [
+        ("weights", lambda one: format_bytes(one.training_memory.weights)),
+        ("gradients", lambda one: format_bytes(one.training_memory.gradients)),
+        ("optimizer", lambda one: format_bytes(one.training_memory.optimizer)),
+        ("activations", lambda one: format_bytes(one.training_memory.activations)),
+        ("activations, recomputing", lambda one: format_bytes(one.training_memory_recomputed.activations)),
+        ("total", lambda one: format_bytes(one.training_memory.total)),
+        ("total, recomputing", lambda one: format_bytes(one.training_memory_recomputed.total)),
+    ]
+
+
+def _bert_fraction(one: ModelInfo) -> str:
+    return "1" if one.bert_encoder_count == one.parameters.encoder else f"1/{one.bert_ratio:.1f}"

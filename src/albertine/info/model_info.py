@@ -1,0 +1,248 @@
+"""What a model is made of and what it costs: the report behind `albertine info`.
+
+From the settings alone; nothing is built. Everything the report says is here as
+data; `anatomy_view` prints it.
+"""
+
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from albertine.errors import InputError, did_you_mean
+from albertine.info.published import TABLE_1, paper_parameter_count
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.transformers_config import checkpoint_model_settings
+from albertine.model.cost import (
+    BYTES_PER_VALUE,
+    FlopsPerToken,
+    TrainingMemory,
+    all_reduce_bytes_per_step,
+    count_flops,
+    gradient_bytes,
+    largest_batch_size,
+    training_memory,
+)
+from albertine.model.parameter_counts import ParameterCounts, bert_of_same_shape, count_parameters
+from albertine.settings import MODEL_PRESETS, ModelSettings, SettingError, Settings, setting
+from albertine.settings.schema import display_text
+
+_BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BYTES_PER_UNIT |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+@dataclass(frozen=True)
+class InfoSettings(Settings):
+    """What to report on."""
+
+    length: int = setting(
+        128, "Pieces per sequence, for operations and memory.", minimum=1, maximum=1_000_000
+    )
+    batch_size: int = setting(
+        32, "Sequences per training step on one device.", minimum=1, maximum=1_000_000_000
+    )
+    precision: Literal["fp32", "bf16"] = setting("bf16", "Precision of the computation in training.")
+    processes: int = setting(8, "Data-parallel processes, for the traffic.", minimum=1, maximum=1_000_000)
+    memory: str | None = setting(None, "Memory of the device, as in 24GB: which batch fits?")
+    model: ModelSettings = setting(ModelSettings(), "The network.")
+
+    def check(self) -> None:
+        """Refuse sequences that the position table cannot hold, and memory that is no size."""
+        if self.length > self.model.max_length:
+            raise SettingError(
+                "length",
+                self.length,
+                f"must be at most model.max_length = {self.model.max_length}",
+                ("model.max_length",),
+            )
+        self.memory_bytes()
+
+    def memory_bytes(self) -> int | None:
+        """Return the device's memory in bytes, if it was given."""
+        if self.memory is None:
+            return None
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", self.memory.strip())
+        if not found or found[2].upper() not in _BYTES_PER_UNIT:
+            raise SettingError("memory", self.memory, "must be a number and a unit, as in 24GB or 16GiB")
+        memory = float(found[1]) * _BYTES_PER_UNIT[found[2].upper()]
+        if not 1 <= memory <= 10**18:
+            raise SettingError("memory", self.memory, "must lie between 1B and 1000000TB")
+        return int(memory)
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """The report on one model."""
+
+    name: str
+    model: ModelSettings
+    settings: InfoSettings
+    parameters: ParameterCounts
+    paper_count: int
+    published_millions: int | None
+    bert_encoder_count: int
+    flops: FlopsPerToken
+    training_memory: TrainingMemory
+    training_memory_recomputed: TrainingMemory
+    gradient_bytes: int
+    sent_bytes: int
+    largest_batch_sizes: dict[str, int] | None
+
+    @property
+    def bert_ratio(self) -> float:
+        """How many times as many parameters the encoder of the BERT of the same shape has."""
+        return self.bert_encoder_count / self.parameters.encoder
+
+    @property
+    def embedding_unfactorized(self) -> int:
+        """V * H: the token embedding without factorization."""
+        return self.model.vocab_size * self.model.hidden_size
+
+    @property
+    def embedding_factorized(self) -> int:
+        """V * E + E * H: the two matrices that replace it; its own size where E = H."""
+        v, e, h = self.model.vocab_size, self.model.embedding_size, self.model.hidden_size
+        return v * e + (e * h if self.model.has_projection else 0)
+
+    def weight_bytes(self) -> dict[str, int]:
+        """Return the bytes of all weights by precision."""
+        return {precision: width * self.parameters.total for precision, width in BYTES_PER_VALUE.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report under keys that stay as they are from version to version."""
+        by_part = asdict(self.parameters)
+        return {
+            "name": self.name,
+            "model": asdict(self.model),
+            "parameters": {
+                "total": self.parameters.total,
+                "encoder": self.parameters.encoder,
+                "heads": self.parameters.pretraining_heads,
+                "by_part": by_part,
+                "by_the_papers_rule": self.paper_count,
+                "published_millions": self.published_millions,
+                "bert_of_same_shape": self.bert_encoder_count,
+                "factor": self.bert_ratio,
+            },
+            "embedding": {
+                "unfactorized": self.embedding_unfactorized,
+                "factorized": self.embedding_factorized,
+            },
+            "flops": {"length": self.settings.length, **asdict(self.flops)},
+            "weight_bytes": self.weight_bytes(),
+            "training_memory": {
+                "batch": self.settings.batch_size,
+                "length": self.settings.length,
+                "precision": self.settings.precision,
+                "without_recomputation": {
+                    **asdict(self.training_memory),
+                    "total": self.training_memory.total,
+                },
+                "with_recomputation": {
+                    **asdict(self.training_memory_recomputed),
+                    "total": self.training_memory_recomputed.total,
+                },
+            },
+            "data_parallel": {
+                "processes": self.settings.processes,
+                "gradient_bytes": self.gradient_bytes,
+                "sent_per_process_and_step": self.sent_bytes,
+            },
+            "largest_batch": self.largest_batch_sizes,
+        }
+
+
+def model_info(name: str, settings: InfoSettings) -> ModelInfo:
+    """Work out everything about one model."""
+    model, length, precision = settings.model, settings.length, settings.precision
+    memory = settings.memory_bytes()
+    largest_batch_sizes = None
+    if memory is not None:
+        largest_batch_sizes = {
+            key: largest_batch_size(model, memory, length=length, precision=precision, recompute=recompute)
+            for key, recompute in (("without_recomputation", False), ("with_recomputation", True))
+        }
+    return ModelInfo(
+        name=name,
+        model=model,
+        settings=settings,
+        parameters=count_parameters(model),
+        paper_count=paper_parameter_count(model),
+        published_millions=TABLE_1.get(name) if MODEL_PRESETS.get(name) == model else None,
+        bert_encoder_count=count_parameters(bert_of_same_shape(model)).encoder,
+        flops=count_flops(model, length),
+        training_memory=_estimate_training_memory(settings, recompute=False),
+        training_memory_recomputed=_estimate_training_memory(settings, recompute=True),
+        gradient_bytes=gradient_bytes(model),
+        sent_bytes=all_reduce_bytes_per_step(model, settings.processes),
+        largest_batch_sizes=largest_batch_sizes,
+    )
+
+
+def _estimate_training_memory(settings: InfoSettings, *, recompute: bool) -> TrainingMemory:
+    return training_memory(
+        settings.model,
+        batch_size=settings.batch_size,
+        length=settings.length,
+        precision=settings.precision,
+        recompute=recompute,
+    )
+
+
+def checkpoint_folder(subject: str | None) -> Path | None:
+    """Return where a checkpoint lies; None for what is no checkpoint."""
+    if subject is None or (subject in MODEL_PRESETS and not Path(subject).is_dir()):
+        return None
+    return locate_checkpoint(subject, weights=False)
+
+
+def checkpoint_info_settings(folder: Path, settings: InfoSettings, *, is_model_changed: bool) -> InfoSettings:
+    """Ask about the network of a checkpoint, which is what it is: nothing of it can be set."""
+    if is_model_changed:
+        raise InputError(
+            f"{folder}: a checkpoint's network cannot be changed; leave out the settings of the model"
+        )
+    model = checkpoint_model_settings(folder)
+    try:
+        return replace(settings, model=model, length=min(settings.length, model.max_length))
+    except SettingError as error:
+        raise InputError(f"{folder}: {error}") from None
+
+
+def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
+    """Report on every preset, at the same length where a model can hold it."""
+    return [
+        model_info(name, replace(settings, model=model, length=min(settings.length, model.max_length)))
+        for name, model in MODEL_PRESETS.items()
+    ]
+
+
+def compared_infos(settings: InfoSettings, name: str | None, compared_preset: str | None) -> list[ModelInfo]:
+    """Report on the model that was asked for, and on a preset to hold beside it."""
+    reports = [model_info(_display_name(settings.model, name), settings)]
+    if compared_preset is not None:
+        reports.append(model_info(compared_preset, _compared_settings(settings, compared_preset)))
+    return reports
+
+
+def _compared_settings(settings: InfoSettings, other: str) -> InfoSettings:
+    """Return the same questions about a preset of the family."""
+    if other not in MODEL_PRESETS:
+        known = ", ".join(MODEL_PRESETS)
+        raise InputError(
+            f"--compare {display_text(other)}: unknown preset{did_you_mean(other, MODEL_PRESETS)}; known: {known}"
+        )
+    try:
+        return replace(settings, model=MODEL_PRESETS[other])
+    except SettingError as error:
+        raise InputError(f"--compare {other}: does not fit {error}") from None
+
+
+def _display_name(model: ModelSettings, subject: str | None) -> str:
+    """Name a model: a checkpoint by its folder, a preset by its name, or as a preset that was changed."""
+    if subject is not None and subject not in MODEL_PRESETS:
+        return Path(subject).resolve().name
+    for name, known in MODEL_PRESETS.items():
+        if known == model:
+            return name
+    return f"{subject}, changed" if subject else "this model"

@@ -1,0 +1,75 @@
+"""The parameter columns of the paper, and the rule by which they come out.
+
+The paper rounds to millions and does not say what it counts. Every row of its
+tables follows from one rule, found by trying: the encoder without the
+pre-training heads; position embeddings as wide as the hidden states (the
+released models have them E wide); and the pooler where anything is shared, but
+not in the rows where nothing is. The one exception is ALBERT-xxlarge: Table 1
+says 235M and the text 233M, while Table 12 gives the same network (width 4096,
+all shared) as 225M, which is what the rule gives.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import get_args
+
+from albertine.model.parameter_counts import count_parameters
+from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.settings.model import Sharing
+
+# Millions, as printed in Table 1.
+TABLE_1: Mapping[str, int] = MappingProxyType(
+    {
+        "bert-base": 108,
+        "bert-large": 334,
+        "bert-xlarge": 1270,
+        "albert-base": 12,
+        "albert-large": 18,
+        "albert-xlarge": 60,
+        "albert-xxlarge": 235,
+    }
+)
+
+
+def _albert_base(embedding_size: int, share: Sharing) -> ModelSettings:
+    return replace(MODEL_PRESETS["albert-base"], embedding_size=embedding_size, share=share)
+
+
+_TABLE_3_SHARING: tuple[Sharing, ...] = ("all", "none")
+
+# Rows of the ablations: table, row, model, millions as printed.
+ABLATIONS: tuple[tuple[str, str, ModelSettings, int], ...] = (
+    *(
+        ("Table 3", f"E={size}, {share}", _albert_base(size, share), millions)
+        for size, column in ((64, (10, 87)), (128, (12, 89)), (256, (16, 93)), (768, (31, 108)))
+        for share, millions in zip(_TABLE_3_SHARING, column, strict=True)
+    ),
+    *(
+        ("Table 4", f"E={size}, {share}", _albert_base(size, share), millions)
+        for size, column in ((768, (31, 83, 57, 108)), (128, (12, 64, 38, 89)))
+        for share, millions in zip(get_args(Sharing), column, strict=True)
+    ),
+    *(
+        ("Table 11", f"{layers} layers", replace(MODEL_PRESETS["albert-large"], layers=layers), 18)
+        for layers in (1, 3, 6, 12, 24, 48)
+    ),
+    *(
+        (
+            "Table 12",
+            f"H={size}",
+            replace(MODEL_PRESETS["albert-large"], layers=3, hidden_size=size, heads=size // 64),
+            millions,
+        )
+        for size, millions in ((1024, 18), (2048, 60), (4096, 225), (6144, 499))
+    ),
+)
+
+
+def paper_parameter_count(model: ModelSettings) -> int:
+    """Count a model's parameters by the paper's own rule."""
+    parts = count_parameters(model)
+    wider_positions = model.max_length * (model.hidden_size - model.embedding_size)
+    nothing_shared = model.share == "none" or model.groups == model.layers > 1
+    uncounted_pooler = parts.pooler if nothing_shared else 0
+    return parts.encoder + wider_positions - uncounted_pooler

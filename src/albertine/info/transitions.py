@@ -1,0 +1,47 @@
+"""Figure 1 of the paper: how far each layer moves the hidden states, in distance and in angle.
+
+Sharing one layer over the depth does not make it a fixed point: the states go on moving, but
+more smoothly from layer to layer than where every layer has weights of its own.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+
+
+@dataclass(frozen=True)
+class LayerTransition:
+    """Means over all pieces, from a layer's input to its output.
+
+    Attributes:
+        distance: the L2 norm of the difference.
+        angle: in degrees.
+    """
+
+    distance: float
+    angle: float
+
+
+def layer_transitions(model: Model, strips: Iterable[Strip]) -> list[LayerTransition]:
+    """Measure every layer of a network on text, the first layer first."""
+    sums = torch.zeros(model.settings.applied_layers, 2, dtype=torch.float64)
+    count = 0
+    device = next(model.parameters()).device
+    with torch.inference_mode():
+        for strip in strips:
+            before: torch.Tensor | None = None
+            for layer, state in enumerate(model.encoder.hidden_states(strip.to(device))):
+                after = state.double()
+                if before is not None:
+                    cosine = torch.nn.functional.cosine_similarity(before, after, dim=1)
+                    sums[layer - 1, 0] += (after - before).norm(dim=1).sum().cpu()
+                    sums[layer - 1, 1] += cosine.clamp(-1, 1).acos().sum().cpu()
+                before = after
+            count += len(strip.tokens)
+    means = sums / max(1, count)
+    return [LayerTransition(distance, math.degrees(angle)) for distance, angle in means.tolist()]

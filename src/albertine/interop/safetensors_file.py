@@ -1,0 +1,28 @@
+"""Files of tensors, written as any other file: readable by whoever may read those, and honest about the disk.
+
+safetensors writes beside the file and moves it there, for nobody but its owner to read; and
+a full disk is an error of its own kind, with the system's number in its text.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+def write_tensors(tensors: Mapping[str, Tensor], file: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors by name."""
+    file.touch()
+    mode = file.stat().st_mode
+    try:
+        save_file(dict(tensors), file, metadata=metadata)
+    except SafetensorError as error:
+        errno_match = re.search(r"os error (\d+)", str(error))
+        if errno_match is None:
+            raise
+        raise OSError(int(errno_match[1]), os.strerror(int(errno_match[1])), str(file)) from None
+    file.chmod(mode)

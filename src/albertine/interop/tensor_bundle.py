@@ -1,0 +1,164 @@
+"""Reads TensorFlow checkpoints without TensorFlow.
+
+A checkpoint is an index and data files. The index is a sorted string table, the
+format of LevelDB: blocks of entries whose keys share prefixes, a block that
+indexes the blocks, and a footer that finds it. Its values are small protocol
+buffers that say, for each tensor, its type, its shape, and where its bytes lie.
+Everything is checked before it is believed: a torn or made-up file is refused.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from albertine.errors import InputError
+from albertine.interop.crc32c import masked_crc32c
+from albertine.text.protobuf import CorruptDataError, message_fields, read_varint
+
+_FOOTER_BYTES = 48
+_MAGIC = 0xDB4775248B80FB57
+_TRAILER_BYTES = 5  # after each block: one byte of compression, four of checksum
+# TensorFlow's numbers for the types that weights and counters come in.
+_TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+
+
+@dataclass
+class _BundleEntry:
+    """Where one tensor lies."""
+
+    dtype: int = 0
+    shape: list[int] = field(default_factory=list)
+    shard: int = 0
+    offset: int = 0
+    size: int = 0
+    checksum: int = 0
+    is_sliced: bool = False
+
+
+def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
+    """Return all tensors of the checkpoint PREFIX.index and PREFIX.data-*, by name."""
+    index = Path(f"{prefix}.index")
+    try:
+        entries = dict(_table_entries(index.read_bytes()))
+        shards = _shard_count(entries.pop(b"", b""))
+        tensor_entries = {key.decode(): _parse_entry(value) for key, value in entries.items()}
+    except OSError as error:
+        raise InputError(f"{index}: {error.strerror}; a checkpoint has this file") from None
+    except (CorruptDataError, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
+        raise InputError(f"{index}: torn or no checkpoint index ({error}); get the file again") from None
+    files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
+    return {
+        name: _read_tensor(name, entry, files)
+        for name, entry in sorted(tensor_entries.items())
+        if entry.dtype in _TYPES
+    }
+
+
+def _read_tensor(name: str, entry: _BundleEntry, files: list[Path]) -> Tensor:
+    if entry.is_sliced or not 0 <= entry.shard < len(files):
+        raise InputError(
+            f"{files[0] if files else name}: tensor {name} is cut into slices, which is not read here"
+        )
+    file = files[entry.shard]
+    dtype = np.dtype(_TYPES[entry.dtype])
+    count = 1
+    for size in entry.shape:
+        count *= size
+    try:
+        with file.open("rb") as data:
+            data.seek(entry.offset)
+            content = data.read(entry.size) if entry.size == count * dtype.itemsize else b""
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; the index names it") from None
+    if len(content) != count * dtype.itemsize or masked_crc32c(content) != entry.checksum:
+        raise InputError(f"{file}: the bytes of tensor {name} are damaged; get the file again")
+    return torch.from_numpy(
+        np.frombuffer(content, dtype).reshape(entry.shape).astype(dtype.newbyteorder("="), copy=True)
+    )
+
+
+# The sorted string table.
+
+
+def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table."""
+    footer = content[-_FOOTER_BYTES:]
+    if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
+        raise CorruptDataError("no footer")
+    _, at = _read_block_handle(footer, 0)  # the block of filters, which we do not need
+    (offset, size), _ = _read_block_handle(footer, at)
+    for _, value in _block_entries(content, offset, size):
+        (offset, size), _ = _read_block_handle(value, 0)
+        yield from _block_entries(content, offset, size)
+
+
+def _read_block_handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
+    """Read where a block lies."""
+    offset, at = read_varint(content, at)
+    size, at = read_varint(content, at)
+    return (offset, size), at
+
+
+def _block_entries(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block; a key repeats the start of the one before it."""
+    block, trailer = content[offset : offset + size], content[offset + size : offset + size + _TRAILER_BYTES]
+    if len(block) != size or len(trailer) != _TRAILER_BYTES or size < 4:
+        raise CorruptDataError("a block lies outside the file")
+    if trailer[0] != 0:
+        raise CorruptDataError("a compressed block, which TensorFlow does not write")
+    if masked_crc32c(block + trailer[:1]) != struct.unpack("<I", trailer[1:])[0]:
+        raise CorruptDataError("a block's checksum is wrong")
+    restarts = struct.unpack("<I", block[-4:])[0]
+    end, at, key = size - 4 * (restarts + 1), 0, b""
+    if end < 0:
+        raise CorruptDataError("a block's restarts lie outside it")
+    while at < end:
+        shared, at = read_varint(block, at)
+        unshared, at = read_varint(block, at)
+        length, at = read_varint(block, at)
+        if shared > len(key) or at + unshared + length > end:
+            raise CorruptDataError("an entry lies outside its block")
+        key = key[:shared] + block[at : at + unshared]
+        yield key, block[at + unshared : at + unshared + length]
+        at += unshared + length
+
+
+# The protocol buffers.
+
+
+def _shard_count(content: bytes) -> int:
+    """Return the number of data files."""
+    values = dict(message_fields(content))
+    shards, big_endian = values.get(1, 0), values.get(2, 0)
+    if not isinstance(shards, int) or not 1 <= shards < 100_000 or big_endian:
+        raise CorruptDataError("no header")
+    return shards
+
+
+def _parse_entry(content: bytes) -> _BundleEntry:
+    entry = _BundleEntry()
+    names = {1: "dtype", 3: "shard", 4: "offset", 5: "size", 6: "checksum"}
+    for number, value in message_fields(content):
+        if number in names and isinstance(value, int):
+            setattr(entry, names[number], value)
+        elif number == 2 and isinstance(value, bytes):
+            entry.shape = [
+                _parse_dimension(one)
+                for kind, one in message_fields(value)
+                if kind == 2 and isinstance(one, bytes)
+            ]
+        elif number == 7:
+            entry.is_sliced = True
+    return entry
+
+
+def _parse_dimension(content: bytes) -> int:
+    size = dict(message_fields(content)).get(1, 0)
+    if not isinstance(size, int) or size >= 2**40:
+        raise CorruptDataError("a dimension that cannot be")
+    return size

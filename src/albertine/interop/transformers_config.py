@@ -1,0 +1,242 @@
+"""`config.json` of `transformers` to our settings and back.
+
+What their format cannot say is kept under the key `albertine`, which they carry
+along unread: the plan of depth, whether there is a projection, the head.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.interop.tensor_names import (
+    Family,
+    architecture_name,
+    checkpoint_family,
+    head_kinds,
+    layer_group_count,
+)
+from albertine.settings import HeadSettings, ModelSettings, SettingsSource, build_settings
+from albertine.settings.schema import display_text, display_value
+
+GOOGLE_CONFIG = "albert_config.json"
+
+_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
+# Their key, ours, and the value that their format means where the key is missing.
+_ALBERT_KEYS = (
+    ("vocab_size", "vocab_size", 30_000),
+    ("embedding_size", "embedding_size", 128),
+    ("hidden_size", "hidden_size", 4096),
+    ("num_hidden_layers", "layers", 12),
+    ("num_attention_heads", "heads", 64),
+    ("intermediate_size", "ffn_size", 16_384),
+    ("num_hidden_groups", "groups", 1),
+    ("inner_group_num", "inner_groups", 1),
+    ("max_position_embeddings", "max_length", 512),
+    ("type_vocab_size", "segments", 2),
+    ("layer_norm_eps", "norm_epsilon", 1e-12),
+    ("hidden_dropout_prob", "dropout", 0),
+    ("attention_probs_dropout_prob", "attention_dropout", 0),
+)
+_BERT_KEYS = (
+    ("vocab_size", "vocab_size", 30_522),
+    ("hidden_size", "embedding_size", 768),
+    ("hidden_size", "hidden_size", 768),
+    ("num_hidden_layers", "layers", 12),
+    ("num_attention_heads", "heads", 12),
+    ("intermediate_size", "ffn_size", 3072),
+    ("max_position_embeddings", "max_length", 512),
+    ("type_vocab_size", "segments", 2),
+    ("layer_norm_eps", "norm_epsilon", 1e-12),
+    ("hidden_dropout_prob", "dropout", 0.1),
+    ("attention_probs_dropout_prob", "attention_dropout", 0.1),
+)
+
+
+def read_config(file: Path) -> Mapping[str, Any]:
+    """Read a config.json."""
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{file}: holds no table of settings")
+    return config
+
+
+def model_family(config: Mapping[str, Any], source: str) -> Family:
+    """Return the family that a config names."""
+    family = config.get("model_type")
+    if family not in ("albert", "bert"):
+        raise InputError(f"{source}: model_type {family!r} is not read here; albert and bert are")
+    for key, needed in (("position_embedding_type", "absolute"), ("is_decoder", False)):
+        if config.get(key) not in (None, needed):
+            raise InputError(f"{source}: {key} = {config[key]!r} is not read here; {needed!r} is")
+    return "albert" if family == "albert" else "bert"
+
+
+def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelSettings:
+    """Return the network as their format says it: whole layers, shared by groups or not at all."""
+    family = model_family(config, source)
+    keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
+    values = {ours: config.get(theirs, default) for theirs, ours, default in keys}
+    act = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
+    if not isinstance(act, str) or act not in _ACTIVATIONS:
+        raise InputError(f"{source}: hidden_act {act!r} is not read here; {', '.join(_ACTIVATIONS)} are")
+    values |= {"activation": _ACTIVATIONS[act], "share": "all" if family == "albert" else "none"}
+    if family == "albert" and values["embedding_size"] == values["hidden_size"]:
+        values["always_project"] = True
+    return build_settings(ModelSettings, SettingsSource(values, source))
+
+
+def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSettings | None:
+    """Return the network as we wrote it beside their keys; None if we did not, or if it has changed since.
+
+    `transformers` carries our key along unread, so what it does not say alike any more is out of date.
+    """
+    saved = config.get("albertine")
+    if not isinstance(saved, Mapping) or not isinstance(saved.get("model"), Mapping):
+        return None
+    model = build_settings(ModelSettings, SettingsSource(saved["model"], source))
+    as_written = model_settings_from_config(transformers_config(model, HeadSettings()), source)
+    return model if as_written == model_settings_from_config(config, source) else None
+
+
+def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSettings | None:
+    """Return the head that a config names; None for an encoder alone."""
+    family = model_family(config, source)
+    names = config.get("architectures") or [""]
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise InputError(f"{source}: architectures = {display_value(names)}: must be a list of names")
+    name = names[0]
+    if name in ("AlbertModel", "BertModel", ""):
+        return None
+    kinds = head_kinds(name)
+    if not kinds:
+        raise InputError(
+            f"{source}: architecture {display_text(name)} is not read here; give head to take its encoder"
+        )
+    labels = _label_count(config, source)
+    saved = _saved_head_settings(config, source)
+    if saved is not None and saved.kind in kinds and (saved.labels == labels or labels is None):
+        return saved
+    kind, labels = kinds[0], labels or 2
+    problem = config.get("problem_type")
+    if kind == "classify" and (
+        problem == "multi_label_classification" or (problem == "regression" and labels > 1)
+    ):
+        raise InputError(
+            f"{source}: problem_type {problem} with {labels} labels is not read here; give another head"
+        )
+    if kind == "classify" and labels == 1:
+        kind = "regress"
+    values = {
+        "kind": kind,
+        "labels": labels if kind in ("classify", "token") else _FIXED_LABEL_COUNTS[kind],
+        "dropout": _head_dropout(config, family, kind),
+    }
+    return build_settings(HeadSettings, SettingsSource(values, source))
+
+
+def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
+    """Return the dropout before the last layer, by the rules of `transformers`."""
+    if kind == "pretrain" and family == "bert":
+        return 0.0
+    configured = config.get("classifier_dropout_prob" if family == "albert" else "classifier_dropout")
+    if configured is not None:
+        return configured
+    return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
+
+
+_FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
+
+
+def _label_count(config: Mapping[str, Any], source: str) -> int | None:
+    """Return the number of labels, where a config says one."""
+    labels = config.get("id2label")
+    if isinstance(labels, Mapping):
+        return len(labels)
+    count = config.get("num_labels")
+    if count is not None and not (isinstance(count, int) and count > 0):
+        raise InputError(f"{source}: num_labels = {display_value(count)}: must be a whole number")
+    return count
+
+
+def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings | None:
+    saved = config.get("albertine")
+    if isinstance(saved, Mapping) and isinstance(saved.get("head"), Mapping):
+        return build_settings(HeadSettings, SettingsSource(saved["head"], source))
+    return None
+
+
+def label_names_from_config(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
+    """Return what the numbers of labels stand for, where a config says it."""
+    id2label = config.get("id2label")
+    if head.kind not in ("classify", "token") or not isinstance(id2label, Mapping):
+        return ()
+    label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
+    if not all(isinstance(one, str) for one in label_names) or label_names == _default_label_names(
+        head.labels
+    ):
+        return ()
+    return label_names
+
+
+def _default_label_names(labels: int) -> tuple[str, ...]:
+    return tuple(f"LABEL_{number}" for number in range(labels))
+
+
+def transformers_config(
+    model: ModelSettings, head: HeadSettings, label_names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Write settings as a config that `transformers` reads, with the names of labels if they have any."""
+    family = checkpoint_family(model)
+    keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
+    values = {
+        **dataclasses.asdict(model),
+        "ffn_size": model.effective_ffn_size,
+        "groups": layer_group_count(model),
+    }
+    config: dict[str, Any] = {
+        "model_type": family,
+        "architectures": [architecture_name(family, head)],
+        **{theirs: values[ours] for theirs, ours, _ in keys},
+        "hidden_act": "gelu_new" if model.activation == "gelu_tanh" else "gelu",
+        "initializer_range": 0.02,
+        "pad_token_id": 0,
+        "classifier_dropout_prob" if family == "albert" else "classifier_dropout": head.dropout,
+    }
+    if head.kind in ("classify", "token", "regress"):
+        names = label_names or _default_label_names(head.labels)
+        config["id2label"] = {str(index): name for index, name in enumerate(names)}
+        config["label2id"] = {name: index for index, name in enumerate(names)}
+    if head.kind == "regress":
+        config["problem_type"] = "regression"
+    saved_model = {key: value for key, value in dataclasses.asdict(model).items() if value is not None}
+    config["albertine"] = {"model": saved_model, "head": dataclasses.asdict(head)}
+    return config
+
+
+def is_google_checkpoint(folder: Path) -> bool:
+    """Tell whether a folder holds a checkpoint of Google's."""
+    return (folder / GOOGLE_CONFIG).exists() and not (folder / "config.json").exists()
+
+
+def read_google_config(folder: Path) -> dict[str, Any]:
+    """Read Google's config, put into the words of `transformers`."""
+    config = dict(read_config(folder / GOOGLE_CONFIG)) | {"model_type": "albert"}
+    if config.get("hidden_act") == "gelu":
+        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh form under this name
+    return config
+
+
+def checkpoint_model_settings(folder: Path) -> ModelSettings:
+    """Return the network of a checkpoint folder, from its config alone."""
+    google = is_google_checkpoint(folder)
+    file = folder / (GOOGLE_CONFIG if google else "config.json")
+    config = read_google_config(folder) if google else read_config(file)
+    return saved_model_settings(config, str(file)) or model_settings_from_config(config, str(file))

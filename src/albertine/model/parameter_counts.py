@@ -1,0 +1,73 @@
+"""How many parameters a model has, part by part, from its settings alone.
+
+The formulas are short because the network is: embeddings of width E, a
+projection E -> H where the two differ, attention and FFN blocks that depth
+repeats, and heads. LayerNorms are counted apart; each belongs to the block that
+it closes, so sharing an attention shares its norm.
+"""
+
+from dataclasses import dataclass, replace
+
+from albertine.settings import ModelSettings
+
+
+@dataclass(frozen=True)
+class ParameterCounts:
+    """Exact counts by part; the first eight make the encoder, the last two the pre-training heads."""
+
+    token_embedding: int
+    position_embedding: int
+    segment_embedding: int
+    projection: int
+    attention: int
+    ffn: int
+    layer_norms: int
+    pooler: int
+    mlm_head: int
+    pair_head: int
+
+    @property
+    def pretraining_heads(self) -> int:
+        """What only pre-training uses. The MLM decoder is the token embedding again and not counted twice."""
+        return self.mlm_head + self.pair_head
+
+    @property
+    def encoder(self) -> int:
+        """Parameters of the encoder with its pooler: what fine-tuning starts from."""
+        return self.total - self.pretraining_heads
+
+    @property
+    def total(self) -> int:
+        """All parameters that pre-training trains."""
+        return sum(getattr(self, part) for part in self.__dataclass_fields__)
+
+
+def count_parameters(model: ModelSettings) -> ParameterCounts:
+    """Count the parameters of a model."""
+    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
+    embedding_norm, block_norms = 2 * e, 2 * h * (model.attention_block_count + model.ffn_block_count)
+    return ParameterCounts(
+        token_embedding=v * e,
+        position_embedding=model.max_length * e,
+        segment_embedding=model.segments * e,
+        projection=e * h + h if model.has_projection else 0,
+        attention=model.attention_block_count * 4 * (h * h + h),
+        ffn=model.ffn_block_count * (h * f + f + f * h + h),
+        layer_norms=embedding_norm + block_norms,
+        pooler=h * h + h,
+        mlm_head=(h * e + e) + 2 * e + v,
+        pair_head=2 * h + 2,
+    )
+
+
+def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
+    """Return the BERT with this width and depth: nothing shared, embeddings as wide as the hidden states."""
+    return replace(
+        model,
+        embedding_size=model.hidden_size,
+        layers=model.applied_layers,
+        share="none",
+        groups=1,
+        inner_groups=1,
+        activation="gelu",
+    )

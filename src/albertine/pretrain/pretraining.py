@@ -1,0 +1,245 @@
+"""Pre-training as work for the loop: masked pieces and pairs out of a corpus, under a curriculum."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from albertine.corpus.batches import Batch, BatchLoader, DataPosition, collate
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.errors import InputError
+from albertine.interop.huggingface import checkpoint_writer
+from albertine.model.cost import count_flops
+from albertine.model.model import Model
+from albertine.pretrain.plateau import PlateauDetector
+from albertine.pretrain.position_extrapolation import Sinusoids
+from albertine.pretrain.scores import sample_sums
+from albertine.pretrain.settings import PretrainSettings
+from albertine.train.distributed import Distributed
+from albertine.train.sharding import full_tensor, shard_like
+from albertine.train.step_metrics import StepMetrics
+from albertine.train.trainable import ObjectiveLoss, StepBatch
+
+
+@dataclass(frozen=True)
+class PretrainMicroBatch:
+    """What is computed at once, and whether its pairs count."""
+
+    batch: Batch
+    has_pairs: bool
+
+    @property
+    def target_counts(self) -> tuple[int, ...]:
+        """How many pieces are masked, and how many pairs there are."""
+        masked = len(self.batch.targets.masked.indices)
+        return (masked, len(self.batch.strip)) if self.has_pairs else (masked,)
+
+    def to(self, device: torch.device) -> "PretrainMicroBatch":
+        """Move it to a device."""
+        return PretrainMicroBatch(self.batch.to(device), self.has_pairs)
+
+
+class Pretraining:
+    """Pre-training on a corpus."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: PretrainSettings,
+        distributed: Distributed,
+        plateau_detector: PlateauDetector,
+        micro_batch_tokens: int,
+    ):
+        self.corpus, self.settings, self.distributed = corpus, settings, distributed
+        self._plateau_detector, self._micro_batch_tokens = plateau_detector, micro_batch_tokens
+        self._has_pairs = settings.objective.pair != "none"
+        self.objectives = ("mlm", "pair") if self._has_pairs else ("mlm",)
+        self._objective: ObjectiveSettings | None = None
+        self._batches: BatchLoader | None = None
+        self._batch_iterator: Generator[Batch] | None = None
+        self._start_position = {"place": 0, "batch": 0, "samples": 0}
+        self._extrapolation: Tensor | None = None
+        self._held_out_batches: tuple[ObjectiveSettings, list[Batch]] | None = None
+
+    # Where in the data.
+
+    @property
+    def data_position(self) -> dict[str, Any]:
+        """The place after the last share, and how many samples an epoch has there."""
+        if self._batches is None:
+            return self._start_position
+        position = self._batches.position
+        return {
+            "place": position.sample_index,
+            "batch": position.batch_in_pool,
+            "samples": self._batches.epoch_samples,
+        }
+
+    def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002  # the place says it all
+        """Go to a place."""
+        self.close()
+        self._start_position, self._objective, self._batches = data_position, None, None
+
+    def close(self) -> None:
+        """End the processes that draw samples, if there are any."""
+        if self._batch_iterator is not None:
+            self._batch_iterator.close()
+            self._batch_iterator = None
+
+    @property
+    def data_fingerprint(self) -> dict[str, Any]:
+        """What tells the corpus from any other."""
+        manifest = self.corpus.manifest
+        shards = {entry.file: entry.sha256 for entry in manifest.shards}
+        return {"tokenizer": manifest.tokenizer_fingerprint, "shards": shards}
+
+    def check_same_data(self, fingerprint: dict[str, Any]) -> None:
+        """Refuse a corpus that is not the one that the run began with."""
+        now, difference = self.data_fingerprint, None
+        if fingerprint["tokenizer"] != now["tokenizer"]:
+            difference = f"its tokenizer was {fingerprint['tokenizer']} and is {now['tokenizer']}"
+        else:
+            for file in sorted(fingerprint["shards"].keys() | now["shards"].keys()):
+                was, is_ = fingerprint["shards"].get(file), now["shards"].get(file)
+                if was != is_:
+                    difference = f"{file} " + (
+                        "is new" if was is None else "is gone" if is_ is None else "has changed"
+                    )
+                    break
+        if difference:
+            raise InputError(
+                f"{self.corpus.folder}: not the corpus that the run began with: {difference}; "
+                "bring that one back, or start another run with --init"
+            )
+
+    # What is learned.
+
+    def objective_changes(self, step: int) -> bool:
+        """Tell whether length, masking or depth change with this step."""
+        settings = self.settings
+        now, before = ((settings.objective_at(at), settings.depth_at(at)) for at in (step, max(0, step - 1)))
+        return now != before
+
+    def next_batch(self, step: int) -> StepBatch:
+        """Draw this process's part of the next batch and cut it into pieces."""
+        objective = self.settings.objective_at(step)
+        if objective != self._objective or self._batch_iterator is None:
+            self._open_batches(objective)
+        assert self._batch_iterator is not None
+        batch = next(self._batch_iterator)
+        micro_batches = [
+            PretrainMicroBatch(one, self._has_pairs) for one in batch.split(self._micro_batch_tokens)
+        ]
+        tokens = len(batch.strip.tokens)
+        flops = count_flops(
+            replace(self.settings.model, layers=self.settings.depth_at(step)), objective.max_length
+        )
+        empty = PretrainMicroBatch(collate([], batch.step_samples), self._has_pairs)
+        return StepBatch(micro_batches, tokens, tokens * flops.training_per_token, empty)
+
+    def _open_batches(self, objective: ObjectiveSettings) -> None:
+        """Go on with another objective, as far into the epoch as we are."""
+        position, sampler = self.data_position, PretrainDataset(self.corpus, objective)
+        place, batch = position["place"], position["batch"]
+        if position["samples"] not in (0, len(sampler)):
+            place, batch = place * len(sampler) // position["samples"], 0
+        self.close()
+        self._objective = objective
+        self._batches = BatchLoader(
+            sampler,
+            self.settings.train.batch_tokens,
+            position=DataPosition(place, batch),
+            rank=self.distributed.rank,
+            world_size=self.distributed.world_size,
+            workers=self.settings.workers,
+        )
+        self._batch_iterator = iter(self._batches)
+
+    def compute_losses(
+        self, model: Any, micro_batch: PretrainMicroBatch, step: int
+    ) -> Sequence[ObjectiveLoss]:
+        """Compute both objectives on a piece."""
+        targets = micro_batch.batch.targets
+        out = model(micro_batch.batch.strip, targets, depth=self.settings.depth_at(step))
+        with torch.no_grad():
+            masked_correct = (out.masked.logits.argmax(1) == targets.masked.labels).sum()
+            pair_correct = (out.pair_logits.argmax(1) == targets.pair_labels).sum()
+        objective_losses = (
+            ObjectiveLoss(out.masked.loss, masked_correct),
+            ObjectiveLoss(out.pair_loss, pair_correct),
+        )
+        return objective_losses if self._has_pairs else objective_losses[:1]
+
+    def after_step(self, network: Any, step: int) -> None:
+        """Let the positions that no sample reached in so many steps go on as those do that were."""
+        positions: Tensor = network.encoder.embedding.positions.weight
+        trained_rows, sinusoids = self.settings.longest_sample(step), Sinusoids.for_model(self.settings.model)
+        if not self.settings.uses_local_start or trained_rows >= len(positions) or not len(sinusoids):
+            return
+        trained = full_tensor(positions.detach())[:trained_rows]
+        if self._extrapolation is None or self._extrapolation.shape[1] != trained_rows:
+            self._extrapolation = sinusoids.extrapolation_matrix(trained_rows, len(positions)).to(trained)
+        with torch.no_grad():
+            positions.copy_(shard_like(torch.cat([trained, self._extrapolation @ trained]), positions))
+
+    # How it goes.
+
+    def evaluate(self, model: Any, step: int) -> dict[str, float]:
+        """Measure on the first samples of dev, always the same ones, as the run asks now."""
+        if not self.corpus.manifest.documents["dev"]:
+            return {}
+        last_step = max(0, step - 1)
+        depth = self.settings.depth_at(last_step)
+        dev, mask = (
+            self._dev_batches(self.settings.objective_at(last_step)),
+            self.corpus.tokenizer.special_ids.mask,
+        )
+        sums = sample_sums(model, dev, self.distributed.device, mask, depth)
+        masked, loss, correct, *_, pair_loss, pair_correct, samples = self.distributed.all_reduce_sum(
+            [*sums.sum(0).tolist(), len(sums)]
+        )
+        scores = {"mlm_loss": loss / max(1, masked), "mlm_accuracy": correct / max(1, masked)}
+        if self._has_pairs:
+            scores |= {"pair_loss": pair_loss / samples, "pair_accuracy": pair_correct / samples}
+        return {"loss": sum(value for name, value in scores.items() if name.endswith("loss")), **scores}
+
+    def score_to_minimize(self, metrics: dict[str, float]) -> float:
+        """Return the held-out loss."""
+        return metrics["loss"]
+
+    def _dev_batches(self, objective: ObjectiveSettings) -> list[Batch]:
+        """Return this process's share of the held-out batches, drawn once."""
+        if self._held_out_batches is None or self._held_out_batches[0] != objective:
+            sampler = PretrainDataset(self.corpus, objective, "dev")
+            size = max(1, self._micro_batch_tokens // objective.max_length)
+            sample_count = max(1, self.evaluation_tokens // objective.max_length)
+            sample_numbers = np.arange(min(len(sampler), sample_count))
+            chunks = [sample_numbers[at : at + size] for at in range(0, len(sample_numbers), size)]
+            # As many for each process, the last ones empty: spread weights are gathered by all.
+            chunks += [sample_numbers[:0]] * (-len(chunks) % self.distributed.world_size)
+            own_chunks = chunks[self.distributed.rank :: self.distributed.world_size]
+            self._held_out_batches = (objective, [collate(sampler.draw(one), len(one)) for one in own_chunks])
+        return self._held_out_batches[1]
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """How many tokens an evaluation takes: a twentieth of what is trained on until the next."""
+        train = self.settings.train
+        every = train.evaluate_every or max(1, train.steps // 40)
+        return train.evaluate_tokens or min(262_144, max(8_192, every * train.batch_tokens // 20))
+
+    def diagnose(self, metrics: StepMetrics) -> str | None:
+        """Say so if nothing but piece frequencies is being learned."""
+        return self._plateau_detector.diagnose(metrics)
+
+    def checkpoint_writer(self, model: Model, step: int) -> Callable[[Path], None]:
+        """Return what writes the network, as deep as it is now, with its tokenizer."""
+        depth = self.settings.depth_at(max(0, step - 1))
+        parameters = {name: full_tensor(one.detach()) for name, one in model.named_parameters()}
+        return checkpoint_writer(model, tokenizer=self.corpus.tokenizer, depth=depth, parameters=parameters)

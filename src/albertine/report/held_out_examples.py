@@ -1,0 +1,109 @@
+"""What to ask a model for a report, of held-out text: a word to guess, an order to tell, states to follow."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.errors import InputError
+from albertine.inference.fill_mask import FillMaskPipeline
+from albertine.info.transitions import LayerTransition, layer_transitions
+from albertine.model.strip import Strip
+from albertine.report.examples import FillMaskExample, SegmentOrderExample
+from albertine.text.token_text import WholeWordTokens, token_text
+
+_MAX_LENGTH = 44  # pieces: what one reads at a glance
+_TOP_K = 5
+_MAX_PAIR_LENGTH = 80  # two sentences and more on each side: less says little of an order
+_TRANSITION_SAMPLES = 64  # samples whose states are followed
+
+
+def fill_mask_examples(
+    pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
+) -> list[FillMaskExample]:
+    """Hide a word in each of some held-out samples, and let the model guess."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    examples: list[FillMaskExample] = []
+    whole_words = WholeWordTokens(corpus.tokenizer)
+    for sample in _samples(corpus, pipeline.model.settings.max_length, 8 * count, seed):
+        ids = sample.original_tokens()
+        quarter = len(ids) // 4
+        positions = [
+            position
+            for position in whole_words.positions(ids).tolist()
+            if quarter <= position < len(ids) - quarter
+        ]
+        if (
+            sample.pair_label or not positions or len(examples) == count
+        ):  # swapped, it would not read as it was written
+            continue
+        position = positions[int(rng.integers(len(positions)))]
+        word = token_text(corpus.tokenizer.vocabulary[ids[position]], corpus.tokenizer)
+        before, after = (
+            corpus.tokenizer.decode(ids[:position].tolist()),
+            corpus.tokenizer.decode(ids[position + 1 :].tolist()),
+        )
+        ids[position] = corpus.tokenizer.special_ids.mask
+        (predictions,) = pipeline.predict_tokens(ids.tolist(), sample.segments.tolist(), [position], _TOP_K)
+        words_with_probability = [(token_text(one.token, corpus.tokenizer), one.score) for one in predictions]
+        examples.append(FillMaskExample(before, word, after, words_with_probability))
+    return examples
+
+
+def segment_order_examples(
+    pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
+) -> list[SegmentOrderExample]:
+    """Ask for the order of two segments, as they stand in the text and swapped."""
+    examples = []
+    for sample in _samples(
+        corpus, pipeline.model.settings.max_length, count, seed, max_length=_MAX_PAIR_LENGTH
+    ):
+        first, second = _segment_texts(sample, pipeline)
+        if sample.pair_label:
+            first, second = second, first
+        examples.append(
+            SegmentOrderExample(
+                first,
+                second,
+                pipeline.order_probability(first, second),
+                pipeline.order_probability(second, first),
+            )
+        )
+    return examples
+
+
+def _segment_texts(sample: PretrainSample, pipeline: FillMaskPipeline) -> tuple[str, str]:
+    ids = sample.original_tokens()
+    return pipeline.tokenizer.decode(ids[sample.segments == 0].tolist()), pipeline.tokenizer.decode(
+        ids[sample.segments == 1].tolist()
+    )
+
+
+def followed(pipeline: FillMaskPipeline, corpus: Corpus, seed: int) -> list[LayerTransition]:
+    """Follow the states of held-out samples from layer to layer."""
+    samples = _samples(corpus, pipeline.model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
+    strips = (
+        Strip.from_sequences([one.original_tokens().tolist()], [one.segments.tolist()]) for one in samples
+    )
+    return layer_transitions(pipeline.model, strips)
+
+
+def has_readable_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
+    """Tell whether a corpus has held-out samples that a model can read."""
+    try:
+        return next(_samples(corpus, pipeline.model.settings.max_length, 1, 0), None) is not None
+    except InputError:
+        return False
+
+
+def _samples(
+    corpus: Corpus, model_max_length: int, count: int, seed: int, max_length: int = _MAX_LENGTH
+) -> Iterator[PretrainSample]:
+    sampler = PretrainDataset(
+        corpus,
+        ObjectiveSettings("sop", min(max_length, model_max_length), short_seq_prob=0.0, seed=seed),
+        "dev",
+    )
+    yield from sampler.draw(np.arange(min(count, len(sampler))))

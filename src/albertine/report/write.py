@@ -1,0 +1,28 @@
+"""`albertine report RUN`: one page about a run, of whatever kind, in its folder."""
+
+from pathlib import Path
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.report.finetuning_page import finetuning_page
+from albertine.report.pretraining_page import pretraining_page
+from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.run_folder import read_run_settings
+
+REPORT_FILE = "report.html"
+
+
+def write_report(run: Path) -> Path:
+    """Write the report of a run into its folder."""
+    if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
+        raise InputError(f"{run}: no run; a report tells of what albertine pretrain or finetune made")
+    if (run / TASK_CARD_FILE).exists():
+        page = finetuning_page(run)
+    elif "task" in read_run_settings(run).keys:
+        raise InputError(f"{run}: no model of it has been scored yet; there is nothing to report")
+    else:
+        page = pretraining_page(run)
+    page.write(run / REPORT_FILE)
+    progress.print_message(f"{run / REPORT_FILE}: open it in a browser")
+    return run / REPORT_FILE

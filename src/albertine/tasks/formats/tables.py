@@ -1,0 +1,245 @@
+"""Rows of a table, whatever file it is in: CSV, TSV, JSON lines, Parquet, a data set of the hub.
+
+They are streamed, so a file may be of any size; each knows its place. A .tsv has no
+quoting, as GLUE's have none: what stands between two tabs is the cell.
+"""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from albertine.errors import InputError, did_you_mean
+from albertine.settings.schema import display_text
+from albertine.text.documents import ReadErrors
+from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
+from albertine.text.unicode_check import is_valid_unicode
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_MAX_CELL_SIZE = 1 << 30
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row: where it stands, its number from 0, and its cells by column."""
+
+    location: str
+    number: int
+    cells: Mapping[str, Any]
+
+    def text(self, column: str) -> str:
+        """Return a cell that must be text."""
+        value = self.cells.get(column)
+        if not isinstance(value, str):
+            raise RowError(f"column {display_text(column)} holds {_describe(value)}, not text")
+        return require_valid_unicode(value)
+
+
+class RowError(ValueError):
+    """What is wrong with one row; the text goes after its place."""
+
+
+def require_valid_unicode(text: str) -> str:
+    """Return text that has no half of a character in it, which JSON can write and nobody can read."""
+    if not is_valid_unicode(text):
+        raise RowError(f"half a character (a surrogate by itself) in {display_text(ascii(text))}")
+    return text
+
+
+def read_rows(
+    source: str,
+    troubles: ReadErrors,
+    required_columns: Iterable[str] = (),
+    option_by_column: Mapping[str, str] | None = None,
+) -> Iterator[TableRow]:
+    """Yield the rows of a file or data set; `required_columns` columns must be there, which `option_by_column` name."""
+    found = (
+        _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), troubles)
+    )
+    first = True
+    for row in found:
+        missing = next((one for one in required_columns if one not in row.cells), None)
+        if missing is not None and first:
+            option = (option_by_column or {}).get(missing)
+            raise InputError(f"{source}: {_missing_column_message(missing, option, list(row.cells))}")
+        if missing is not None:
+            troubles.handle(row.location, f"no column {display_text(missing)}")
+            continue
+        first = False
+        yield row
+
+
+def _missing_column_message(missing: str, option: str | None, available: list[str]) -> str:
+    """Say that a column is missing, and what to do."""
+    if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
+        return (
+            f"no column {display_text(missing)}; its first line is one cell, {display_text(available[0])}: .csv takes "
+            "commas between cells, .tsv tabs"
+        )
+    known = display_text(", ".join(available)) or "none"
+    named = f"; {option} names another" if option else ""
+    return f"no column {display_text(missing)}{did_you_mean(missing, available)}; it has {known}{named}"
+
+
+def data_suffix(file: Path) -> str:
+    """Return the suffix that says what a file holds, whether or not it is packed."""
+    return Path(file.stem if file.suffix.lower() in _COMPRESSED_SUFFIXES else file).suffix.lower()
+
+
+@contextmanager
+def open_data_file(file: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, unpacked; a torn one is told of by its name."""
+    if not file.exists():
+        raise InputError(f"{file}: no such file")
+    if not file.is_file():
+        raise InputError(f"{file}: not a file")
+    try:
+        with _open_decompressed(file) as stream:
+            yield stream
+    except (EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None):
+            raise
+        raise InputError(f"{file}: torn or not packed so ({error}); get the file again") from None
+
+
+def _open_decompressed(file: Path) -> BinaryIO:
+    match file.suffix.lower():
+        case ".gz":
+            return cast(BinaryIO, gzip.open(file, "rb"))
+        case ".zst" | ".zstd":
+            import pyarrow as pa
+
+            return cast(BinaryIO, io.BufferedReader(pa.input_stream(str(file), compression="zstd")))
+    return file.open("rb")
+
+
+_COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
+
+
+def _rows_from_file(file: Path, troubles: ReadErrors) -> Iterator[TableRow]:
+    suffix = data_suffix(file)
+    if suffix == ".parquet":
+        yield from _rows_from_parquet(file)
+        return
+    if suffix not in TABLE_SUFFIXES:
+        raise InputError(
+            f"{file}: not a table that is read here; {', '.join(TABLE_SUFFIXES)} are, also .gz and .zst"
+        )
+    with open_data_file(file) as stream:
+        if suffix in (".jsonl", ".ndjson"):
+            yield from _rows_from_json(file, stream, troubles)
+        else:
+            yield from _rows_from_text(file, stream, troubles, tabs=suffix == ".tsv")
+
+
+def read_table(
+    file: Path, troubles: ReadErrors, *, tabs: bool, header: list[str] | None = None
+) -> Iterator[TableRow]:
+    """Yield the rows of a table as text; `header` names the columns where the file does not."""
+    with open_data_file(file) as stream:
+        yield from _rows_from_text(file, stream, troubles, tabs=tabs, header=header)
+
+
+def _rows_from_text(
+    file: Path, stream: BinaryIO, troubles: ReadErrors, *, tabs: bool, header: list[str] | None = None
+) -> Iterator[TableRow]:
+    csv.field_size_limit(_MAX_CELL_SIZE)
+    number = count()
+    # What is not UTF-8 is found row by row, so that the rest of the file can be read.
+    with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as lines:
+        for line, values in _tsv_cells(lines) if tabs else _csv_cells(file, lines):
+            place = f"{file}, line {line}"
+            if header is None:
+                header = _header(values, place)
+            elif len(values) != len(header):
+                troubles.handle(place, f"{len(values)} cells, where the header has {len(header)}")
+            elif any(not is_valid_unicode(value) for value in values):
+                troubles.handle(place, "not UTF-8")
+            else:
+                yield TableRow(place, next(number), dict(zip(header, values, strict=True)))
+
+
+def _header(values: list[str], place: str) -> list[str]:
+    if any("\0" in value or not is_valid_unicode(value) for value in values):
+        raise InputError(f"{place}: no text in UTF-8; name a table of text, or save it as UTF-8")
+    header = [value.strip() for value in values]
+    duplicate = next((one for one in header if header.count(one) > 1), None)
+    if duplicate is not None:
+        raise InputError(f"{place}: column {display_text(duplicate)} is there twice; name them apart")
+    return header
+
+
+def _tsv_cells(lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines, start=1):
+        stripped = line.rstrip("\r\n")
+        if stripped:
+            yield number, stripped.split("\t")
+
+
+def _csv_cells(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"{file}, line {first}: no CSV ({error}); mend its quotes") from None
+        if values:
+            yield first, values
+
+
+def _rows_from_json(file: Path, stream: BinaryIO, troubles: ReadErrors) -> Iterator[TableRow]:
+    number = count()
+    for at, line in enumerate(stream, start=1):
+        if not line.strip():
+            continue
+        place = f"{file}, line {at}"
+        try:
+            record = json.loads(line.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            troubles.handle(place, "not UTF-8")
+            continue
+        except (ValueError, RecursionError) as error:
+            troubles.handle(place, f"not JSON ({error})")
+            continue
+        if isinstance(record, dict):
+            yield TableRow(place, next(number), record)
+        else:
+            troubles.handle(place, f"{_describe(record)}, not a record of columns")
+
+
+def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not file.is_file():
+        raise InputError(f"{file}: no such file")
+    try:
+        number = count()
+        for batch in parquet.ParquetFile(file).iter_batches(1000):
+            for record in batch.to_pylist():
+                at = next(number)
+                yield TableRow(f"{file}, row {at}", at, record)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{file}: no whole Parquet file ({reason}); get it again") from None
+
+
+def _rows_from_hub(name: str) -> Iterator[TableRow]:
+    number = count()
+    for shard in range(num_shards(name)):
+        for place, record in hub_records(name, shard):
+            yield TableRow(place, next(number), record)
+
+
+def _describe(value: object) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {display_text(str(value))}"

@@ -1,0 +1,1 @@
+"""Evaluation metrics as the official scripts of the tasks compute them."""

@@ -1,0 +1,100 @@
+"""What `albertine tokenizer show` shows: pieces and ids of a text, and how well a vocabulary fits one."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.settings import ReadingSettings
+from albertine.text.sources import find_sources, source_chunks
+from albertine.text.tokenizer import Tokenizer
+from albertine.text.word_encoder import WordEncoder
+
+
+@dataclass(frozen=True)
+class TokenizerStats:
+    """How well a vocabulary fits a text."""
+
+    words: int
+    tokens: int
+    unknown: int
+
+    @property
+    def tokens_per_word(self) -> float:
+        """How many pieces a word takes; near 1 is a vocabulary that knows the words."""
+        return self.tokens / max(1, self.words)
+
+    @property
+    def unknown_rate(self) -> float:
+        """Share of the pieces that are the unknown one."""
+        return self.unknown / max(1, self.tokens)
+
+
+def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: ReadingSettings) -> TokenizerStats:
+    """Count words, pieces and unknown pieces over files."""
+    encoder = WordEncoder(tokenizer)
+    words = tokens = unknown = 0
+    errors = ReadErrors(skip=reading.on_error == "skip")
+    if any(text in ("-", "/dev/stdin") for text in files):
+        raise InputError("--over: takes files, folders and globs; save standard input to a file first")
+    chunks = [chunk for source in find_sources(files) for chunk in source_chunks(source)]
+    for document in chain.from_iterable(
+        read_documents(chunk, reading, errors)
+        for chunk in progress.track(chunks, "Encoding", unit="portions")
+    ):
+        ids, _ = encoder.encode(document)
+        words += sum(len(sentence.split()) for sentence in document)
+        tokens += len(ids)
+        unknown += int((ids == tokenizer.special_ids.unk).sum())
+    return TokenizerStats(words, tokens, unknown)
+
+
+def show_tokenizer(
+    folder: Path, tokenizer: Tokenizer, text: str | None, stats: TokenizerStats | None, *, as_json: bool
+) -> None:
+    """Print what was asked for: pieces of a text, fit over files, or what the tokenizer is."""
+    ids = tokenizer.encode(text) if text is not None else []
+    if as_json:
+        report: dict[str, object] = {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+        if text is not None:
+            report |= {"pieces": [tokenizer.vocabulary[one] for one in ids], "ids": ids}
+        if stats:
+            ratios = {"pieces_per_word": stats.tokens_per_word, "unknown_share": stats.unknown_rate}
+            report["over"] = asdict(stats) | ratios
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    out = progress.result_console()
+    if text is not None:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("piece")
+        table.add_column("id", justify="right")
+        for one in ids:
+            style = "red" if one == tokenizer.special_ids.unk else ""
+            table.add_row(
+                f"[{style}]{escape(tokenizer.vocabulary[one])}[/]"
+                if style
+                else escape(tokenizer.vocabulary[one]),
+                str(one),
+            )
+        out.print(table)
+    if stats:
+        out.print(
+            f"{stats.words:,} words, {stats.tokens:,} pieces: {stats.tokens_per_word:.3f} pieces per word, "
+            f"{stats.unknown_rate:.4%} unknown",
+            highlight=False,
+        )
+    if text is None and stats is None:
+        special = ", ".join(
+            f"{tokenizer.vocabulary[one]} {one}" for one in vars(tokenizer.special_ids).values()
+        )
+        out.print(
+            f"{folder}: {len(tokenizer):,} pieces, fingerprint {tokenizer.fingerprint}", highlight=False
+        )
+        out.print(f"special: {special}", highlight=False, markup=False)

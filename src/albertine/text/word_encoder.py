@@ -1,0 +1,128 @@
+"""Many texts to ids, fast: a word's pieces are worked out once and remembered.
+
+ALBERT's pipeline and BERT's look at nothing beyond a word, so the ids of a text are
+those of its words, one after another, and a language has few words that are many
+times used. Where a pipeline may look further (a `tokenizer.json` can hold any), or
+a text has characters that only one side takes for spaces, the library encodes it
+whole; the ids are the same either way.
+
+Text never turns into special pieces here: "[MASK]" in a book is six characters.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine.text.backends import CONTINUATION_PREFIX, WORD_START
+from albertine.text.scripts import is_spaceless
+from albertine.text.tokenizer import Tokenizer
+
+_CACHE_SIZE = 1 << 20
+_MAX_CACHED_LENGTH = (
+    40  # a longer run without a space is a sentence of a script that has none: it will not come again
+)
+_AMBIGUOUS_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces to Python, not to every pipeline
+_WORD_LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "Precompiled", "Replace", "Strip", "StripAccents"}
+_WORD_LOCAL_NORMALIZERS |= {"NFC", "NFD", "NFKC", "NFKD"}
+
+
+class WordEncoder:
+    """Encodes texts word by word."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer.with_split_special_tokens()
+        self.dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+        self._special_ids = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
+        self._cache: dict[str, bytes] = {}
+        self._is_word_local = is_word_local(json.loads(tokenizer.backend.to_str()))
+
+    def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the ids of all texts in one row, and how many each has."""
+        if not self._is_word_local or any(one in text for one in _AMBIGUOUS_SPACES for text in texts):
+            rows = [self._bytes(ids) for ids in self._tokenizer.encode_batch(texts)]
+        else:
+            rows = self._encode_words([text.split() for text in texts])
+        counts = np.fromiter(map(len, rows), np.int64, len(rows)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(rows), self.dtype), counts
+
+    def _encode_words(self, texts: list[list[str]]) -> list[bytes]:
+        """Encode texts that are cut into words; ids are kept as bytes, which join at the speed of memory."""
+        cache = self._cache
+        new = [word for word in set(chain.from_iterable(texts)) if word not in cache]
+        for word, ids in zip(new, self._tokenizer.encode_batch(new), strict=True):
+            cache[word] = self._bytes(ids)
+        rows = [b"".join(map(cache.__getitem__, words)) for words in texts]
+        for word in new:
+            if len(word) > _MAX_CACHED_LENGTH:
+                del cache[word]
+        if len(cache) > _CACHE_SIZE:
+            cache.clear()
+        return rows
+
+    def _bytes(self, ids: list[int]) -> bytes:
+        if not self._special_ids.isdisjoint(
+            ids
+        ):  # "<pad>" is a likely piece to a unigram vocabulary that has it
+            ids = [self._tokenizer.special_ids.unk if one in self._special_ids else one for one in ids]
+        return np.array(ids, self.dtype).tobytes()
+
+
+def is_word_local(backend: dict[str, Any]) -> bool:
+    """Tell whether a pipeline's ids of a text are those of its words between spaces, one after another."""
+    normalizers, splitters = _components(backend["normalizer"]), _components(backend["pre_tokenizer"])
+    splitter_types = [one["type"] for one in splitters]
+    splits_words = splitter_types == ["BertPreTokenizer"] or (
+        splitter_types == ["WhitespaceSplit", "Metaspace"] and splitters[1]["prepend_scheme"] == "always"
+    )
+    only_special_added = all(
+        one["special"] for one in backend["added_tokens"]
+    )  # others are looked for in the whole text
+    return (
+        splits_words
+        and only_special_added
+        and all(one["type"] in _WORD_LOCAL_NORMALIZERS for one in normalizers)
+    )
+
+
+def _components(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    if component is None:
+        return []
+    inner = component.get("normalizers", component.get("pretokenizers"))
+    return [component] if inner is None else inner
+
+
+class WordBoundaries:
+    """Tells which pieces begin a word, as masking whole words needs to know.
+
+    A word begins after a space; a mark of punctuation is a word of its own, and
+    what follows an opening one begins a word; in scripts that put no spaces each
+    piece is a word. (The reference code also takes every piece with a letter outside
+    a to z for a word, which would cut up most languages.)
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        special = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
+        starts, opens, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
+        for index, token in enumerate(tokenizer.vocabulary):
+            if tokenizer.marks_continuations:
+                starts[index] = not token.startswith(CONTINUATION_PREFIX)
+                continue
+            bare = token.removeprefix(WORD_START)
+            mark = bool(bare) and all(unicodedata.category(one)[0] in "PS" for one in bare)
+            starts[index] = bare != token or mark or index in special or is_spaceless(bare[:1])
+            marks[index], spaces[index] = mark, token == WORD_START
+            opens[index] = mark and bare != token
+        self._is_start, self._is_opening_mark, self._is_mark, self._is_space = starts, opens, marks, spaces
+
+    def starts(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return for each id of a text whether a word begins with it."""
+        starts: NDArray[np.bool_] = self._is_start[ids]
+        starts[1:] |= self._is_opening_mark[ids[:-1]]
+        starts[2:] |= self._is_space[ids[:-2]] & self._is_mark[ids[1:-1]]
+        starts[:1] = True
+        return starts

@@ -1,0 +1,362 @@
+"""Riddles of reference, in which only knowledge of the world tells whom or what a pronoun means.
+
+Each riddle comes from a schema that has two readings: one phrase of its sentence is said
+in either of two ways, and with the phrase the referent of the pronoun changes. "Nora lent
+Edith a lamp because she had more than one" is about Nora, "... because she had none of
+her own" about Edith. Both candidates agree in gender and number, so grammar is silent, and
+what decides is what everybody knows: who lends has, who borrows lacks.
+
+A claim puts one candidate where the pronoun was. Reading and candidate are drawn apart,
+each with chance 1/2, so a true claim and a false one consist of the same words in each
+schema; counting words cannot find out which is which. For the same reason two readings
+begin alike after the pronoun wherever the candidates are drawn from different lists
+("it was too blunt", "it was too thick"), else a pair of neighbours would tell.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from albertine.world.english import lexicon
+from albertine.world.english.grammar import a, capital, plural
+
+Random = Callable[[], float]
+T = TypeVar("T")
+
+# code | who is meant when the first reading is told | lists that the candidates are drawn from, if not
+# the table's own; indented below: the sentence, with the candidates {A} and {B}, [one reading/the other],
+# and {he} for the pronoun in question, after which the claim goes on as the sentence does.
+_ABOUT_PEOPLE = """
+lend | A
+    {A} lent {B} {thing} because {he} had [more than one/none of {his} own]
+shelter | B
+    {A} held an umbrella over {B} because {he} [had come out without one/had brought one along]
+bill | A
+    {A} sent {B} a bill because {he} had not [been paid/paid] yet
+way | A
+    {A} asked {B} the way to the {place} because {he} [was a stranger in/had been born in] {village}
+snoring | B
+    {A} shook {B} awake because {he} [was snoring terribly/was kept awake by the snoring]
+carrying | B
+    {A} carried {B} home because {he} [had sprained an ankle/was by far the stronger]
+deaf | B
+    {A} had to repeat every word to {B} because {he} [was hard of hearing/spoke so softly]
+lesson | B
+    {A} taught {B} to {skill} because {he} [knew nothing about it/was a master of it]
+contest | A
+    {A} beat {B} at {game}, and {he} went home [with/without] the prize
+overtaking | A
+    {A} overtook {B} on the road to {village} because {he} had a [fresh/lame] horse
+sale | A
+    {A} sold {B} {thing} because {he} [needed the money/had lost {his} own]
+offence | A
+    {A} apologised to {B} because {he} had [given/taken] offence
+grudge | A
+    {A} forgave {B} because {he} [could not bear a grudge/had begged for pardon on {his} knees]
+hands | A
+    {A} took {B} on at the {workplace} because {he} had [too much/no] work
+wages | A
+    {A} dismissed {B} from the {workplace} because {he} [could no longer pay the wages/always slept at work]
+sitter | A
+    {A} painted a portrait of {B} while {he} [mixed the colours/sat quite still]
+haircut | B
+    {A} cut {B}'s hair while {he} [sat on a stool/walked round the stool]
+tailoring | B
+    {A} sewed a coat for {B}, and on {day} {he} [wore it/was paid for it]
+sickbed | B
+    {A} sat up all night with {B} because {he} [had a high fever/was a trained nurse]
+letterbox | B
+    {A} waited all {season} for a letter from {B}, but {he} never [wrote/received] one
+borrowing | A
+    {A} borrowed {thing} from {B}, and on {day} {he} [gave/got] it back
+fog | B
+    {A} followed {B} through the fog to the {place} because {he} [knew/did not know] the way
+question | A
+    {A} could not answer {B}'s question because {he} [had not learned the lesson/had asked it in Latin]
+birthday | B
+    {A} bought {thing} for {B} because {he} [had a birthday/liked giving presents]
+crossing | B
+    {A} led {B} by the hand to the {place} because {he} [was blind/had good eyes]
+ladder | B
+    {A} held the ladder for {B} while {he} [picked the cherries/stood on the ground]
+rescue | B
+    {A} pulled {B} out of {river}, and so {he} [was saved from drowning/got a medal for courage]
+sums | A
+    {A} copied the sums from {B} because {he} was [bad/good] at sums
+dictation | A
+    {A} dictated a letter to {B} because {he} [could not write/could write quickly]
+accident | A
+    {A} [begged {B}'s pardon/scolded {B}] because {he} had broken the {breakable}
+purse | A
+    {A} [paid/robbed] {B}, and so {he} was left with an empty purse
+bargain | A
+    {A} [bought {thing} from/sold {thing} to] {B}, and from then on {he} was the owner
+shelf | A
+    {A} was much [taller/shorter] than {B}, and so {he} had to reach down the {vessel} from the top shelf
+births | B
+    {A} was born ten years [before/after] {B}, and so {he} was the younger
+lodgers | B
+    {A} lodged right [above/below] {B}, and every night {he} heard footsteps on the ceiling
+room | A
+    {A} came to the inn an hour [before/after] {B}, and so {he} got the last free room
+fare | B
+    {A} rowed {B} across {river}, and at the landing {he} [paid the fare/took the fare]
+debt | A
+    {A} was in debt to {B}, and so {he} had to [pay/be paid] a little every {day}
+hiding | A
+    {A} found {B} in the game because {he} had [searched/sneezed] behind the {spot}
+platform | A
+    {A} waved from the platform as {B}'s train left, and soon {he} was [walking home/miles away by train]
+seesaw | A
+    {A} sank on the seesaw and {B} rose because {he} was the [heavier/lighter]
+runners | A
+    {A} waited for {B} at the finish because {he} was the [faster/slower] runner
+secret | B
+    {A} would not tell {B} the secret because {he} [could keep nothing to {him}self/had sworn never to tell]
+thief | A
+    {A} caught {B} in the act, and so {he} got [a reward for catching a thief/a month in prison for stealing]
+interview | A
+    {A} interviewed {B} for the newspaper, and {he} [asked/answered] twenty questions
+throat | A
+    {A} examined {B}'s sore throat, and then {he} [wrote a prescription for/had to swallow] a bitter medicine
+rank | A
+    {A} bowed low before {B} because {he} was of [low/royal] birth
+warning | B
+    {A} shouted a warning to {B} because {he} [was walking towards a pit/had seen the pit in time]
+"""
+
+_ABOUT_THE_REST = """
+crash | A | hard brittle
+    {A} fell on {B}, and after that {he} was [still whole/in pieces]
+pond | A | heavy floating
+    {A} and {B} were thrown into the pond, and soon {he} was [down at the bottom/afloat on the water]
+melting | B | frozen hot
+    {A} melted on {B} because {he} was [hot as fire/made of frozen water]
+chase | A | barker mewer
+    {A} chased {B} round the {spot}, and {he} was [barking/mewing] loudly
+piercing | A | pointed yielding
+    {A} went deep into {B} because {he} was so [sharp/soft]
+cutting | A | blade tough
+    {A} could not cut through {B} because {he} was too [blunt/thick]
+load | A | support burden
+    {A} broke under {B} because {he} was too [weak/heavy]
+price | A | precious precious
+    {A} cost far more than {B} because {he} was made of [pure gold/cheap tin]
+laundry | A | garment garment
+    {A} was washed, but not {B}, because {he} was [dirty/clean]
+lumber | A | garment garment
+    {A} was thrown away instead of {B} because {he} was [worn to rags/as good as new]
+drying | A | garment garment
+    {A} dried sooner than {B} because {he} hung in the [sun/shade]
+mooring | A | afloat mooring
+    {A} was tied to {B} because {he} was [adrift on/rooted beside] {river}
+glow | A | insect light
+    {A} flew round and round {B} because {he} was [drawn by the light/giving a bright light]
+breakdown | A | puller pulled
+    {A} could not pull {B} any farther because {he} had lost a [shoe/wheel]
+brood | B | bird egg
+    {A} sat on {B} for weeks, until {he} was [ready to hatch/tired of sitting]
+prey | A | hunter prey
+    {A} caught and ate {B} because {he} was [hungry for meat/slow to flee]
+cover | A | hanging blemish
+    {A} was hung over {B} because {he} was so [handsome/ugly]
+ashes | A | thing_of_paper thing_of_iron
+    {A} burnt in the fire, and {B} did not, because {he} was made of [paper/iron]
+snow | A | village village
+    {A} lies far higher in the hills than {B}, and so {he} has the [colder/milder] winters
+climb | A | village village
+    The road from {A} to {B} runs steeply uphill because {he} lies [in the valley/on the hilltop]
+journey | A | village village
+    The coach took {traveller} from {A} to {B}, and so {he} was the [starting point/goal] of the journey
+sunrise | A | village village
+    {A} lies far to the [east/west] of {B}, and so every morning {he} sees the sun first
+emigration | A | village village
+    Many families moved from {A} to {B} because {he} had [no work for them/work for everybody]
+school | A | village village
+    {A} has twice as many children as {B}, and so {he} needs the [larger/smaller] school
+tower | A | low_building high_building
+    {A} stood in the shadow of {B} because {he} was so [low/tall]
+"""
+
+_ABOUT_GROUPS = """
+tug | A
+    {A} beat {B} in the tug of war on {day} because {he} were the [stronger/weaker] side
+frost | A
+    {A} shivered, and {B} did not, because {he} worked [out in the frost/beside a hot oven]
+lodging | A
+    {A} rented the house in {village} to {B} because {he} had [a house to spare/nowhere to live]
+supper | A
+    {A} had invited {B} to supper, and at seven {he} [let the guests in/knocked at the door]
+dance | A
+    {A} showed {B} an old dance from {village} because {he} had [known it from childhood/never seen it before]
+loan | B
+    {A} refused to lend {B} any money because {he} [never paid it back/had been cheated before]
+"""
+
+# What the candidates of a schema are drawn from.
+_LISTS = """
+hard: hammer, horseshoe, brick, anvil, flat iron, axe
+brittle: vase, teacup, china plate, mirror, glass bottle, egg
+heavy: anvil, horseshoe, millstone, iron key, hammer, brick
+floating: cork, feather, straw hat, dry leaf, paper boat, wooden spoon
+frozen: icicle, snowball, lump of ice, snowman's head
+hot: stove, griddle, oven plate, frying pan
+barker: dog, puppy, sheepdog, terrier, poodle
+mewer: cat, kitten, tomcat, tabby
+pointed: nail, needle, awl, thorn, arrow
+yielding: cork, cushion, cheese, pear, loaf
+blade: knife, axe, saw, bread knife, penknife
+tough: log, rope, beam, branch, cable
+support: shelf, bench, stool, ledge, plank
+burden: anvil, millstone, church bell, iron stove, marble statue
+precious: ring, watch, cup, spoon, box, brooch, comb, thimble, bell, candlestick
+garment: coat, scarf, blanket, shirt, apron, shawl, waistcoat, towel, tablecloth
+afloat: boat, raft, barge, canoe
+mooring: willow, oak, alder, poplar
+insect: moth, beetle, gnat, hornet
+light: lamp, lantern, candle, torch
+puller: mare, pony, donkey, carthorse
+pulled: cart, coach, wagon, carriage
+bird: hen, goose, duck, swan
+egg: speckled egg, large egg, white egg, brown egg
+hunter: cat, hawk, fox, owl, weasel
+prey: mouse, frog, sparrow, vole, young rat
+hanging: picture, carpet, tapestry, map, mirror
+blemish: crack, stain, hole, damp patch
+thing_of_paper: kite, paper lantern, letter, ticket, notebook
+thing_of_iron: key, horseshoe, poker, chain, nail
+tall: oak, elm, barn, tower, poplar
+low: rosebush, lettuce bed, herb patch, strawberry bed, bench
+low_building: bakery, inn, school, forge, library, pottery
+high_building: church, lighthouse, town hall, theatre, brewery
+"""
+
+# Words for the other slots.
+_FILLERS = {
+    "skill": "swim, skate, row, dance, juggle, play chess, play the fiddle, play the flute, ride, bake bread",
+    "game": "chess, draughts, skittles, cards, archery, wrestling",
+    "vessel": "jug, kettle, pitcher, bottle, basket",
+    "spot": "barrel, cupboard, stove, haystack, woodpile, well",
+    "traveller": "a doctor, an old sailor, two nuns, the new teacher, a merchant, a wedding party",
+}
+
+# Names that are words too would be a second riddle.
+_CONFUSING = frozenset({"Rose", "Ivy", "Olive", "Hazel", "Flora", "Will", "Frank", "Basil", "Mark", "Jasper"})
+# Things that are not lent, bought or given away as others are, and looks that would call for a remark.
+_UNSOLD = frozenset({"key", "letter", "ticket", "parcel", "seal", "matchbox"})
+_SPOILT = frozenset(
+    {"lost", "broken", "torn", "borrowed", "bent", "blunt", "empty", "damp", "frayed", "cracked"}
+)
+
+_PRONOUNS = {
+    "women": {"he": "she", "his": "her", "him": "her"},
+    "men": {"he": "he", "his": "his", "him": "him"},
+    "group": {"he": "they", "his": "their", "him": "them"},
+    "thing": {"he": "it", "his": "its", "him": "it"},
+}
+
+
+class WinogradExample(NamedTuple):
+    """A sentence with a pronoun, a claim about whom it means, and whether the claim is true."""
+
+    sentence: str
+    claim: str
+    is_true: bool
+    schema: str
+
+
+class WinogradSchema(NamedTuple):
+    """A sentence that can be told in two ways, the lists of its candidates, and who is meant in the first."""
+
+    code: str
+    lists: tuple[str, str]
+    sentence: str
+    referent: int
+
+
+_SLOT: Final = re.compile(r"\{(\w+)\}")
+_READINGS: Final = re.compile(r"\[(.*)/(.*)\]")
+
+
+def _schemas(table: str, own_list: str) -> tuple[WinogradSchema, ...]:
+    return tuple(_schema(entry, own_list) for entry in re.split(r"\n(?! )", table.strip()))
+
+
+def _schema(entry: str, own_list: str) -> WinogradSchema:
+    header, sentence = entry.split("\n")
+    code, referent, *lists = header.split(" | ")
+    first, second = lists[0].split() if lists else (own_list, own_list)
+    return WinogradSchema(code, (first, second), sentence.strip(), "AB".index(referent))
+
+
+def _listed(text: str) -> dict[str, tuple[str, ...]]:
+    rows = (line.split(": ") for line in text.strip().splitlines())
+    return {name: tuple(f"the {thing}" for thing in things.split(", ")) for name, things in rows}
+
+
+def _things() -> tuple[str, ...]:
+    """Return what can change hands: a red book, a blue coat."""
+    looks = ((kind, look) for kind, all_looks in lexicon.THINGS for look in all_looks.split())
+    return tuple(a(f"{look} {kind}") for kind, look in looks if not {kind, look} & (_UNSOLD | _SPOILT))
+
+
+SCHEMAS = (
+    *_schemas(_ABOUT_PEOPLE, "people"),
+    *_schemas(_ABOUT_THE_REST, "thing"),
+    *_schemas(_ABOUT_GROUPS, "group"),
+)
+CANDIDATES = {
+    "women": tuple(name for name in lexicon.WOMEN if name not in _CONFUSING),
+    "men": tuple(name for name in lexicon.MEN if name not in _CONFUSING),
+    "village": lexicon.VILLAGES,
+    "group": tuple(f"the {plural(trade)}" for trade, *_ in lexicon.TRADES if not trade.endswith("man")),
+    **_listed(_LISTS),
+}
+FILLERS = {
+    "thing": _things(),
+    "breakable": tuple(f"{look} {kind}" for kind, looks, *_ in lexicon.BREAKABLES for look in looks.split()),
+    "place": tuple(place for place, *_ in lexicon.PLACES),
+    "workplace": tuple(workplace for _, workplace, _ in lexicon.TRADES),
+    "village": lexicon.VILLAGES,
+    "river": tuple(f"the {river}" for river in lexicon.RIVERS),
+    "day": lexicon.DAYS,
+    "season": lexicon.SEASONS,
+    **{slot: tuple(words.split(", ")) for slot, words in _FILLERS.items()},
+}
+
+
+def make_winograd_example(random: Random) -> WinogradExample:
+    """Draw a riddle: schema, reading and candidate of the claim, in this order, then all its words."""
+    schema = _one_of(SCHEMAS, random)
+    reading = int(random() * 2)
+    candidate = int(random() * 2)
+    words = _words(schema, random)
+    form = _READINGS.sub(lambda match: match[1 + reading], schema.sentence)
+    _, _, predicate = form.partition("{he}")
+    claim = f"{{{'AB'[candidate]}}}{predicate}"
+    meant = schema.referent ^ reading
+    return WinogradExample(
+        _filled_template(form, words), _filled_template(claim, words), candidate == meant, schema.code
+    )
+
+
+def _one_of(options: Sequence[T], random: Random) -> T:
+    return options[int(random() * len(options))]
+
+
+def _words(schema: WinogradSchema, random: Random) -> dict[str, str]:
+    """Draw words for every slot of a schema."""
+    first_list, second_list = schema.lists
+    if first_list == "people":
+        first_list = second_list = "women" if random() < 0.5 else "men"
+    first = _one_of(CANDIDATES[first_list], random)
+    second = _one_of([other for other in CANDIDATES[second_list] if other != first], random)
+    words = _PRONOUNS.get(first_list, _PRONOUNS["thing"]) | {"A": first, "B": second}
+    for slot in _SLOT.findall(schema.sentence):
+        if slot not in words:
+            words[slot] = _one_of(FILLERS[slot], random)
+    return words
+
+
+def _filled_template(form: str, words: dict[str, str]) -> str:
+    return capital(_SLOT.sub(lambda match: words[match[1]], form)) + "."

@@ -1,0 +1,71 @@
+"""Questions and claims put into words: everything by its full name, nothing as a pronoun."""
+
+from functools import cache
+from typing import Any
+
+from albertine.world.cast import Person
+from albertine.world.english.clauses import CLAUSES, ClauseForm, compile_form
+from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, capital
+from albertine.world.english.speaker import Speaker
+
+_NEVER = 0.999  # what chance says to every pronoun
+
+
+def _never() -> float:
+    return _NEVER
+
+
+_SPEAKER = Speaker(_never, exact=True)
+
+
+@cache
+def _compiled(text: str, kind: Any) -> ClauseForm:
+    return compile_form(text, kind._fields, False)
+
+
+def worded(text: str, subject: Any) -> str:
+    """Fill the slots of a wording from an event or a claim."""
+    return _rendered(_compiled(text, subject.__class__), subject, PAST)
+
+
+def sentence(text: str, subject: Any) -> str:
+    """Fill the slots of a wording, and make it a sentence."""
+    said = capital(worded(text, subject))
+    return said if said.endswith("?") else f"{said}."
+
+
+def clause(event: Any, choice: float, *, lasting: bool = False) -> str:
+    """Tell an event without any context; `choice`, from 0 up to 1, picks the form."""
+    forms = CLAUSES[event.__class__].plain
+    return _rendered(forms[int(choice * len(forms))], event, PRESENT if lasting else PAST)
+
+
+def predicate(event: Any, choice: float) -> str:
+    """Say what someone did, without saying who; nothing if no form allows that."""
+    forms = CLAUSES[event.__class__].full
+    if not forms:
+        return ""
+    _SPEAKER.forget()
+    parts = forms[int(choice * len(forms))].parts[PAST][SINGULAR]
+    said = "".join(part if isinstance(part, str) else part[0](_SPEAKER, event[part[1]]) for part in parts)
+    return said.strip()
+
+
+def _rendered(form: ClauseForm, event: Any, tense: int) -> str:
+    _SPEAKER.forget()
+    said, person = "", SINGULAR
+    if form.subject_field >= 0:
+        subject = event[form.subject_field]
+        if isinstance(subject, Person):
+            person = _SPEAKER.person(subject)
+            said = _SPEAKER.name(subject) if form.subject_leads else ""
+        elif form.subject_leads:
+            said = _SPEAKER.the_thing(subject)
+    if form.number_field >= 0:
+        person = SINGULAR if event[form.number_field] == 1 else 1
+    said += "".join(
+        part if isinstance(part, str) else part[0](_SPEAKER, event[part[1]])
+        for part in form.parts[tense][person]
+    )
+    _SPEAKER.end_sentence()
+    return said

@@ -1,0 +1,76 @@
+"""What a person sees of the world: what was written, and single stories with what happened in them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from albertine import progress
+from albertine.world.readme import TaskSummary, TextSummary
+from albertine.world.settings import StorySettings
+from albertine.world.stories import CORPUS_GENRES, Story, make_story
+
+
+def show_written_world(
+    out: Path, texts: Sequence[TextSummary], tasks: Sequence[TaskSummary], *, as_json: bool
+) -> None:
+    """Print what was written."""
+    if as_json:
+        report = {
+            "folder": str(out),
+            "texts": [asdict(text) for text in texts],
+            "tasks": [asdict(task) for task in tasks],
+        }
+        print(json.dumps(report))
+        return
+    from rich.table import Table
+
+    console = progress.result_console()
+    console.print(f"{out} holds")
+    table = Table("text", "documents", "sentences", "words", box=None)
+    for text in texts:
+        table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")
+    console.print(table)
+    if tasks:
+        table = Table("task", "examples", "score", "guessing", "bag of words", box=None)
+        for task in tasks:
+            words = "" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
+            count = f"{sum(task.examples_by_file.values()):,}"
+            table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", words)
+        console.print(table)
+    console.print(f"{out / 'README.md'} says more")
+
+
+def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:
+    """Print a story of the corpus, and its log."""
+    genres = CORPUS_GENRES if settings.genre == "any" else (settings.genre,)
+    story = make_story(settings.seed, "text", number, genres)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "title": story.scene.title,
+                    "genre": story.genre,
+                    "sentences": story.sentences,
+                    "log": _event_lines(story),
+                }
+            )
+        )
+        return
+    console = progress.result_console()
+    console.print(f"[bold]{story.scene.title}[/] ({story.genre})\n", highlight=False)
+    console.print(" ".join(story.sentences), highlight=False, markup=False)
+    console.print("\nWhat happened:", highlight=False)
+    for line in _event_lines(story):
+        console.print(f"  {line}", highlight=False, markup=False)
+
+
+def _event_lines(tale: Story) -> list[str]:
+    return [_event_line(event) for event in tale.log]
+
+
+def _event_line(event: Any) -> str:
+    """Write an event in a line."""
+    values = (_event_line(value) if isinstance(value, tuple) else str(value) for value in event)
+    return f"{event.__class__.__name__}: {', '.join(values)}"

@@ -1,0 +1,135 @@
+"""Questions about how things stand: at the end, or when something happened. They take more than one fact."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from albertine.world import events as e
+from albertine.world import facts
+from albertine.world.cast import Goods, Person, Spot, Thing
+from albertine.world.english.questions import BEFORE, LAST
+from albertine.world.english.wording import clause, sentence
+from albertine.world.stories import Story
+from albertine.world.tasks.queries import all_events
+
+UniformRandom = Callable[[], float]
+
+
+class StateQuestion(NamedTuple):
+    """A question on how things stood at some point of a story, and the event that decided it."""
+
+    question: str
+    claim: facts.Claim
+    asked_field: str
+    num_events: int  # how many events had happened
+    deciding_event: int  # which of them the answer comes from
+
+    @property
+    def answer(self) -> Any:
+        """Return what the asked field is."""
+        return getattr(self.claim, self.asked_field)
+
+
+def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuestion]:
+    """Return questions on how a story ends."""
+    log = story.log
+    if any(isinstance(event, e.Letter) for event in log):
+        return []
+    return [
+        StateQuestion(_worded_question(LAST[claim.__class__], claim, random), claim, asked, len(log), decided)
+        for claim, asked, decided in _askable_claims(all_events(story), _secretly_moved(story))
+    ]
+
+
+def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQuestion]:
+    """Return questions on how things stood before an event that is like no other."""
+    log = story.log
+    if any(isinstance(event, (e.Letter, e.Hidden)) for event in log):
+        return []
+    unique_events = [
+        at
+        for at, event in enumerate(log)
+        if isinstance(event, _DATING_EVENTS) and log.count(event) == 1 and at > 3
+    ]
+    if not unique_events:
+        return []
+    at = unique_events[int(random() * len(unique_events))]
+    when = clause(log[at], random())
+    return [
+        StateQuestion(
+            _worded_question(BEFORE[claim.__class__], claim, random) % when, claim, asked, at, decided
+        )
+        for claim, asked, decided in _askable_claims(log[:at], set())
+        if isinstance(claim, (facts.HasThing, facts.LiesAt)) and claim.thing not in log[at]
+    ]
+
+
+_DATING_EVENTS = (e.Break, e.Mend, e.Find, e.Meet, e.Buy, e.Give, e.Return)
+
+
+def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
+    return choices[int(random() * len(choices))]
+
+
+def _worded_question(texts: Sequence[str], claim: facts.Claim, random: UniformRandom) -> str:
+    return sentence(_choose(texts, random), claim)
+
+
+def _secretly_moved(story: Story) -> set[Person]:
+    """Return those whose ways were kept back, so that a reader may not know where they are."""
+    return {
+        who
+        for event in story.log
+        if isinstance(event, e.Hidden) and isinstance(event.what, e.Go)
+        for who in event.what.who.members
+    }
+
+
+def _askable_claims(events: Sequence[Any], uncertain: set[Person]) -> Iterator[tuple[facts.Claim, str, int]]:
+    """Yield what a reader of some events knows, what of it may be asked, and the event that tells."""
+    reader = facts.ReaderKnowledge(events)
+    for who, place in reader.place.items():
+        if who not in uncertain:
+            yield facts.AtPlace(who, place), "place", _last(events, _moves(who))
+    for thing, has in reader.holder_or_spot.items():
+        decided = _last(events, _handles(thing))
+        if isinstance(has, Spot):
+            if not isinstance(events[decided], e.Lies):
+                yield facts.LiesAt(thing, has), "spot", decided
+        else:
+            yield facts.HasThing(has, thing), "who", decided
+    for (who, goods), left in reader.stock.items():
+        decided = _last(events, _counts(who, goods))
+        if not isinstance(events[decided], e.Has):
+            yield facts.HasExactly(who, left, goods), "number", decided
+
+
+_HANDLED = (e.Lies, e.Take, e.Find, e.Put, e.Lose, e.Give, e.Return, e.Buy)
+_LOCATED = (e.Take, e.Find, e.Put, e.Lose, e.Seek)
+
+
+def _moves(who: Person) -> Callable[[Any], bool]:
+    """Return a test for events that say where someone is."""
+
+    def moves(event: Any) -> bool:
+        if isinstance(event, e.Go):
+            return who in event.who.members
+        if isinstance(event, e.Meet):
+            return who in event
+        return isinstance(event, _LOCATED) and event.who is who
+
+    return moves
+
+
+def _handles(thing: Thing) -> Callable[[Any], bool]:
+    """Return a test for events that say who has a thing, or where it lies."""
+    return lambda event: thing in event and isinstance(event, _HANDLED)
+
+
+def _counts(who: Person, goods: Goods) -> Callable[[Any], bool]:
+    """Return a test for events that say how many of some goods someone has."""
+    return lambda event: who in event and goods in event
+
+
+def _last(events: Sequence[Any], test: Callable[[Any], bool]) -> int:
+    """Return the place of the last event that passes a test."""
+    return next(at for at in range(len(events) - 1, -1, -1) if test(events[at]))

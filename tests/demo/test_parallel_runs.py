@@ -1,0 +1,89 @@
+"""Runs beside each other: told together, ended together, each gone on with where it was."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from albertine import progress
+from albertine.demo.parallel_runs import _last_step, run_in_parallel
+from albertine.errors import AlbertineError, ExitStatus, InputError, RunStopped
+from albertine.processes import block_signals
+from albertine.settings import SettingError
+from albertine.text.tokenizer import load_tokenizer
+from albertine.train.metrics_log import METRICS_FILE
+
+
+def test_all_runs_finish_and_share_one_progress_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        progress, "SECONDS_BEFORE_FIRST_LINE", 0
+    )  # a fast machine is through before it would say a word
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / METRICS_FILE).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
+    runs = {
+        tmp_path / name: partial(shutil.copytree, made, tmp_path / name) for name in ("one", "two", "three")
+    }
+    run_in_parallel("Making", runs, 5)
+    assert all((run / METRICS_FILE).exists() for run in runs)
+    assert "Making: 15 steps" in capsys.readouterr().err
+
+
+def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    with pytest.raises(InputError, match="nowhere: no such folder; a tokenizer's is asked for"):
+        run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, nowhere)}, 5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RunStopped("asked to end", ExitStatus.TERMINATED),
+        SettingError("steps", 3, "must be at least 10", ("warmup",)),
+        InputError("a.txt: empty"),
+    ],
+)
+def test_errors_survive_pickling(error: AlbertineError) -> None:
+    unpickled = pickle.loads(pickle.dumps(error))
+    assert type(unpickled) is type(error)
+    assert str(unpickled) == str(error)
+    assert unpickled.status == error.status
+    assert vars(unpickled) == vars(error)
+
+
+def test_nested_holding_keeps_signals_blocked() -> None:
+    with block_signals(signal.SIGINT):
+        with block_signals(signal.SIGINT, signal.SIGTERM):
+            pass
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) >= {signal.SIGINT}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    words = ["--stories", "600", "--examples", "100", "--steps", "200", "--tuning-steps", "5"]
+    command = [sys.executable, "-m", "albertine", "demo", "--out", str(out), *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as demo:
+        deadline = time.monotonic() + 120
+        runs = [out / "albert", out / "bert"]
+        while not all(map(_last_step, runs)) and time.monotonic() < deadline:
+            assert demo.poll() is None
+            time.sleep(0.2)
+        demo.send_signal(signal.SIGTERM)
+        _, told = demo.communicate(timeout=60)
+    assert demo.returncode == 143, told
+    assert "Traceback" not in told
+    for run in runs:
+        newest = max((run / "trainer").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+        assert int(newest.name.split("-")[1]) > 0  # not where it began, but where it was
+    assert not (out / "measured" / "albert.json").exists()

@@ -1,0 +1,130 @@
+"""The demo, whole but small: every step, broken off and gone on with, on the world and on one's own text."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import xml.etree.ElementTree as Tree
+from pathlib import Path
+
+import pytest
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.demo import parallel_runs, workspace
+from albertine.demo.commands import albertine_executable
+from albertine.demo.workspace import DemoWorkspace
+
+SMALL = ("--stories", "600", "--examples", "100", "--steps", "10", "--tuning-steps", "5", "--quiet")
+
+
+def read_well_formed(page: Path) -> str:
+    content = page.read_text(encoding="utf-8")
+    Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
+    assert not re.search(r'(src|href)="?http|@import|url\(', content)
+    return content
+
+
+def test_an_interrupted_demo_resumes_and_writes_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "demo"
+    original = DemoWorkspace.probe_models
+
+    def interrupted(self: DemoWorkspace) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DemoWorkspace, "probe_models", interrupted)
+    assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 130
+    assert not (out / "report.html").exists()
+    before = {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")}
+    monkeypatch.setattr(DemoWorkspace, "probe_models", original)
+    assert run_command(app, ["demo", "--out", str(out), "--stories", "700"]) == 2
+    assert "a demo with other settings" in capsys.readouterr().err
+    assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
+    assert {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")} == before
+    page = read_well_formed(out / "report.html")
+    for said in ("What was built", "bag of words", "Figure 1", "Which comes first", "albertine world write"):
+        assert said in page, said
+    printed = capsys.readouterr().out.strip().splitlines()
+    executables, commands = zip(*(shlex.split(line)[:2] for line in printed[-3:]), strict=True)
+    assert commands == ("serve", "demo", "finetune")
+    assert set(executables) == {shlex.split(albertine_executable())[0]}
+    found = json.loads((out / "measured" / "cloze.json").read_text())
+    assert 0 < found["scores"]["accuracy"] <= 1
+    monkeypatch.setattr(workspace, "write_world", interrupted)  # nothing is done twice
+    monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
+    assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
+
+
+def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    things, ways = ("house", "river", "garden", "letter", "winter"), ("old", "cold", "green", "lost", "far")
+    lines = [
+        f"The {one} is {two}. It was {two} all day. Nobody saw the {one}." for one in things for two in ways
+    ]
+    for number in range(150):
+        (own / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
+    out = tmp_path / "mine"
+    assert run_command(app, ["demo", "--text", str(own), "--out", str(out), *SMALL]) == 0
+    page = read_well_formed(out / "report.html")
+    assert "Which of four words stood there?" in page
+    assert "bag of words" not in page
+    assert "too little text" not in page
+    assert not (out / "world").exists()
+    assert "albertine pretrain --corpus" in capsys.readouterr().out
+
+
+def test_text_of_one_document_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "book.txt").write_text(
+        "\n".join(f"It was day {number} of the rain." for number in range(3000))
+    )
+    words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "mine"))
+    assert run_command(app, ["demo", *words, *SMALL]) == 2
+    assert "too few documents; some are held out, so give several files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--text", "nowhere/"), "nowhere"),
+        (("--text", "-"), "standard input can be read only once"),
+        (("--steps", "3"), "steps"),
+    ],
+)
+def test_wrong_settings_are_refused_before_any_work(
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["demo", "--out", str(tmp_path / "demo"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_folder_that_is_no_demo_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").write_bytes(b"x")
+    assert run_command(app, ["demo", "--out", str(tmp_path / "photos")]) == 2
+    assert "is no demo" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
+
+
+def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = sysconfig.get_path("scripts")
+    monkeypatch.setenv("PATH", scripts)
+    assert albertine_executable() == "albertine"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for folder in (tmp_path, Path(sys.prefix).parent):  # far from the environment, and where it lies
+        monkeypatch.chdir(folder)
+        typed = albertine_executable()
+        assert typed.startswith("/") == (folder == tmp_path)
+        version = subprocess.run(
+            [*shlex.split(typed), "--version"], capture_output=True, text=True, check=True
+        )
+        assert version.stdout
+    monkeypatch.setattr(
+        "albertine.demo.commands.sysconfig.get_path", lambda _: str(tmp_path)
+    )  # a zip, a freezer
+    assert albertine_executable() == shlex.join([sys.executable, "-m", "albertine"])

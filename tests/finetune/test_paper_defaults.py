@@ -1,0 +1,122 @@
+"""What nobody sets is the paper's, for data and models of its size, and sensible for smaller ones."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from albertine.finetune.paper_defaults import (
+    TABLE_14,
+    scaled_learning_rate,
+    task_defaults,
+    with_task_defaults,
+)
+from albertine.settings import MODEL_PRESETS
+from albertine.tasks.registry import TASK_NAMES, find_task
+from albertine.tasks.settings import FinetuneSettings, FinetuneTrainSettings
+
+BASE = MODEL_PRESETS["albert-base"]
+
+
+@pytest.mark.parametrize("task", sorted(TABLE_14))
+def test_defaults_match_the_paper(task: str) -> None:
+    row = TABLE_14[task]
+    found = with_task_defaults(FinetuneSettings(), task, BASE, row.num_train_examples, row.max_length)
+    train = found.train
+    assert (train.lr, train.batch_size, train.steps, train.warmup) == (
+        row.lr,
+        row.batch_size,
+        row.steps,
+        row.warmup,
+    )
+    assert (found.dropout, found.classifier_dropout) == (row.dropout, 0.1)
+    assert (train.optimizer, train.weight_decay, train.max_gradient_norm, train.schedule) == (
+        "adamw",
+        0.01,
+        1.0,
+        "linear",
+    )
+    more = with_task_defaults(FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length)
+    assert more.train.steps == row.steps
+
+
+def test_albert_v2_defaults() -> None:
+    assert (task_defaults("race", albert_v2=True).lr, task_defaults("race", albert_v2=True).dropout) == (
+        1e-5,
+        0.0,
+    )
+    assert task_defaults("race", albert_v2=True).steps == task_defaults("race").steps
+    assert task_defaults("cola", albert_v2=True) == task_defaults("cola")
+
+
+@pytest.mark.parametrize("task", sorted(TABLE_14))
+def test_steps_scale_with_data(task: str) -> None:
+    row = TABLE_14[task]
+    counts = [row.num_train_examples // share for share in (1, 2, 5, 20, 100)]
+    steps = [row.scaled_steps(count, row.batch_size) for count in counts]
+    assert steps == sorted(steps, reverse=True)
+    assert steps[-1] >= 1
+    for count, taken in zip(counts, steps, strict=True):
+        passes = taken * row.batch_size / count
+        assert row.steps * row.batch_size / row.num_train_examples * 0.99 <= passes <= 2000 * 16 / 635 * 1.1
+
+
+def test_steps_scale_with_batch_size() -> None:
+    row = TABLE_14["sst-2"]
+    assert row.scaled_steps(row.num_train_examples, 64) == pytest.approx(row.steps / 2, abs=1)
+
+
+def test_explicit_settings_are_kept() -> None:
+    asked = FinetuneSettings(
+        dropout=0.3, train=FinetuneTrainSettings(steps=7, lr=0.5, batch_size=3, warmup=2)
+    )
+    found = with_task_defaults(asked, "cola", BASE, 1000, 128)
+    assert found.train == replace(asked.train, evaluate_every=1)
+    assert found.dropout == 0.3
+
+
+def test_learning_rate_scales_with_width() -> None:
+    row = task_defaults("cola")
+    assert (
+        scaled_learning_rate(row, 4096, row.batch_size)
+        == scaled_learning_rate(row, 768, row.batch_size)
+        == row.lr
+    )
+    assert scaled_learning_rate(row, 384, row.batch_size) == pytest.approx(4 * row.lr)
+    assert scaled_learning_rate(row, 32, row.batch_size) == 5e-4
+
+
+def test_batch_size_scales_with_data() -> None:
+    row = task_defaults("qqp")
+    assert row.scaled_batch_size(row.num_train_examples) == 128
+    assert (row.scaled_batch_size(4000), row.scaled_steps(4000, 32)) == (32, 800)
+    assert scaled_learning_rate(row, 768, 32) == pytest.approx(row.lr / 2)
+    assert row.scaled_batch_size(100) == 16
+    found = with_task_defaults(FinetuneSettings(), "qqp", BASE, 4000, 128).train
+    assert (found.batch_size, found.steps, found.lr) == (32, 800, 2.5e-5)
+    given = with_task_defaults(
+        FinetuneSettings(train=FinetuneTrainSettings(batch_size=128)), "qqp", BASE, 4000, 128
+    ).train
+    assert (given.batch_size, given.steps, given.lr) == (128, 200, 5e-5)
+    given = with_task_defaults(
+        FinetuneSettings(train=FinetuneTrainSettings(steps=5000)), "qqp", BASE, 4000, 128
+    ).train
+    assert (given.batch_size, given.steps, given.lr) == (128, 5000, 5e-5)
+    assert scaled_learning_rate(row, 768, 1024) == row.lr
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_every_task_has_defaults(task: str) -> None:
+    assert task_defaults(task).steps > 0
+
+
+def test_world_recipe_lists_all_tasks() -> None:
+    script = Path(__file__).parent.parent.parent / "recipes/world-tasks.sh"
+    subprocess.run(["sh", "-n", str(script)], check=True)
+    named = re.search(r'^tasks="(.*)"$', script.read_text(), re.MULTILINE)
+    assert named
+    assert named[1].split() == [
+        name for name in TASK_NAMES if find_task(name).is_official and name != "dream"
+    ]

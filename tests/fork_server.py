@@ -1,0 +1,74 @@
+"""Imports everything once and forks processes that run a command: see `conftest.Nursery`.
+
+A line of JSON in says what to run, in how many processes, and when to kill them; a line
+out says how they ended. Nothing here touches torch before a fork, so that no threads are
+lost in one.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch.distributed.fsdp
+
+from albertine.__main__ import InterruptHandler
+from albertine.cli import app
+from albertine.command import run_command
+
+
+def run_child(arguments: list[str], rank: int, world_size: int, port: int, output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    torch.set_num_threads(1)
+    if world_size > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    signal.signal(signal.SIGTERM, InterruptHandler())
+    status = 99
+    try:
+        status = run_command(app, arguments)
+    finally:
+        os._exit(status)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def handle_request(request: dict[str, Any]) -> dict[str, Any]:
+    port = free_port()
+    with tempfile.TemporaryFile() as output:
+        children = []
+        for rank in range(request["ranks"]):
+            pid = os.fork()
+            if not pid:
+                run_child(request["words"], rank, request["ranks"], port, output.fileno())
+            children.append(pid)
+        if request["after"] is not None or request["when"]:
+            handles = [os.pidfd_open(pid) for pid in children]
+            deadline = time.monotonic() + (60 if request["after"] is None else request["after"])
+            trigger_file = Path(request["when"] or "/nowhere")
+            while time.monotonic() < deadline and not trigger_file.exists():
+                if select.select(handles, [], [], 0.001)[0]:
+                    break
+            for pid in children:
+                os.kill(pid, request["signal"])
+            for handle in handles:
+                os.close(handle)
+        exit_codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+        output.seek(0)
+        return {"ended": exit_codes, "said": output.read().decode(errors="replace")}
+
+
+for line in sys.stdin:
+    print(json.dumps(handle_request(json.loads(line))), flush=True)

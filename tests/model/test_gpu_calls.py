@@ -1,0 +1,136 @@
+"""What would run on a GPU, on tensors that have a shape, a type and a device but no values.
+
+They refuse much of what a GPU would, as a tensor that was left on the CPU among others. So
+this finds wrong calls of a forward pass where there is no GPU; it finds no wrong value, and
+says nothing of backward passes.
+"""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from albertine.model.encoder import ComputeOptions
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.train.optimizers import Optimizers
+from albertine.train.settings import OptimizerName, PretrainTrainSettings
+
+SMALL = ModelSettings(vocab_size=61, embedding_size=16, hidden_size=32, layers=3, heads=4, max_length=16)
+LENGTHS = (5, 2, 5, 1)
+SEQUENCES, TOKENS = len(LENGTHS), sum(LENGTHS)
+
+
+class CallRecorder(TorchDispatchMode):
+    """Remember which operations were called, and what the kernel for strips was given."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.names: list[str] = []
+        self.varlen_calls: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        if "varlen_attn" in str(func):
+            self.varlen_calls.append(args)
+        return func(*args, **(kwargs or {}))
+
+
+def gpu_tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def gpu_ids(*shape: int) -> Tensor:
+    return gpu_tensor(*shape, dtype=torch.long)
+
+
+def make_strip() -> Strip:
+    offsets = torch.tensor([0, *LENGTHS]).cumsum(0)
+    strip = Strip(torch.zeros(TOKENS, dtype=torch.long), torch.zeros(TOKENS, dtype=torch.long), offsets)
+    assert strip.lengths == list(LENGTHS)  # read once, while there are values
+    return strip
+
+
+def strip_on_gpu(strip: Strip) -> Strip:
+    """Move a strip; what it works out from its offsets takes values, so it has that already."""
+    moved = object.__new__(Strip)
+    ids = gpu_ids(TOKENS)
+    moved.__dict__.update(tokens=ids, types=ids, offsets=strip.offsets, lengths=strip.lengths)
+    moved.__dict__.update(positions=ids, first=gpu_ids(SEQUENCES))
+    return moved
+
+
+def gpu_weights(network: Model) -> dict[str, Tensor]:
+    return {name: gpu_tensor(*one.shape) for name, one in network.named_parameters()}
+
+
+def run_on_fake_gpu(
+    model: ModelSettings, head: HeadSettings, dtype: torch.dtype, targets: Any = None
+) -> tuple[Any, int]:
+    """Run a network; return what it says and how often it called the kernel for strips."""
+    network = Model(model, head).eval()
+    network.encoder.compute_options = ComputeOptions(dtype=dtype)
+    strip = make_strip()
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), CallRecorder() as called:
+        given = () if targets is None else (targets(),)
+        output = functional_call(network, gpu_weights(network), (strip_on_gpu(strip), *given))
+    assert not any("mkldnn" in name for name in called.names)
+    for query, key, value, *offsets in (arguments[:5] for arguments in called.varlen_calls):
+        assert {one.device.type for one in (query, key, value, *offsets)} == {"cuda"}
+        assert {one.dtype for one in offsets} == {torch.int32}
+    return output, len(called.varlen_calls)
+
+
+TARGETS: dict[str, Any] = {
+    "pretrain": lambda: PretrainingTargets(MaskedLMTargets(gpu_ids(3), gpu_ids(3)), gpu_ids(SEQUENCES)),
+    "mlm": lambda: MaskedLMTargets(gpu_ids(3), gpu_ids(3)),
+    "classify": lambda: gpu_ids(SEQUENCES),
+    "regress": lambda: gpu_tensor(SEQUENCES),
+    "choice": lambda: gpu_ids(SEQUENCES // 2),
+    "token": lambda: gpu_ids(TOKENS),
+}
+LABELS = {"regress": 1, "choice": 1}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_every_head_has_a_loss_on_gpu(kind: Any, dtype: torch.dtype) -> None:
+    head = HeadSettings(kind=kind, labels=LABELS.get(kind, 2), options=2)
+    output, calls = run_on_fake_gpu(SMALL, head, dtype, TARGETS[kind])
+    assert output.loss.device.type == "cuda"
+    assert output.loss.dtype == torch.float32
+    assert calls == (SMALL.layers if dtype == torch.bfloat16 else 0)
+
+
+def test_span_head_on_gpu() -> None:
+    output, _ = run_on_fake_gpu(SMALL, HeadSettings(kind="span", answerable=True), torch.bfloat16)
+    assert output.start_logits.shape == (TOKENS,)
+    assert {one.device.type for one in (output.end_logits, output.answerable_logits)} == {"cuda"}
+
+
+def test_unsupported_head_size_skips_flash() -> None:
+    output, calls = run_on_fake_gpu(replace(SMALL, hidden_size=40), HeadSettings(kind="mlm"), torch.bfloat16)
+    assert output.logits.shape == (TOKENS, SMALL.vocab_size)
+    assert calls == 0
+
+
+@pytest.mark.parametrize("name", get_args(OptimizerName))
+def test_optimizers_step_on_gpu(name: OptimizerName) -> None:
+    network = Model(SMALL)
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        for module in network.modules():
+            for key, weight in list(module.named_parameters(recurse=False)):
+                moved = torch.nn.Parameter(gpu_tensor(*weight.shape))
+                moved.grad = gpu_tensor(*weight.shape)
+                setattr(module, key, moved)
+        optimizers = Optimizers(network, PretrainTrainSettings(optimizer=name), torch.bfloat16)
+        optimizers.step(0.1)
+        optimizers.step(0.1)
+        assert {one.device.type for one in network.parameters()} == {"cuda"}

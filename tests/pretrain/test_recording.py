@@ -1,0 +1,209 @@
+"""What a run tells: on a terminal, in lines, in its journal, to trackers, as a curve."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.pretrain.curve_plot import draw_curve
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.train import trackers
+from albertine.train.display import TrainingDisplay, sparkline
+from albertine.train.metrics_log import METRICS_FILE, MetricsLog, read_metrics
+from albertine.train.step_metrics import StepMetrics
+
+from .conftest import GIVEN_KEYS, read_untimed_metrics, with_train
+
+
+def step_metrics(step: int, loss: float = 6.0) -> StepMetrics:
+    return StepMetrics(
+        step=step,
+        tokens=100 * step,
+        seconds=0.5 * step,
+        loss=loss + 0.7,
+        losses={"mlm": loss, "pair": 0.7},
+        accuracies={"mlm": 0.1, "pair": 0.5},
+        lr=1e-3,
+        gradient_norm=1.0,
+        tokens_per_second=200.0,
+        utilization=0.5,
+        peak_memory=1_500_000_000,
+    )
+
+
+class FakeTerminal:
+    def __init__(self, is_one: bool):
+        self.is_terminal, self.text = is_one, ""
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def make_display(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[TrainingDisplay, FakeTerminal]:
+    stream = FakeTerminal(terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    return TrainingDisplay(100, {"mlm": ("unigram", 6.4)}), stream
+
+
+def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, stream = make_display(monkeypatch, terminal=False)
+    with shown.running():
+        for step in range(1, 11):
+            shown.update(step_metrics(step))
+    line = stream.text.splitlines()[-1]
+    assert line == (
+        "step 10 of 100: mlm 6.000 (unigram 6.40) 10.0% right, pair 0.700 50.0% right, lr 1.00e-03, "
+        "gradient 1.00, 200 tokens/s (50% of the machine), 1.5 GB, 45 s left"
+    )
+    assert "\x1b" not in stream.text
+
+
+def test_display_on_a_terminal_redraws_a_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, stream = make_display(monkeypatch, terminal=True)
+    monkeypatch.setattr(shown, "_pause", 0.0)
+    with shown.running():
+        shown.update(step_metrics(1))
+        shown.update_evaluation(
+            1, {"mlm_loss": 5.5, "mlm_accuracy": 0.2, "pair_loss": 0.6, "pair_accuracy": 0.7}
+        )
+        shown.update(step_metrics(2))
+        progress.print_message("something happened")
+        shown.update(step_metrics(3))
+    first, second, third, last = stream.text.split("\x1b[J")[1:]
+    assert first.count("\n") == second.count("\n") - 1 == 5
+    assert first.endswith("\x1b[5A")  # back to its beginning, for the second
+    assert "held out   5.500   20.0%" in second
+    assert second.endswith("something happened\n\r")  # and the third stands below
+    assert third.endswith("\x1b[5A")
+    assert last.count("\n") == 5
+
+
+def test_quiet_display_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, stream = make_display(monkeypatch, terminal=True)
+    progress.set_quiet(True)
+    try:
+        with shown.running():
+            shown.update(step_metrics(1))
+    finally:
+        progress.set_quiet(False)
+    assert stream.text == ""
+
+
+def test_sparkline() -> None:
+    assert sparkline([]) == sparkline([1.0]) == ""
+    assert sparkline([2.0, 1.0]) == "█▁"
+    assert sparkline([float("nan"), 1.0, 1.0, float("inf")]) == "▁▁"
+    assert len(sparkline([float(n % 7) for n in range(5000)])) == 48
+
+
+def test_metrics_are_buffered_while_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = MetricsLog(tmp_path, -1)
+    journal.write({"step": 1, "loss": float("nan")})
+    journal.flush()
+    whole = os.write
+
+    def full(number: int, block: bytes) -> int:
+        whole(number, block[:5])  # half a line, then nothing goes
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for step in range(2, 200):
+            journal.write({"step": step})
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1]
+    journal.close()
+    lines = read_metrics(tmp_path)
+    assert [line["step"] for line in lines] == list(range(1, 200))
+    assert lines[0]["loss"] is None
+    assert capsys.readouterr().err.count("No space left") == 1
+
+
+def test_metrics_log_is_truncated_on_resume(tmp_path: Path) -> None:
+    (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"st')
+    journal = MetricsLog(tmp_path, 2)
+    journal.write({"step": 3, "again": True})
+    journal.close()
+    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "again": True}]
+
+
+def test_tensorboard_gets_the_metrics(settings: PretrainSettings, tmp_path: Path) -> None:
+    pretrain(tmp_path / "run", with_train(settings, track="tensorboard"), GIVEN_KEYS)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    found = {event.step: event.value for event in events.Scalars("mlm_loss")}
+    expected = {
+        line["step"]: line["mlm_loss"]
+        for line in read_untimed_metrics(tmp_path / "run")
+        if "mlm_loss" in line
+    }
+    assert found == pytest.approx(expected)
+    assert events.Scalars("held_out_mlm_loss")
+
+
+def test_wandb_gets_the_metrics(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_missing_tracker_raises(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trackers, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"pip install 'albertine\[track\]'"):
+        pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+    assert not (tmp_path / "run").exists()
+
+
+def test_wandb_without_login_raises_an_input_error(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    def refuse(**_: Any) -> None:
+        raise wandb.Error("No API key configured.\nUse `wandb login`")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    with pytest.raises(InputError, match=r"wandb: No API key configured\. Use `wandb login`"):
+        pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+
+
+def test_curve_of_a_run(settings: PretrainSettings, tmp_path: Path) -> None:
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    draw_curve(tmp_path / "run")
+    assert "piece frequencies alone" in (tmp_path / "run" / "curve.svg").read_text()
+    objective = replace(settings.objective, pair="none")
+    pretrain(tmp_path / "alone", replace(settings, objective=objective), GIVEN_KEYS)
+    draw_curve(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("lines", [None, [], [{"step": 0, "held_out_loss": 1.0}]])
+def test_curve_without_metrics_raises(
+    lines: list[Any] | None, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    (tmp_path / "run" / METRICS_FILE).unlink()
+    if lines is not None:
+        (tmp_path / "run" / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="nothing to draw"):
+        draw_curve(tmp_path / "run")
+    with pytest.raises(InputError, match="no run"):
+        draw_curve(tmp_path / "nowhere")

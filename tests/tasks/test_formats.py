@@ -1,0 +1,373 @@
+"""Examples come out of every layout as they are, and whatever is wrong with a row is told by its place."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from albertine.errors import InputError
+from albertine.tasks.examples import (
+    AnswerText,
+    Example,
+    MultipleChoiceExample,
+    QuestionExample,
+    TaggedExample,
+    TextExample,
+)
+from albertine.tasks.registry import TASK_NAMES, find_task
+from albertine.tasks.settings import DataSettings
+from albertine.text.documents import ReadErrors
+from tests.tasks.conftest import write_csv, write_jsonl
+
+COLUMNS = DataSettings()
+
+
+def read_all(task: str, data: Path, part: str = "train", **columns: Any) -> list[Any]:
+    settings = replace(COLUMNS, **columns)
+    return list(
+        find_task(task).read_examples(str(data), part, settings, ReadErrors(skip=False), require_labels=True)
+    )
+
+
+def error_message(task: str, data: Path, part: str = "train", **columns: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read_all(task, data, part, **columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+ROWS = [{"text": 'He said "no",\nand left', "label": "1"}, {"text": "Ça va?", "label": "0"}]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.zst"])
+def test_all_table_formats_give_same_rows(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"rows{suffix}"
+    if ".csv" in suffix:
+        write_csv(tmp_path / "plain", ROWS)
+    elif ".jsonl" in suffix:
+        write_jsonl(tmp_path / "plain", ROWS)
+    else:
+        parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "plain")
+    content = (tmp_path / "plain").read_bytes()
+    if suffix.endswith(".gz"):
+        content = gzip.compress(content)
+    if suffix.endswith(".zst"):
+        with pa.CompressedOutputStream(str(file), "zstd") as packed:
+            packed.write((tmp_path / "plain").read_bytes())
+    else:
+        file.write_bytes(content)
+    found = read_all("classify", file)
+    assert [one.texts for one in found] == [(row["text"],) for row in ROWS]
+    assert [one.label for one in found] == ["1", "0"]
+    assert [one.name for one in found] == ["0", "1"]
+
+
+def test_tsv_ignores_quotes(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('\ufefftext\tlabel\n"unclosed\tx\nplain " inside\ty\n', encoding="utf-8")
+    found = read_all("classify", tmp_path / "a.tsv")
+    assert [(one.texts[0], one.label) for one in found] == [('"unclosed', "x"), ('plain " inside', "y")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "message"),
+    [
+        (
+            "a.csv",
+            "text,label\nx,1\ny\n",
+            "classify",
+            "a.csv, line 3: 1 cells, where the header has 2; mend it",
+        ),
+        ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: no text in UTF-8; name a table of text"),
+        ("a.csv", "review,label\nx,1\n", "classify", "it has review, label; --text names another"),
+        (
+            "a.csv",
+            "text,stars\nx,1\n",
+            "regress",
+            "a.csv: no column label; it has text, stars; --label names",
+        ),
+        (
+            "a.csv",
+            "question,text\nx,1\n",
+            "span",
+            "it has question, text; --context names another",
+        ),
+        ("a.csv", "a,b,label\nx,y,0\n", "choice", "no column options; it has a, b, label; --options names"),
+        ("a.csv", "text;label\nx;1\n", "classify", "its first line is one cell, text;label: .csv takes"),
+        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
+        (
+            "a.csv",
+            'text,label\n"x,1\n',
+            "classify",
+            "line 2: no CSV (unexpected end of data); mend its quotes",
+        ),
+        ("a.csv", "text,label\nx,\n", "classify", "line 2: has no label"),
+        ("a.csv", "text,label\nx, \n", "classify", "line 2: has no label"),
+        ("a.jsonl", '{"text": "x", "label": NaN}\n', "classify", "line 1: has no label"),
+        ("a.jsonl", '{"text": "x\\ud800", "label": 1}\n', "classify", "line 1: half a character"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": true}\n', "choice", "True names none of the 2 options"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": 0.5}\n', "choice", "0.5 names none of the 2 options"),
+        ("a.jsonl", '{"text": "x", "label": 1%s}\n' % ("0" * 400), "regress", "not a number"),
+        ("a.jsonl", '{"question": "q", "context": "c", "answers": 7}\n', "span", "7, no text and no list"),
+        ("a.conll.gz", "x", "tag", "a.conll.gz: torn or not packed so"),
+        ("a.conllu", "1\tEU\tEU\n", "tag", "line 1: 3 columns, where CoNLL-U has 10"),
+        ("a.csv", "text,label\nx,warm\n", "regress", "line 2: column label holds warm, not a number"),
+        ("a.csv", "text,label\nx,nan\n", "regress", "line 2: column label holds nan, not a finite number"),
+        ("a.jsonl", '{"text": 3, "label": 1}\n', "classify", "line 1: column text holds int 3, not text"),
+        ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
+        ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
+        ("a.xlsx", "x", "classify", "a.xlsx: not a table that is read here"),
+        ("a.parquet", "x", "classify", "a.parquet: no whole Parquet file"),
+        ("a.csv.gz", "x", "classify", "torn or not packed so"),
+        ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
+        ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
+        ("a.conll", "\n\n", "tag", "no sentences"),
+        ("a.jsonl", '{"options": ["x"], "label": 0}\n', "choice", "line 1: 1 options; there must be two"),
+        ("a.jsonl", '{"options": ["x", "y"], "label": "C"}\n', "choice", "C names none of the 2 options"),
+        (
+            "a.jsonl",
+            '{"question": "q", "context": "Ida.", "answers": "Otto"}\n',
+            "span",
+            "line 1: its answer is not in the passage, at -1: Otto",
+        ),
+    ],
+)
+def test_errors_name_their_location(name: str, content: str, task: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert message in error_message(task, tmp_path / name)
+
+
+def test_on_error_skip(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text,label\nx,1\ny\n\xff\xfe,2\nz,3\n")
+    troubles = ReadErrors(skip=True)
+    coming = find_task("classify").read_examples(
+        str(tmp_path / "a.csv"), "train", COLUMNS, troubles, require_labels=True
+    )
+    assert [one.texts[0] for one in coming if isinstance(one, TextExample)] == ["x", "z"]
+    assert troubles.count == 2
+    assert troubles.locations[1].endswith("a.csv, line 4: not UTF-8")
+
+
+def test_custom_pairs_ids_and_numbers(tmp_path: Path) -> None:
+    file = write_jsonl(
+        tmp_path / "a.jsonl", [{"id": "x7", "a": "one", "b": "two", "score": 2.5, "kind": 1.0}]
+    )
+    (one,) = read_all("regress", file, text="a", other="b", label="score")
+    assert one == TextExample(f"{file}, line 1", "x7", ("one", "two"), value=2.5)
+    (other,) = read_all("classify", file, text="a", label="kind")
+    assert other.label == "1"
+
+
+def test_conll(tmp_path: Path) -> None:
+    content = "-DOCSTART- -X- O O\n\n# text = EU\nEU NNP B-ORG\nleaves VBZ O\n\n# NN O\n"
+    (tmp_path / "a.conll").write_text(content)
+    first, second = read_all("tag", tmp_path / "a.conll")
+    assert (first.words, first.tags) == (("EU", "leaves"), ("B-ORG", "O"))
+    assert (second.words, second.tags) == (("#",), ("O",))
+    assert first.place.endswith("line 3")
+
+
+def test_conllu(tmp_path: Path) -> None:
+    rest = "\t_" * 6
+    lines = ["# newdoc", "# text = Ida vámonos", f"1\tIda\tIda\tPROPN{rest}", f"2-3\tvámonos\t_\t_{rest}"]
+    lines += [f"2\tvamos\tir\tVERB{rest}", f"3\tnos\tnos\tPRON{rest}", f"3.1\tx\tx\tX{rest}", ""]
+    (tmp_path / "a.conllu").write_text("\n".join(lines), encoding="utf-8")
+    (one,) = read_all("tag", tmp_path / "a.conllu")
+    assert (one.words, one.tags) == (("Ida", "vamos", "nos"), ("PROPN", "VERB", "PRON"))
+
+
+def test_conll_word_with_no_break_space(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("10\u00a0000\tB-N\n", encoding="utf-8")
+    (one,) = read_all("tag", tmp_path / "a.conll")
+    assert one.words == ("10\u00a0000",)
+
+
+def test_txt_accepts_one_word_per_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two three\n")
+    with pytest.raises(InputError, match="line 1: several words; one stands on each line"):
+        list(
+            find_task("tag").read_examples(
+                str(tmp_path / "a.txt"), "test", COLUMNS, ReadErrors(skip=False), require_labels=False
+            )
+        )
+
+
+def test_quoted_header_after_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes('\ufeff"text","label"\n"x","1"\n'.encode())
+    (one,) = read_all("classify", tmp_path / "a.csv")
+    assert one.texts == ("x",)
+
+
+def test_official_task_accepts_a_table(tmp_path: Path) -> None:
+    rows = [{"question": "Who?", "context": "Ida.", "answers": ["Ida"]}]
+    (one,) = read_all("squad-1.1", write_jsonl(tmp_path / "a.jsonl", rows))
+    assert one.answers == (AnswerText("Ida", 0),)
+
+
+def test_custom_multiple_choice(tmp_path: Path) -> None:
+    rows = [
+        {"q": "Which?", "a": "x", "b": "y", "right": "B"},
+        {"q": "And?", "a": "x", "b": "y", "right": "x"},
+    ]
+    found = read_all(
+        "choice", write_csv(tmp_path / "a.csv", rows), question="q", options="a, b", label="right"
+    )
+    assert [(one.question, one.options, one.right) for one in found] == [
+        ("Which?", ("x", "y"), 1),
+        ("And?", ("x", "y"), 0),
+    ]
+
+
+def test_custom_span_extraction(tmp_path: Path) -> None:
+    passage = "Ida has the key. Otto has no key."
+    rows: list[dict[str, Any]] = [
+        {"question": "Who?", "context": passage, "answers": ["Ida"]},
+        {"question": "What?", "context": passage, "answers": {"text": ["key"], "answer_start": [29]}},
+        {"question": "When?", "context": passage, "answers": []},
+        {"question": "Where?", "context": passage, "answers": ""},
+    ]
+    found = read_all("span", write_jsonl(tmp_path / "a.jsonl", rows))
+    assert [one.answers for one in found] == [(AnswerText("Ida", 0),), (AnswerText("key", 29),), (), ()]
+
+
+@pytest.mark.parametrize(
+    "task", [name for name in TASK_NAMES if name not in ("dream",) and find_task(name).is_official]
+)
+def test_official_layouts(task: str, world: Path) -> None:
+    for split, solved in (("train", True), ("dev", True), ("test", False)):
+        if task.startswith("squad") and split == "test":
+            continue
+        for part in find_task(task).split_names(split, str(world)):
+            found: list[Example] = list(
+                find_task(task).read_examples(
+                    str(world), part, COLUMNS, ReadErrors(skip=False), require_labels=solved
+                )
+            )
+            assert len(found) >= 20
+            for one in found:
+                match one:
+                    case TextExample():
+                        known = (
+                            one.label in find_task(task).labels
+                            if find_task(task).labels
+                            else one.value is not None
+                        )
+                        assert known if solved else (one.label is None and one.value is None)
+                        assert all(one.texts)
+                    case MultipleChoiceExample():
+                        assert len(one.options) == 4
+                        assert one.group in ("middle", "high")
+                        assert one.correct_option is not None
+                    case QuestionExample():
+                        for answer in one.answers or ():
+                            assert one.context[answer.start : answer.start + len(answer.text)] == answer.text
+                    case TaggedExample():
+                        raise AssertionError
+
+
+def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
+    both = {name: read_all(name, world, "dev") for name in ("squad-1.1", "squad-2.0")}
+    assert all(one.answers for one in both["squad-1.1"])
+    assert any(one.answers == () for one in both["squad-2.0"])
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content", "message"),
+    [
+        ("cola", "train.tsv", "a\t2\t\tx\n", "its label is 2; of CoLA it is one of 0, 1"),
+        ("sst-2", "train.tsv", "text\tlabel\nx\t1\n", "no column sentence, as SST-2 has; it has text, label"),
+        ("rte", "other.tsv", "", "RTE, as GLUE has it"),
+        ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
+        ("squad-1.1", "train-v1.1.json", '{"data": [{}]}', "article 0: has no list paragraphs"),
+        (
+            "squad-2.0",
+            "train-v2.0.json",
+            json.dumps(
+                {
+                    "data": [
+                        {
+                            "paragraphs": [
+                                {
+                                    "context": "Ida.",
+                                    "qas": [
+                                        {
+                                            "id": "1",
+                                            "question": "q",
+                                            "answers": [{"text": "Ida", "answer_start": 1}],
+                                        }
+                                    ],
+                                }
+                            ]
+                        }
+                    ]
+                }
+            ),
+            "question 0: its answer is not in the passage, at 1: Ida",
+        ),
+        ("dream", "train.json", "[[1]]", "dialogue 0: not as DREAM has it"),
+        (
+            "race",
+            "train/middle/1.txt",
+            '{"article": "x", "questions": ["a"], "options": []}',
+            "as many options",
+        ),
+        ("race", "x", "", "no files of RACE"),
+    ],
+)
+def test_malformed_official_files(task: str, file: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    assert message in error_message(task, tmp_path)
+
+
+def test_dream_layout(tmp_path: Path) -> None:
+    dialogue = [
+        ["M: Where is it?", "W: In the box."],
+        [{"question": "Where?", "choice": ["In a box.", "Gone."], "answer": "In a box."}],
+        "5-1",
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps([dialogue]))
+    (one,) = read_all("dream", tmp_path, "dev")
+    assert (one.passage, one.right, one.name) == ("M: Where is it? W: In the box.", 0, "5-1-0")
+
+
+def test_hub_datasets(tmp_path: Path) -> None:
+    """A folder stands for a data set; columns and numbers of labels are those of GLUE on the hub."""
+    write_jsonl(
+        tmp_path / "set" / "validation.jsonl",
+        [
+            {"sentence1": "a", "sentence2": "b", "label": 1, "idx": 7},
+            {"sentence1": "c", "sentence2": "d", "label": 0, "idx": 8},
+        ],
+    )
+    found = read_all("mrpc", Path(f"hub:{tmp_path / 'set'}:default"), "dev")
+    assert [(one.name, one.texts, one.label) for one in found] == [
+        ("7", ("a", "b"), "1"),
+        ("8", ("c", "d"), "0"),
+    ]
+    own = read_all("classify", Path(f"hub:{tmp_path / 'set'}::validation"), text="sentence1")
+    assert [one.label for one in own] == ["1", "0"]
+
+
+def test_mnli_test_includes_diagnostic_set(tmp_path: Path) -> None:
+    for folder in ("MNLI", "AX"):
+        (tmp_path / folder).mkdir()
+    assert find_task("mnli").split_names("test", str(tmp_path)) == ("test_matched", "test_mismatched")
+    (tmp_path / "AX/AX.tsv").write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
+    assert find_task("mnli").split_names("test", str(tmp_path))[2:] == ("diagnostic",)
+    troubles = ReadErrors(skip=False)
+    (one,) = find_task("mnli").read_examples(
+        str(tmp_path), "diagnostic", COLUMNS, troubles, require_labels=False
+    )
+    assert isinstance(one, TextExample)
+    assert one.texts == ("a", "b")
+
+
+def test_unknown_task_suggests_nearest() -> None:
+    with pytest.raises(InputError, match=r"--task colla: unknown \(did you mean cola\?\)"):
+        find_task("colla")
+    assert find_task("SST2") is find_task("sst-2")

@@ -1,0 +1,82 @@
+"""Files and folders appear whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from albertine.atomic import atomic_file, atomic_folder, refuse_existing_file
+from albertine.errors import InputError
+
+
+def test_a_folder_appears_when_it_is_finished(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "deep" / "made") as folder:
+        (folder / "a").write_text("x")
+        assert not (tmp_path / "deep" / "made").exists()
+    assert (tmp_path / "deep" / "made" / "a").read_text() == "x"
+    assert [one.name for one in (tmp_path / "deep").iterdir()] == ["made"]
+
+
+def fail_while_writing(path: Path, *, folder: bool) -> None:
+    with (atomic_folder if folder else atomic_file)(path) as made:
+        (made / "a" if folder else made).write_text("half")
+        raise OSError("full")
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_failure_leaves_nothing(tmp_path: Path, folder: bool) -> None:
+    with pytest.raises(OSError, match="full"):
+        fail_while_writing(tmp_path / "made", folder=folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_stays_until_the_new_file_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(OSError, match="full"):
+        fail_while_writing(tmp_path / "a", folder=False)
+    assert (tmp_path / "a").read_text() == "old"
+    with atomic_file(tmp_path / "a") as file:
+        file.write_text("new")
+        assert (tmp_path / "a").read_text() == "old"
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_existing_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    for taken in (tmp_path, tmp_path / "a"):
+        with pytest.raises(InputError, match="exists already"), atomic_folder(taken):
+            pass
+    (tmp_path / "empty").mkdir()
+    with atomic_folder(tmp_path / "empty") as folder:
+        (folder / "a").write_text("x")
+    assert (tmp_path / "empty" / "a").exists()
+
+
+def test_mount_or_working_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(InputError, match="you are in this folder; name a folder in it"),
+        atomic_folder(Path()),
+    ):
+        pass
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
+    with pytest.raises(InputError, match="a disk is mounted here"), atomic_folder(tmp_path / "disk"):
+        pass
+    assert [one.name for one in tmp_path.iterdir()] == ["disk"]
+
+
+def test_errors_name_the_requested_path(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as found, atomic_folder(tmp_path / "made") as folder:  # noqa: PT011
+        raise OSError(28, "No space left on device", str(folder / "a"))
+    assert found.value.filename == str(tmp_path / "made")
+    with pytest.raises(FileNotFoundError) as missing, atomic_file(tmp_path / "nowhere" / "a") as file:
+        file.write_text("x")
+    assert missing.value.filename == str(tmp_path / "nowhere" / "a")
+
+
+def test_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
+    refuse_existing_file(tmp_path / "a")
+    refuse_existing_file(Path("/dev/null"))
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(InputError, match="exists already; name another file or remove it"):
+        refuse_existing_file(tmp_path / "a")

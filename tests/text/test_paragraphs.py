@@ -1,0 +1,82 @@
+"""Paragraphs come out of wrapped lines as they were before the wrapping."""
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albertine.text.paragraphs import detect_wrapping, paragraphs
+
+LONG = (
+    "The morning was grey, and the two brothers had walked for an hour before either of them spoke a word. "
+    "At last the elder stopped, looked back at the village, and asked whether the door had been locked."
+)
+SPEECH = '"I locked it," said the younger; "I have the key here in my pocket, and it will stay there today."'
+SHORT = "They went on without another word."
+BOOK = [LONG, SPEECH, SHORT, LONG + " " + SPEECH, SPEECH + " " + SHORT] * 3
+
+
+def wrap_paragraphs(paragraphs: list[str], between: str, indent: str = "", width: int = 60) -> str:
+    return between.join(textwrap.fill(one, width, initial_indent=indent) for one in paragraphs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        wrap_paragraphs(BOOK, "\n\n"),
+        wrap_paragraphs(BOOK, "\r\n\r\n").replace("\n", "\r\n").replace("\r\r", "\r"),
+        wrap_paragraphs(BOOK, "\n", indent="   "),
+        wrap_paragraphs(BOOK, "\n"),
+        "\n".join(BOOK),
+        "\n\n".join(BOOK),
+        "\n\n\n".join("  " + one + "  " for one in BOOK),
+    ],
+    ids=["blank lines", "crlf", "indents", "no mark", "a line each", "apart", "loose"],
+)
+def test_paragraphs_of_any_layout_are_found(text: str) -> None:
+    found = list(paragraphs(text))
+    # Without any mark a paragraph whose last line is full runs on into the next; no word is lost or moved.
+    assert " ".join(found) == " ".join(BOOK)
+    if detect_wrapping(text.splitlines()) is None or "\n\n" in text or "\n   " in text or "\r" in text:
+        assert found == BOOK
+    else:
+        assert len(found) >= len(BOOK) / 2
+
+
+def test_line_end_hyphen_is_removed_if_the_joined_word_occurs() -> None:
+    text = "\n".join(
+        [
+            "It was, as all of them agreed at once, an excellent exam-",
+            "ple of what is, or should be by now at the latest, well-",
+            "known to every reader of these pages, and in particular",
+            "every example of his was in the latest of the books--",
+            "so it seemed to them at the time when they had read all",
+            "of it, and so it was.",
+        ]
+    )
+    (found,) = paragraphs(text)
+    assert "excellent example of what is, or should" in found
+    assert "latest, well-known to every" in found
+    assert "the books--so it" in found
+
+
+@given(st.text())
+def test_no_text_is_lost(text: str) -> None:
+    def bare(one: str) -> str:
+        return "".join(one.split()).replace("-", "")
+
+    assert bare("".join(paragraphs(text))) == bare(text)
+    assert all(one and one == " ".join(one.split()) for one in paragraphs(text))
+
+
+def test_lines_of_a_spaceless_script_are_joined_without_spaces() -> None:
+    line = "今天天气很好孩子们在公园里放风筝他们笑得很开心"
+    lines = [line[at:] + line[:at] for at in range(12)]
+    (found,) = paragraphs("\n".join(lines))
+    assert found == "".join(lines)
+
+
+def test_short_lines_are_not_a_wrapped_text() -> None:
+    chat = ["hi there", "hello who is it", "it is me again", "oh ok what now", "nothing much"] * 10
+    assert list(paragraphs("\n".join(chat))) == chat

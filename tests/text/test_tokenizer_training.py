@@ -1,0 +1,265 @@
+"""A vocabulary of one's own: ALBERT's, the same in every process, and open to transformers."""
+
+import io
+import random
+import signal
+import string
+import subprocess
+import sys
+import time
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+from albertine.errors import InputError
+from albertine.text.settings import TokenizerSettings
+from albertine.text.sources import find_sources
+from albertine.text.tokenizer import load_tokenizer
+from albertine.text.tokenizer_training import (
+    SPECIAL_TOKENS,
+    build_tokenizer,
+    count_words,
+    train_tokenizer,
+    training_lines,
+)
+
+SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "é", "dor", "Sin", "wel"]
+
+
+def random_text(count: int, seed: int = 0) -> str:
+    draw = random.Random(seed)
+    vocabulary = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(300)]
+    lines = [
+        " ".join(draw.choices(vocabulary, k=8)) + f" {draw.randint(1, 999)},000, ``so''."
+        for _ in range(count)
+    ]
+    return "\n\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("text") / "a.txt"
+    file.write_text(random_text(400), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def folder(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("vocabulary") / "made"
+    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=120))
+    return out
+
+
+def test_special_tokens_come_first_and_vocab_size_is_met(folder: Path) -> None:
+    tokenizer = load_tokenizer(folder)
+    assert len(tokenizer) == 120
+    assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
+    assert vars(tokenizer.special_ids) == {"pad": 0, "unknown": 1, "opening": 2, "closing": 3, "mask": 4}
+    assert not [one for one in tokenizer.vocabulary if one[-1] == "," and one[-2:-1].isdigit()]
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"cased": True}, {"keep_accents": True}, {"cased": True, "keep_accents": True}]
+)
+def test_transformers_loads_it_and_gives_the_same_ids(
+    text: Path, tmp_path: Path, flags: dict[str, bool]
+) -> None:
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=100, **flags))  # type: ignore[arg-type]
+    ours = load_tokenizer(tmp_path / "made")
+    for kind in (AutoTokenizer, PreTrainedTokenizerFast):
+        theirs = kind.from_pretrained(tmp_path / "made")
+        for line in [*random_text(20, seed=1).split("\n\n"), "", "Kalo ÉMI é 🙂 漢字", "a [MASK] b", "``x''"]:
+            assert ours.encode(line) == theirs(line, add_special_tokens=False)["input_ids"]
+            both = theirs(line, "kalo", return_token_type_ids=True)
+            assert ours.encode_with_special_tokens(line, "kalo") == (
+                both["input_ids"],
+                both["token_type_ids"],
+            )
+    assert type(AutoTokenizer.from_pretrained(tmp_path / "made")).__name__.startswith("Albert")
+    assert (ours.encode("SIN") != ours.encode("sin")) == flags.get("cased", False)
+    assert (ours.encode("é") != ours.encode("e")) == flags.get("keep_accents", False)
+
+
+def test_training_is_deterministic_across_processes(text: Path, folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(text), "--vocab-size", "120"]
+    subprocess.run([*command, "--out", str(tmp_path / "made")], check=True, capture_output=True)
+    for file in sorted(folder.iterdir()):
+        assert (tmp_path / "made" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_text_sample_is_bounded_and_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from albertine.text import sources, tokenizer_training
+
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 16)
+    for part in range(3):
+        (tmp_path / f"{part}.txt").write_text(random_text(15_000, seed=part))
+    found = find_sources([str(tmp_path)])
+    seen: list[int] = []
+
+    def count(texts: object, settings: TokenizerSettings) -> Counter[str]:
+        counted = count_words(texts, settings)  # type: ignore[arg-type]
+        seen.append(sum(counted.values()))
+        return counted
+
+    monkeypatch.setattr(tokenizer_training, "count_words", count)
+
+    def made(**asked: int) -> str:
+        return train_tokenizer(found, TokenizerSettings(vocab_size=100, **asked)).fingerprint  # type: ignore[arg-type]
+
+    assert sum(one.size for one in found) > 2 << 20
+    assert made(sample_mb=1) == made(sample_mb=1) != made(sample_mb=1, seed=1)
+    assert made(sample_mb=9) == made(sample_mb=9, seed=1)  # all of the text is the same for any seed
+    assert seen[0] == seen[1] < 0.55 * seen[-1]
+
+
+def test_words_are_counted_after_normalization() -> None:
+    texts = [["Élan élan ELAN", "``x'' \"x\""]]
+    assert count_words(texts, TokenizerSettings()) == Counter({"elan": 3, '"x"': 2})
+    kept = count_words(texts, TokenizerSettings(cased=True, keep_accents=True))
+    assert kept == Counter({"Élan": 1, "élan": 1, "ELAN": 1, '"x"': 2})
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"),
+    [
+        (
+            30_000,
+            r"--vocab-size 30000: too little text for it; --vocab-size \d+ or less is possible",
+        ),
+        (20, r"--vocab-size 20: the text has \d+ characters that need a piece each"),
+    ],
+)
+def test_unreachable_vocab_size_is_refused(text: Path, tmp_path: Path, size: int, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=size))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("or_less", [True, False])
+def test_too_little_text_is_refused(tmp_path: Path, or_less: bool) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InputError, match="too little text for any vocabulary; give more"):
+        build_tokenizer(
+            [str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(allow_smaller=or_less)
+        )
+
+
+def test_suggested_vocab_size_is_reachable(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=30_000))
+    possible = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
+    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=possible))
+    assert len(load_tokenizer(tmp_path / "made")) == possible
+
+
+def test_text_without_words_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n \n")
+    with pytest.raises(InputError, match="hold no words"):
+        build_tokenizer([str(tmp_path)], tmp_path / "made", TokenizerSettings())
+
+
+def test_warns_when_accents_are_vowel_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    hindi = [["हिन्दी में यह एक वाक्य है", "दूसरा वाक्य भी यहाँ है"]]
+    count_words(hindi, TokenizerSettings())
+    assert "Devanagari marks" in capsys.readouterr().err
+    count_words(hindi, TokenizerSettings(keep_accents=True))
+    count_words([["Ça «naïve» été où, façade, voilà; größer, Äpfel"]], TokenizerSettings())
+    count_words([["ガギグ 漢字"]], TokenizerSettings())
+    assert not capsys.readouterr().err
+
+
+KOREAN = "한국어 문장은 학교에 간다. 아이들이 공원에서 연을 날린다. 우리는 매일 아침 책을 읽는다."
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep: bool) -> None:
+    from transformers import AutoTokenizer
+
+    text = unicodedata.normalize(form, KOREAN + " Ça été à l'école ﬁn Ａｂｃ ①.")
+    (tmp_path / "a.txt").write_text((text + "\n") * 20, encoding="utf-8")
+    # As many pieces as the text gives, which is how the refusal of more says.
+    asked: dict[str, Any] = {"coverage": 1.0, "keep_accents": keep}
+    with pytest.raises(InputError) as raised:
+        build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(**asked))
+    size = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
+    build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(vocab_size=size, **asked))
+    ours = load_tokenizer(tmp_path / "made")
+    assert ours.special_ids.unk not in ours.encode(text)
+    assert (
+        ours.encode(text)
+        == AutoTokenizer.from_pretrained(tmp_path / "made")(text, add_special_tokens=False)["input_ids"]
+    )
+
+
+def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
+    characters = "".join(chr(0x4E00 + n) for n in range(120))
+    (tmp_path / "a.txt").write_text(characters + "。", encoding="utf-8")
+    with pytest.raises(InputError, match="characters that need a piece each"):
+        build_tokenizer(
+            [str(tmp_path / "a.txt")],
+            tmp_path / "made",
+            TokenizerSettings(vocab_size=122, character_coverage=1.0),
+        )
+
+
+def test_common_words_are_single_tokens(tmp_path: Path) -> None:
+    # Words between spaces alone, so that none is half hidden behind a comma.
+    draw = random.Random(3)
+    known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))).lower() for _ in range(400)]
+    chances = [1 / (n + 1) for n in range(len(known))]
+    lines = [" ".join(draw.choices(known, chances, k=12)) for _ in range(1500)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    settings = TokenizerSettings(vocab_size=200, layout="lines", keep_accents=True)
+    build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=200, minloglevel=2
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ours = load_tokenizer(tmp_path / "made")
+    pieces = sum(map(len, ours.encode_batch(lines)))
+    assert pieces < 1.03 * sum(len(theirs.encode(line)) for line in lines)
+    common = [word for word, _ in Counter(" ".join(lines).split()).most_common(100)]
+    assert sum(len(ours.encode(word)) == 1 for word in common) >= 90
+
+
+def test_training_lines_preserve_word_counts() -> None:
+    words = Counter(
+        {"a": 1, "b": 2, "c": 7, "d": 1000, "e": 64, "1,000,": 5, **{f"w{n}": n + 1 for n in range(300)}}
+    )
+    counted: Counter[str] = Counter()
+    for line in training_lines(words):
+        text, count = line.split("\t")
+        for word in text.split(" "):
+            counted[word.replace("\x02", "")] += int(count)
+        assert len(line.encode()) < 4192
+    assert counted == words
+
+
+@pytest.mark.parametrize(("stop_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_ends_training_at_once(stop_signal: signal.Signals, status: int, tmp_path: Path) -> None:
+    draw = random.Random(0)
+    many = ["".join(draw.choices(string.ascii_lowercase, k=9)) for _ in range(200_000)]
+    (tmp_path / "a.txt").write_text("\n\n".join(" ".join(many[at : at + 9]) for at in range(0, len(many), 9)))
+    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(tmp_path / "a.txt")]
+    process = subprocess.Popen(
+        [*command, "--vocab-size", "8000", "--or-less", "--out", str(tmp_path / "made")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    assert any("pieces from" in line for line in process.stderr)
+    time.sleep(3.0)
+    asked = time.monotonic()
+    process.send_signal(stop_signal)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (status, "\nalbertine: interrupted\n")
+    assert time.monotonic() - asked < 5
+    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]

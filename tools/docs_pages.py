@@ -1,0 +1,108 @@
+"""What mkdocs cannot know: the front page is the README, and the reference is in the code.
+
+Links to what lies outside of docs/ (recipes, tests) become plain words on the site.
+"""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.settings import Settings
+from albertine.settings.schema import is_table, typed_fields
+
+ROOT = Path(__file__).parent.parent
+_OUTSIDE_LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
+_COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made, not written."""
+    front_page = (ROOT / "README.md").read_text(encoding="utf-8")
+    front_page = re.sub(r"\]\(docs/", "](", front_page)
+    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+\.md)[^)]*\)", r"\1", front_page)
+    pages = {
+        "index.md": front_page,
+        "reference/commands.md": _command_reference(),
+        "reference/settings.md": _settings_reference(),
+    }
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Take out links that lead nowhere on the site."""
+    return _OUTSIDE_LINK.sub(r"\1", markdown)
+
+
+def _command_reference() -> str:
+    """Write down the help of every command."""
+    parts = ["# Commands\n\nWhat `albertine COMMAND --help` says.\n"]
+    for command in _all_commands():
+        title = f"## albertine {' '.join(command)}" if command else "## albertine"
+        parts.append(f"{title}\n\n```text\n{_help_text(command).strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def _all_commands() -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for name in _command_names(app):
+        found.append([name])
+        if name in _COMMAND_GROUPS:
+            found += [[name, inner] for inner in _command_names(app[name])]
+    return found
+
+
+def _command_names(commands: object) -> list[str]:
+    return sorted(name for name in commands if not name.startswith("-"))  # type: ignore[attr-defined]
+
+
+def _help_text(command: list[str]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        run_command(app, [*command, "--help"])
+    return out.getvalue()
+
+
+def _settings_reference() -> str:
+    """Write down every tree of settings, by the command that takes it."""
+    parts = [
+        "# Settings\n\nOf each command, as in a file for `--config`; on the command line, `--table.key`.\n"
+    ]
+    for command in _all_commands():
+        settings_type = _settings_type(command)
+        if settings_type is None:
+            continue
+        rows = [f"| `{key}` | {default} | {doc} |" for key, default, doc in _settings_rows(settings_type, "")]
+        parts.append(
+            f"## {' '.join(command)}\n\n| key | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _settings_type(command: list[str]) -> type[Settings] | None:
+    """Return the settings that a command takes, as its signature says."""
+    app_or_command = app
+    for word in command:
+        app_or_command = app_or_command[word]
+    hints = get_type_hints(app_or_command.default_command) if app_or_command.default_command else {}
+    return next((hint for hint in get_args(hints.get("settings")) if hint is not type(None)), None)
+
+
+def _settings_rows(settings_type: type[Settings], prefix: str) -> list[tuple[str, str, str]]:
+    found = []
+    for field, hint in typed_fields(settings_type):
+        if is_table(hint):
+            found += _settings_rows(hint, f"{prefix}{field.name}.")
+        else:
+            default = "" if field.default is None else f"`{field.default}`"
+            found.append((prefix + field.name, default, field.metadata["doc"].replace("|", "\\|")))
+    return found
