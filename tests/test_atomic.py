@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Tests of atomic writes."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from albertine.atomic import atomic_file, atomic_folder, refuse_existing_file
 from albertine.errors import InputError
 
 
-def test_a_folder_appears_when_it_is_finished(tmp_path: Path) -> None:
+def test_folder_appears_when_finished(tmp_path: Path) -> None:
     with atomic_folder(tmp_path / "deep" / "made") as folder:
         (folder / "a").write_text("x")
         assert not (tmp_path / "deep" / "made").exists()
@@ -23,13 +23,13 @@ def fail_while_writing(path: Path, *, folder: bool) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_a_failure_leaves_nothing(tmp_path: Path, folder: bool) -> None:
+def test_failure_leaves_no_files(tmp_path: Path, folder: bool) -> None:
     with pytest.raises(OSError, match="full"):
         fail_while_writing(tmp_path / "made", folder=folder)
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_there_stays_until_the_new_file_is_finished(tmp_path: Path) -> None:
+def test_old_file_stays_until_new_one_is_finished(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     with pytest.raises(OSError, match="full"):
         fail_while_writing(tmp_path / "a", folder=False)
@@ -54,13 +54,13 @@ def test_existing_folder_is_refused(tmp_path: Path) -> None:
 def test_mount_or_working_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with (
-        pytest.raises(InputError, match="you are in this folder; name a folder in it"),
+        pytest.raises(InputError, match="is the working directory; name a folder inside it"),
         atomic_folder(Path()),
     ):
         pass
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
-    with pytest.raises(InputError, match="a disk is mounted here"), atomic_folder(tmp_path / "disk"):
+    with pytest.raises(InputError, match="is a mount point"), atomic_folder(tmp_path / "disk"):
         pass
     assert [one.name for one in tmp_path.iterdir()] == ["disk"]
 
@@ -74,7 +74,7 @@ def test_errors_name_the_requested_path(tmp_path: Path) -> None:
     assert missing.value.filename == str(tmp_path / "nowhere" / "a")
 
 
-def test_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
+def test_existing_file_is_refused(tmp_path: Path) -> None:
     refuse_existing_file(tmp_path / "a")
     refuse_existing_file(Path("/dev/null"))
     (tmp_path / "a").write_text("x")

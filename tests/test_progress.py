@@ -1,4 +1,4 @@
-"""Long work speaks, short work does not, quiet work never."""
+"""Tests of progress lines and messages."""
 
 import io
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from albertine import progress
 
 
 class FakeClock:
-    """A clock that moves as the test says."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -42,14 +42,12 @@ def count_items(clock: FakeClock, seconds: int) -> None:
         clock.now += 1
 
 
-def test_short_work_is_silent(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_work_prints_nothing(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
     count_items(clock, 1)
     assert capsys.readouterr().err == ""
 
 
-def test_without_a_terminal_there_are_plain_lines_now_and_then(
-    clock: FakeClock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plain_lines_without_terminal(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
     count_items(clock, 40)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Counting: 5% of 40 words, 1.0 words/s, 38 s left"
@@ -58,7 +56,7 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then(
     assert len(lines) == 5
 
 
-def test_on_a_terminal_one_line_is_written_over(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_line_is_overwritten_on_terminal(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = ProgressTerminal()
     monkeypatch.setattr("sys.stderr", terminal)
     count_items(clock, 10)
@@ -75,7 +73,7 @@ def test_quiet_prints_nothing(clock: FakeClock, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_interrupted_work_ends_its_line(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_ends_the_line(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = ProgressTerminal()
     monkeypatch.setattr("sys.stderr", terminal)
 

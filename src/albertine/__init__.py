@@ -1,58 +1,110 @@
-"""ALBERT, whole: from raw text to a served model.
+"""ALBERT from raw text to a served model.
 
     model = albertine.load("checkpoint-folder")
     strip = albertine.Strip.from_padded(input_ids, attention_mask, token_type_ids)
     hidden = model.encoder(strip)
     output = model(strip)
 
-What is named here is the public face. The network is imported at first use, so
-that the command line, which asks only for errors and settings, starts at once.
+`__all__` is the public API; docs/api.md documents it. The model, and torch with it, is
+imported at first use: the command line needs only errors and settings at its start.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.version import __version__
 
 if TYPE_CHECKING:
+    from albertine.corpus.settings import ObjectiveSettings
+    from albertine.finetune.finetune import FinetuneResults, finetune
+    from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+    from albertine.inference.evaluate import EvaluationResult, evaluate
     from albertine.inference.fill_mask import fill_mask_pipeline
     from albertine.inference.pipeline import pipeline
+    from albertine.inference.predict import predict
+    from albertine.inference.settings import EvaluateSettings, PredictSettings
     from albertine.interop.huggingface import save_folder as save
-    from albertine.interop.load import load, load_tokenizer
+    from albertine.interop.load import create, load, load_tokenizer
     from albertine.model.model import Model
     from albertine.model.strip import Strip
-
+    from albertine.pretrain.run import pretrain
+    from albertine.pretrain.settings import PretrainSettings
+    from albertine.settings import HeadSettings, ModelSettings
+    from albertine.tasks.settings import SequenceSettings
+    from albertine.text.tokenizer import Tokenizer
+    from albertine.train.settings import PretrainTrainSettings
 
 _LAZY_EXPORTS = {
+    "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
+    "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
+    "FinetuneResults": ("albertine.finetune.finetune", "FinetuneResults"),
+    "FinetuneSettings": ("albertine.finetune.settings", "FinetuneSettings"),
+    "FinetuneTrainSettings": ("albertine.finetune.settings", "FinetuneTrainSettings"),
+    "HeadSettings": ("albertine.settings", "HeadSettings"),
     "Model": ("albertine.model.model", "Model"),
+    "ModelSettings": ("albertine.settings", "ModelSettings"),
+    "ObjectiveSettings": ("albertine.corpus.settings", "ObjectiveSettings"),
+    "PredictSettings": ("albertine.inference.settings", "PredictSettings"),
+    "PretrainSettings": ("albertine.pretrain.settings", "PretrainSettings"),
+    "PretrainTrainSettings": ("albertine.train.settings", "PretrainTrainSettings"),
+    "SequenceSettings": ("albertine.tasks.settings", "SequenceSettings"),
     "Strip": ("albertine.model.strip", "Strip"),
+    "Tokenizer": ("albertine.text.tokenizer", "Tokenizer"),
+    "create": ("albertine.interop.load", "create"),
+    "evaluate": ("albertine.inference.evaluate", "evaluate"),
+    "fill_mask_pipeline": ("albertine.inference.fill_mask", "fill_mask_pipeline"),
+    "finetune": ("albertine.finetune.finetune", "finetune"),
     "load": ("albertine.interop.load", "load"),
-    "guesser": ("albertine.inference.fill_mask", "fill_mask_pipeline"),
-    "pipeline": ("albertine.inference.pipeline", "pipeline"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
+    "pipeline": ("albertine.inference.pipeline", "pipeline"),
+    "predict": ("albertine.inference.predict", "predict"),
+    "pretrain": ("albertine.pretrain.run", "pretrain"),
     "save": ("albertine.interop.huggingface", "save_folder"),
 }
 
 __all__ = [
     "AlbertineError",
+    "EvaluateSettings",
+    "EvaluationResult",
+    "FinetuneResults",
+    "FinetuneSettings",
+    "FinetuneTrainSettings",
+    "HeadSettings",
     "InputError",
     "Model",
+    "ModelSettings",
+    "ObjectiveSettings",
+    "PredictSettings",
+    "PretrainSettings",
+    "PretrainTrainSettings",
+    "SequenceSettings",
     "Strip",
+    "Tokenizer",
     "WorkError",
     "__version__",
+    "create",
+    "evaluate",
     "fill_mask_pipeline",
+    "finetune",
     "load",
     "load_tokenizer",
     "pipeline",
+    "predict",
+    "pretrain",
     "save",
 ]
 
+# Importing a package binds its name here. These two are bound now, once, and removed, so that
+# `albertine.finetune` and `albertine.pretrain` are the functions of `_LAZY_EXPORTS`.
+for _package in ("finetune", "pretrain"):
+    import_module(f"{__name__}.{_package}")
+    del globals()[_package]
+
 
 def __getattr__(name: str) -> Any:
-    """Import a part of the public face when it is first asked for."""
+    """Import a name of the public API at its first use."""
     if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module 'albertine' has no attribute {name!r}")
-    from importlib import import_module
-
     module, attribute = _LAZY_EXPORTS[name]
     return getattr(import_module(module), attribute)

@@ -1,10 +1,9 @@
-"""The process: `albertine` and `python -m albertine`.
+"""The entry point of `albertine` and `python -m albertine`.
 
-What can go wrong before the command line itself is there to handle it: a Ctrl-C
-while modules are still loading, and standard streams that are closed. To be asked to
-end (SIGTERM) is an interruption too, so nothing half-written stays behind. Who ends a
-group of processes often asks twice; that is one request, or the second would
-interrupt the tidying up.
+It handles what can go wrong before the command line is imported: Ctrl-C while modules
+load, and closed standard streams. SIGTERM is handled like Ctrl-C, so that partial files
+are removed. A job scheduler that ends a process group often sends a signal twice; a
+second one shortly after the first is ignored, because it would interrupt the cleanup.
 """
 
 import math
@@ -18,15 +17,15 @@ from albertine.errors import SAME_REQUEST_SECONDS, ExitStatus, Terminated
 
 
 def main() -> int:
-    """Run the command that the process was started with and return the exit status."""
+    """Run the command of this process and return its exit status."""
     interrupt_handler = InterruptHandler()
     try:
         signal.signal(signal.SIGTERM, interrupt_handler)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # keep SIGINT ignored where it is
             signal.signal(signal.SIGINT, interrupt_handler)
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
-                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # as long as the process
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # open until the process ends
         from albertine.cli import app
         from albertine.command import run_command
 
@@ -39,18 +38,19 @@ def main() -> int:
 
 
 class InterruptHandler:
-    """Ends the work when a signal asks for it; SIGTERM does as Ctrl-C, but for the status.
+    """Signal handler that raises `KeyboardInterrupt` for Ctrl-C and `Terminated` for SIGTERM.
 
     Attributes:
-        is_finished: whether all is put away, and Python takes itself apart: there an exception would only be shown.
+        is_finished: whether the command has ended; the handler then exits at once, because Python only prints
+            exceptions that are raised while it shuts down.
     """
 
     def __init__(self) -> None:
         self.is_finished = False
         self._last_signal_time = -math.inf
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # as signals are handed over
-        """Raise what ends it."""
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature of a handler
+        """Interrupt the main thread."""
         if time.monotonic() - self._last_signal_time < SAME_REQUEST_SECONDS:
             return
         self._last_signal_time = time.monotonic()

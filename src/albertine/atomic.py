@@ -1,8 +1,8 @@
-"""Files and folders that appear whole or not at all.
+"""Atomic writes of files and folders.
 
-What is being written has another name until it is finished and on the disk; then
-it gets its own, which no crash can interrupt. A reader never sees half of one,
-and a failed or killed attempt leaves what was there before.
+Content is written under a temporary name, flushed to the disk, and then renamed, which
+no crash can interrupt. Readers never see a partial file, and a failed or killed attempt
+leaves the previous content in place.
 """
 
 import os
@@ -17,12 +17,15 @@ from albertine.errors import InputError
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to fill; when the block ends well it becomes `folder`, not existing or empty before."""
+    """Yield a temporary folder to fill; it is renamed to `folder` when the block ends without an error.
+
+    `folder` must not exist yet, or be empty.
+    """
     folder = folder.resolve()
     refuse_existing_folder(folder)
-    if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # nothing can take its place
-        what = "a disk is mounted here" if folder.is_mount() else "you are in this folder"
-        raise InputError(f"{folder}: {what}; name a folder in it")
+    if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # cannot be replaced by a rename
+        what = "is a mount point" if folder.is_mount() else "is the working directory"
+        raise InputError(f"{folder}: {what}; name a folder inside it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
     partial.mkdir()
@@ -30,32 +33,32 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         yield partial
         for file in partial.rglob("*"):
             sync_to_disk(file)
-        refuse_existing_folder(folder)  # by someone else meanwhile
+        refuse_existing_folder(folder)  # another process may have written it meanwhile
         partial.replace(folder)
         sync_to_disk(folder.parent)
     except OSError as error:
         if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
-            error.filename = str(folder)  # a write that fails says nothing, or names what nobody knows of
+            error.filename = str(folder)  # users do not know the temporary name
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def refuse_existing_folder(folder: Path) -> None:
-    """Refuse to write where something lies already."""
+    """Raise `InputError` if the path exists and is not an empty folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already; name another folder or remove it")
 
 
 def refuse_existing_file(file: Path) -> None:
-    """Refuse to write over a file."""
+    """Raise `InputError` if the file exists."""
     if file.is_file():
         raise InputError(f"{file}: exists already; name another file or remove it")
 
 
 @contextmanager
 def atomic_file(file: Path) -> Iterator[Path]:
-    """Give a path to write to; when the block ends well, what is there takes the place of `file`."""
+    """Yield a temporary path to write; it is renamed to `file` when the block ends without an error."""
     partial = file.with_name(f".{file.name}.{uuid4().hex[:8]}.partial")
     try:
         yield partial
@@ -64,7 +67,7 @@ def atomic_file(file: Path) -> Iterator[Path]:
         sync_to_disk(file.parent)
     except OSError as error:
         if error.errno is not None and str(error.filename or partial) == str(partial):
-            error.filename = str(file)  # as above
+            error.filename = str(file)  # users do not know the temporary name
         raise
     finally:
         with suppress(OSError):
@@ -72,7 +75,7 @@ def atomic_file(file: Path) -> Iterator[Path]:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Wait until a file or a folder's list of names is on the disk, not only on its way there."""
+    """Flush a file, or the entries of a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

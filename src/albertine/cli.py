@@ -1,8 +1,8 @@
-"""The command line: one thin function per command. Parsing and calling, nothing else.
+"""The command line: one thin function per command, which parses its options and calls the work.
 
-A command's first sentence is its line in `albertine --help`; its docstring ends
-with an example. Heavy modules are imported inside the functions, so that
-`albertine --help` answers at once.
+The first sentence of a docstring is the command's line in `albertine --help`; each docstring
+ends with an example. Heavy modules are imported inside the functions, which keeps
+`albertine --help` fast.
 """
 
 from pathlib import Path
@@ -24,47 +24,46 @@ from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.demo.settings import DemoSettings
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError
+from albertine.finetune.settings import SweepSettings
+from albertine.inference.settings import EnsembleSettings, EvaluateSettings, FillMaskSettings, PredictSettings
 from albertine.info.model_info import InfoSettings
-from albertine.pretrain.settings import FillMaskSettings, PretrainSettings, ProbeSettings
-from albertine.tasks.settings import EnsembleSettings, EvaluateSettings, PredictSettings, SweepSettings
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 from albertine.world.settings import StorySettings, WorldSettings
 
-_INSPECT = Group("Look at models", sort_key=1)
-_TEXT = Group("From text to samples", sort_key=2)
-_TRAIN = Group("Train", sort_key=3)
+_INSPECT = Group("Models", sort_key=1)
+_TEXT = Group("Text and corpora", sort_key=2)
+_TRAIN = Group("Pre-training", sort_key=3)
 _TASKS = Group("Tasks", sort_key=4)
-_CHECKPOINTS = Group("Checkpoints in and out", sort_key=5)
-_BENCHMARKS = Group("Measure", sort_key=6)
-_SETUP = Group("Set up", sort_key=8)
-_WORLD = Group("Text and tasks to try things on", sort_key=7)
+_CHECKPOINTS = Group("Checkpoints", sort_key=5)
+_BENCHMARKS = Group("Benchmarks", sort_key=6)
+_SETUP = Group("Setup", sort_key=8)
+_WORLD = Group("Synthetic data", sort_key=7)
 
 JsonFlag = Annotated[
     bool,
     Parameter(
         name="--json",
         negative="",
-        help="Print what was found as JSON, with stable keys.",
+        help="Print the result as JSON, with stable keys.",
     ),
 ]
 
 app = App(
     name="albertine",
-    help_format="plaintext",  # a renderer of Markdown takes longer to import than the page to print
-    help="ALBERT, whole: from raw text to a served model.",
+    help_format="plaintext",  # importing a Markdown renderer takes longer than printing the help
+    help="ALBERT from raw text to a served model.",
     version=albertine.__version__,
     help_epilogue="Examples: albertine info albert-large --compare bert-large; "
     "albertine tokenizer train novels/ --out my-tokenizer; "
     "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
     "albertine world write my-world; albertine serve judge; albertine convert OLD NEW; "
     "albertine bench startup. "
-    "Each command explains itself: albertine info --help",
+    "Help for one command: albertine info --help",
 )
 app["--help"].group = _SETUP
 app["--version"].group = _SETUP
-app.register_install_completion_command(
-    group=_SETUP, help="Install completion for the shell in use: albertine --install-completion"
-)
+app.register_install_completion_command(group=_SETUP, help="Install tab completion for the current shell.")
 
 
 @app.command(group=_INSPECT)
@@ -74,22 +73,18 @@ def info(
     *,
     compare: str | None = None,
     json: JsonFlag = False,
-    settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Count a model's parameters, operations and memory, beside BERT and the paper.
+    """Show parameters, operations and memory of a model, next to BERT and the paper.
 
-    Without one, the whole family in one table.
+    Without SOURCE, show all presets in one table.
 
     Example: albertine info albert-large --model.share attention
 
-    Parameters
-    ----------
-    subject
-        A model of the family, as in albert-base (`albertine info` lists them), or a checkpoint: its folder
-        or its name on the hub.
-    compare
-        A second model of the family, as published, shown beside the first.
+    Args:
+        source: A preset (see `albertine info`), or a checkpoint: its folder or its hub name.
+        compare: A second preset, shown next to the first model.
     """
     from albertine.info import info_table, model_info
 
@@ -106,7 +101,7 @@ def info(
         info_table.show_presets(model_info.preset_infos(resolved_settings), as_json=json)
 
 
-tokenizer = App(name="tokenizer", help="Train a vocabulary of your own, or look at one.", group=_TEXT)
+tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=_TEXT)
 app.command(tokenizer)
 
 
@@ -114,19 +109,16 @@ app.command(tokenizer)
 def tokenizer_train(
     *text: str,
     out: Path,
-    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Learn a vocabulary from text: unigram pieces, as ALBERT has them.
+    """Train a vocabulary of unigram subword tokens on text, as ALBERT uses.
 
     Example: albertine tokenizer train novels/ --vocab-size 30000 --out my-tokenizer
 
-    Parameters
-    ----------
-    text
-        Files, folders, globs, hub:OWNER/NAME, - for standard input; .txt, .jsonl, .parquet, also .gz, .zst.
-    out
-        A folder that does not exist yet; `transformers` opens it.
+    Args:
+        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
+        out: A new folder, which `transformers` can also load.
     """
     from albertine.text.tokenizer_training import build_tokenizer
 
@@ -141,21 +133,17 @@ def tokenizer_show(
     *,
     stats: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: JsonFlag = False,
-    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show the pieces and ids of a text, or how well a vocabulary fits files.
+    """Show the tokens and ids of a text, or how well a vocabulary fits files.
 
-    Example: albertine tokenizer show my-tokenizer "The cat sat." --over novel.txt
+    Example: albertine tokenizer show my-tokenizer "The cat sat." --stats novel.txt
 
-    Parameters
-    ----------
-    folder
-        A tokenizer's folder, or a checkpoint's that has one.
-    text
-        What to take apart.
-    over
-        A file, folder or quoted glob to count pieces per word and unknown ones over; may be repeated.
+    Args:
+        folder: The folder of a tokenizer, or of a checkpoint that contains one.
+        text: The text to tokenize.
+        stats: File, folder or quoted glob for counts of tokens per word and unknown tokens; repeatable.
     """
     from albertine.text import show
     from albertine.text.tokenizer import load_tokenizer
@@ -168,7 +156,7 @@ def tokenizer_show(
     show.show_tokenizer(folder, tokenizer, text, fit, as_json=json)
 
 
-corpus = App(name="corpus", help="Turn text into a corpus, look at its samples, check it.", group=_TEXT)
+corpus = App(name="corpus", help="Build, inspect or verify a corpus.", group=_TEXT)
 app.command(corpus)
 
 
@@ -178,21 +166,17 @@ def corpus_build(
     tokenizer: Path,
     out: Path,
     json: JsonFlag = False,
-    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Encode text into shards that samples are drawn from. Broken off, the same command goes on.
+    """Tokenize text into shards for pre-training. If interrupted, run the same command again to resume.
 
     Example: albertine corpus build novels/ --tokenizer my-tokenizer --held-out 0.01 --out my-corpus
 
-    Parameters
-    ----------
-    text
-        Files, folders, globs, hub:OWNER/NAME, - for standard input; .txt, .jsonl, .parquet, also .gz, .zst.
-    tokenizer
-        A folder with a tokenizer, of your own or of a checkpoint.
-    out
-        A folder that does not exist yet, or one where a build was broken off.
+    Args:
+        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
+        tokenizer: The folder of a tokenizer, or of a checkpoint that contains one.
+        out: A new folder, or the folder of an interrupted build.
     """
     from albertine.corpus import show
     from albertine.corpus.build import build_corpus
@@ -207,17 +191,15 @@ def corpus_show(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show samples as the network will see them: segments, order, masked pieces.
+    """Show samples as the model sees them: segments, order, masked tokens.
 
     Example: albertine corpus show my-corpus --objective.pair nsp --samples 5
 
-    Parameters
-    ----------
-    folder
-        A corpus.
+    Args:
+        folder: The folder of a corpus.
     """
     from albertine.corpus import show
     from albertine.corpus.corpus import Corpus
@@ -230,14 +212,12 @@ def corpus_show(
 def corpus_check(
     folder: Path, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
 ) -> None:
-    """Verify a corpus: checksums, counts, the order of its parts; a damaged shard is named.
+    """Verify the checksums, counts and order of a corpus, and name a damaged shard.
 
     Example: albertine corpus check my-corpus
 
-    Parameters
-    ----------
-    folder
-        A corpus.
+    Args:
+        folder: The folder of a corpus.
     """
     from albertine.corpus import show
     from albertine.corpus.check import check_corpus
@@ -248,21 +228,18 @@ def corpus_check(
 
 @app.command(group=_CHECKPOINTS)
 def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
-    """Write a checkpoint anew in the layout of `transformers`, and verify what was written.
+    """Convert a checkpoint to the layout of `transformers`, and verify the result.
 
     Example: albertine convert old-checkpoint new-folder
 
-    Parameters
-    ----------
-    source
-        A checkpoint: a folder of transformers or of Google's TensorFlow code, or a hub name.
-    destination
-        A folder that does not exist yet.
+    Args:
+        source: A checkpoint: a folder of transformers or of Google's TensorFlow code, or a hub name.
+        destination: A new folder.
     """
-    from albertine.interop.convert import convert_checkpoint as rewrite
+    from albertine.interop.convert import convert_checkpoint
 
     options.read_settings(NoSettings)
-    rewrite(source, destination)
+    convert_checkpoint(source, destination)
 
 
 @app.command(group=_TRAIN)
@@ -271,37 +248,31 @@ def pretrain(
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
-    settings: Annotated[PretrainSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[PretrainSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Pre-train a model on a corpus. Broken off, the same command goes on, bit for bit.
+    """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
 
     Example: albertine pretrain --corpus my-corpus --out my-run --model albert-small --train.steps 5000
 
-    Parameters
-    ----------
-    out
-        The folder of the run, a model at any moment; new, or one to go on with.
-    resume
-        Go on with the run in --out, with the settings it was started with.
-    plot
-        Draw the curve of a run, under way or done, and stop.
+    Args:
+        out: The folder of the run: a new one, or one to resume. It holds a loadable model at any time.
+        resume: Resume the run in --out with its saved settings.
+        plot: Print the loss curve of a run, running or finished, and stop.
     """
-    from albertine.pretrain import curve_plot as plotting
-    from albertine.pretrain.run import pretrain as train
+    from albertine.pretrain import curve_plot
+    from albertine.pretrain.run import pretrain as run_pretraining
     from albertine.train.run_folder import read_run_settings
 
     if plot is not None:
         options.read_settings(NoSettings)
-        plotting.draw_curve(plot)
+        curve_plot.draw_curve(plot)
         return
     saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
     resolved_settings = options.read_settings(PretrainSettings, saved_settings)
     if out is None:
-        raise InputError("--out is missing: the folder of the run")
-    train(
-        out, resolved_settings, options.given_keys | (saved_settings.keys if saved_settings else frozenset())
-    )
+        raise InputError("--out is missing; give the folder of the run")
+    run_pretraining(out, resolved_settings)
 
 
 @app.command(group=_TRAIN)
@@ -310,17 +281,15 @@ def probe(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Measure a checkpoint on held-out text: masked pieces, sentence order, next sentence.
+    """Evaluate a checkpoint on held-out text: masked tokens, sentence order, next sentence.
 
     Example: albertine probe my-run --corpus my-corpus
 
-    Parameters
-    ----------
-    checkpoint
-        A run, a checkpoint's folder (of transformers or Google's), or a hub name.
+    Args:
+        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
     """
     from albertine.pretrain import probe as probing
 
@@ -330,68 +299,61 @@ def probe(
 
 
 @app.command(group=_TRAIN)
-def fill(
+def fill_mask(
     checkpoint: str,
     /,
     *text: str,
     json: JsonFlag = False,
-    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Fill the masks of a text, or of held-out samples, with what a pre-trained model guesses.
+    """Predict the masked tokens of a text, or of held-out samples, with a pre-trained model.
 
-    Example: albertine fill my-run "The old [MASK] was locked."
+    Example: albertine fill-mask my-run "The old [MASK] was locked."
 
-    Parameters
-    ----------
-    checkpoint
-        A run, a checkpoint's folder (of transformers or Google's), or a hub name.
-    text
-        Texts with [MASK] in them; without any, --corpus gives held-out samples.
+    Args:
+        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        text: Texts with [MASK] in them; if none is given, held-out samples of --corpus.
     """
-    from albertine.inference.show_fill_mask import show_fill_mask as answer
+    from albertine.inference.show_fill_mask import show_fill_mask
 
-    answer(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
+    show_fill_mask(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
 
 
 @app.command(group=_INSPECT)
 def demo(
     *,
     out: Path = Path("albertine-demo"),
-    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Do all of it once, small, in six minutes: from text to tuned models and a report.
+    """Run the whole workflow in about six minutes: text, pre-training, fine-tuning, report.
 
-    Broken off, the same command goes on.
+    If interrupted, run the same command again to resume.
 
     Example: albertine demo --text my-texts/ --out my-demo
 
-    Parameters
-    ----------
-    out
-        The folder of everything that comes of it.
+    Args:
+        out: The folder for all results.
     """
-    from albertine.demo.run import run_demo as show
+    from albertine.demo.run import run_demo
 
-    show(out, options.read_settings(DemoSettings))
+    run_demo(out, options.read_settings(DemoSettings))
 
 
 @app.command(group=_INSPECT)
 def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
-    """Write the report of a run, pre-trained or tuned, as one page: RUN/report.html.
+    """Write a report of a pre-training or fine-tuning run to RUN/report.html.
 
     Example: albertine report my-run
 
-    Parameters
-    ----------
-    run
-        What `albertine pretrain` or `albertine finetune` made.
+    Args:
+        run: The folder of a run of `albertine pretrain` or `albertine finetune`.
     """
-    from albertine.report.write import write_report as tell
+    from albertine.report.write import write_report
 
     options.read_settings(NoSettings)
-    tell(run)
+    write_report(run)
 
 
 @app.command(group=_TASKS)
@@ -402,54 +364,49 @@ def finetune(
     out: Path | None = None,
     sweep: Annotated[bool, Parameter(negative="")] = False,
     json: JsonFlag = False,
-    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Tune a model on a task: one of the paper's, or your own labelled file. Broken off, it goes on.
+    """Fine-tune a model on a task of the paper or on your own labeled file. Resumes if interrupted.
 
     Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
 
-    Parameters
-    ----------
-    model
-        What to start from: a run, a checkpoint's folder or a hub name.
-    out
-        The folder of the run, the best model on dev; new, or one to go on with.
-    sweep
-        Try a grid of rates, batches and dropouts (--grid.*), and keep the best.
+    Args:
+        model: The model to start from: a run, the folder of a checkpoint, or a hub name.
+        out: The folder of the run: a new one, or one to resume. It holds the best model on dev.
+        sweep: Try a grid of learning rates, batch sizes and dropouts (--grid.*), and keep the best.
     """
-    from albertine.finetune.finetune import finetune as tune
-    from albertine.inference import results_table
+    from albertine.finetune.finetune import finetune as run_finetuning
+    from albertine.finetune.results_table import show_finetune_results
 
     resolved_settings = options.read_settings(SweepSettings)
     if out is None:
-        raise InputError("--out is missing: the folder of the run")
-    results_table.show_finetune_results(out, *tune(model, out, resolved_settings, sweep=sweep), as_json=json)
+        raise InputError("--out is missing; give the folder of the run")
+    results = run_finetuning(model, out, resolved_settings, sweep=sweep)
+    show_finetune_results(out, results, as_json=json)
 
 
 @app.command(group=_TASKS)
 def evaluate(
     *model: str,
     json: JsonFlag = False,
-    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Score tuned models by their tasks' official rules; several, also as the paper averages them.
+    """Score fine-tuned models by the official rules of their tasks.
 
-    Columns are called what they were when a model was tuned, unless they are named here.
+    Several models are also averaged as in the paper. Column names default to those used for fine-tuning.
 
     Example: albertine evaluate my-cola my-mnli --data glue/
 
-    Parameters
-    ----------
-    model
-        Tuned runs, checkpoints' folders (also of transformers) or hub names.
+    Args:
+        model: Fine-tuned runs, folders of checkpoints (also of transformers), or hub names.
     """
     from albertine.inference import results_table
-    from albertine.inference.evaluate import evaluate as measure
+    from albertine.inference.evaluate import evaluate as evaluate_models
 
     results_table.show_evaluations(
-        measure(model, options.read_settings(EvaluateSettings), options.given_keys), as_json=json
+        evaluate_models(model, options.read_settings(EvaluateSettings)), as_json=json
     )
 
 
@@ -459,26 +416,22 @@ def predict(
     /,
     *,
     out: Path | None = None,
-    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Answer a file with a tuned model, row by row, whatever its size.
+    """Predict each row of a file with a fine-tuned model; the file may have any size.
 
-    Columns are called what they were when it was tuned, unless they are named here.
+    Column names default to those used for fine-tuning.
 
     Example: albertine predict judge --data new.csv --out answers.csv
 
-    Parameters
-    ----------
-    model
-        A tuned run, a checkpoint's folder (also of transformers) or a hub name.
-    out
-        .jsonl, .csv or .tsv; a folder for GLUE's submission, .json for SQuAD's. Without it, JSON lines on
-        standard output.
+    Args:
+        model: A fine-tuned run, the folder of a checkpoint (also of transformers), or a hub name.
+        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; if not set, JSON on stdout.
     """
-    from albertine.inference.predict import predict as answer
+    from albertine.inference.predict import predict as predict_file
 
-    answer(model, out, options.read_settings(PredictSettings), options.given_keys)
+    predict_file(model, options.read_settings(PredictSettings), out)
 
 
 @app.command(group=_TASKS)
@@ -486,25 +439,22 @@ def ensemble(
     *model: str,
     out: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Average the scores of several tuned models, chosen on dev, and say what it gains.
+    """Average the predictions of several fine-tuned models, selected on dev, and show the gain.
 
     Example: albertine ensemble run/seed-0 run/seed-1 run/seed-2 --data glue/RTE --out submission
 
-    Parameters
-    ----------
-    model
-        Candidates, tuned on the same task.
-    out
-        Where the answers to test go, as albertine predict writes them.
+    Args:
+        model: Candidates, fine-tuned on the same task.
+        out: Where the predictions for the test split are written, as by albertine predict.
     """
     from albertine.inference import results_table
-    from albertine.inference.ensemble import evaluate_ensemble as join
+    from albertine.inference.ensemble import evaluate_ensemble
 
     results_table.show_ensemble(
-        join(model, out, options.read_settings(EnsembleSettings), options.given_keys), as_json=json
+        evaluate_ensemble(model, options.read_settings(EnsembleSettings), out), as_json=json
     )
 
 
@@ -513,26 +463,26 @@ def serve(
     model: str,
     /,
     *,
-    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Serve a model over HTTP, tuned or pre-trained, with a page for trying it.
+    """Serve a fine-tuned or pre-trained model over HTTP, with a web page for trying it.
 
-    Its address is printed; GET /about says what to POST where.
+    The address is printed; GET /info lists the endpoints and their fields.
 
     Example: albertine serve judge --port 8080
 
-    Parameters
-    ----------
-    model
-        A run, a checkpoint's folder (also of transformers) or a hub name.
+    Args:
+        model: A run, the folder of a checkpoint (also of transformers), or a hub name.
     """
     from albertine.deploy.server import run_server
 
     run_server(model, options.read_settings(ServeSettings), debug=options.debug)
 
 
-world = App(name="world", help="Write a little world: stories, and tasks with true answers.", group=_WORLD)
+world = App(
+    name="world", help="Generate a little world: stories, and tasks with known answers.", group=_WORLD
+)
 app.command(world)
 
 
@@ -542,17 +492,15 @@ def world_write(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Make up stories for a corpus, and GLUE, SQuAD and RACE on them, in their official layouts.
+    """Generate stories for a corpus, and GLUE, SQuAD and RACE tasks about them in their official layouts.
 
     Example: albertine world write my-world --stories 20000 --train 2000 --seed 1
 
-    Parameters
-    ----------
-    out
-        A folder that does not exist yet.
+    Args:
+        out: A new folder.
     """
     from albertine.world import show
     from albertine.world.write import write_world
@@ -566,17 +514,15 @@ def world_show(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show a story, and what happened in it.
+    """Show a story and the events in it.
 
     Example: albertine world show 7 --genre mystery
 
-    Parameters
-    ----------
-    number
-        Which one; every number is a story.
+    Args:
+        number: The number of the story; any number is valid.
     """
     from albertine.world import show
 
@@ -584,7 +530,9 @@ def world_show(
 
 
 bench = App(
-    name="bench", help="Measure a part of Albertine side by side with a peer, in one run.", group=_BENCHMARKS
+    name="bench",
+    help="Compare a part of Albertine with another implementation, in one run.",
+    group=_BENCHMARKS,
 )
 app.command(bench)
 
@@ -593,10 +541,10 @@ app.command(bench)
 def bench_startup(
     *,
     json: JsonFlag = False,
-    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Time how long the command line takes to answer, beside a bare Python.
+    """Compare the startup time of the command line with bare Python.
 
     Example: albertine bench startup --runs 9
     """
@@ -609,10 +557,10 @@ def bench_startup(
 def bench_model(
     *,
     json: JsonFlag = False,
-    settings: Annotated[ModelBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[ModelBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Time a training step and a forward pass beside `transformers`, same weights and same work.
+    """Compare training and forward passes with `transformers`, on the same weights and batches.
 
     Example: albertine bench model --batch sentences --precision fp32
     """
@@ -625,10 +573,10 @@ def bench_model(
 def bench_gradients(
     *,
     json: JsonFlag = False,
-    settings: Annotated[GradientBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[GradientBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Time adding up gradients over processes, beside the BERT of the same shape.
+    """Compare the all-reduce of gradients across processes with a BERT of the same shape.
 
     Example: albertine bench gradients --model albert-large --processes 2
     """
@@ -644,19 +592,17 @@ def bench_pretrain(
     *,
     plot: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[RaceSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[RaceSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Race pre-training against `transformers`: equal minutes, the better rate of a sweep for each.
+    """Compare pre-training with `transformers`: equal time, and the better learning rate of a sweep for each.
 
-    The network is albert-tiny unless --model or the file says another.
+    The model is albert-tiny unless --model or the settings file names another.
 
     Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
 
-    Parameters
-    ----------
-    plot
-        Draw both curves into this file, .svg or .png.
+    Args:
+        plot: File for a plot of both curves, .svg or .png.
     """
     from albertine.bench import race as pretrain_bench
     from albertine.bench import race_table
@@ -670,17 +616,15 @@ def bench_finetune(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Tune one checkpoint here and in `transformers`: scores, and examples a second.
+    """Compare fine-tuning with `transformers` from the same checkpoint: scores and examples per second.
 
     Example: albertine bench finetune my-run --task mrpc --data glue/
 
-    Parameters
-    ----------
-    model
-        What both sides start from.
+    Args:
+        model: The checkpoint from which both start.
     """
     from albertine.bench import finetune as finetune_bench
 
@@ -694,19 +638,16 @@ def bench_corpus(
     *text: str,
     tokenizer: Path,
     json: JsonFlag = False,
-    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help, read by `shared`
+    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Time building and sampling beside the `tokenizers` library and the reference algorithm.
+    """Compare building and sampling with the `tokenizers` library and the reference algorithm.
 
     Example: albertine bench corpus novels/ --tokenizer my-tokenizer
 
-    Parameters
-    ----------
-    text
-        Files, folders or globs; a few tens of megabytes tell enough.
-    tokenizer
-        A folder with a tokenizer.
+    Args:
+        text: Files, folders or globs; a few tens of megabytes are enough.
+        tokenizer: The folder of a tokenizer.
     """
     from albertine.bench import corpus
 
@@ -716,4 +657,4 @@ def bench_corpus(
 
 
 for _name in [one for one in app if not one.startswith("-")]:
-    app[_name].help_epilogue = ""  # those examples are of the whole; each command has its own
+    app[_name].help_epilogue = ""  # each command has its own example

@@ -1,10 +1,9 @@
-"""How every command starts and ends; what a command does is elsewhere.
+"""What all commands share: common options, settings, error messages and exit statuses.
 
-A command is a plain function in `cli.py`. This file gives it the options that
-all commands have, reads its settings (a TOML file first, then dotted options),
-and turns every ending into an exit status: 0 done, 1 the work failed, 2 the
-input was wrong, 130 interrupted, 143 terminated. A failure is one line on standard error;
-`--debug` shows the traceback.
+A command is a plain function in `cli.py`. This module adds the options that every command has,
+reads its settings (a TOML file, then dotted options), and maps the outcome to an exit status:
+0 success, 1 failure, 2 wrong input, 130 interrupted, 143 terminated. A failure prints one line on
+standard error; `--debug` prints the traceback.
 """
 
 import contextlib
@@ -48,14 +47,14 @@ S = TypeVar("S", bound=Settings)
 
 _SETTINGS_GROUP = Group(
     "Settings",
-    help="Each also stands in the file of --config under its dotted name. Where there are --model.* "
-    f"settings, --model NAME starts from a preset: {', '.join(MODEL_PRESETS)}.",
+    help="These can also be set in the TOML file of --config, by the same dotted names. Commands with "
+    f"--model.* settings take --model PRESET: {', '.join(MODEL_PRESETS)}.",
     sort_key=8,
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
-# Marks the parameter that shows a command's settings; what is typed there comes out of `shared.read(...)`.
-# Help spells options with dashes; as in the file, with underscores, they may be typed too (`_spelled`).
+# Marks the parameter that lists a command's settings in its help. The parameter itself stays None: the values
+# are read by `options.read_settings(...)`. Options may be typed with underscores too, see `_with_dashes`.
 SETTINGS_PARAMETER = Parameter(
     name="*",
     group=_SETTINGS_GROUP,
@@ -71,26 +70,27 @@ class CommonOptions:
 
     config: Annotated[
         Path | None,
-        Parameter(help="TOML file of settings. Options win over it; a preset replaces its whole table."),
+        Parameter(help="TOML file of settings. Options override it; a preset replaces its whole table."),
     ] = None
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings as TOML and stop.")] = (
         False
     )
-    quiet: Annotated[bool, Parameter(negative="", help="Print results and errors only.")] = False
-    debug: Annotated[bool, Parameter(negative="", help="Show the traceback of a failure.")] = False
+    quiet: Annotated[bool, Parameter(negative="", help="Print only results and errors.")] = False
+    debug: Annotated[bool, Parameter(negative="", help="Print the traceback of an error.")] = False
     overrides: Annotated[Mapping[str, Any], Parameter(parse=False)] = field(default_factory=dict)
 
     @cached_property
     def file_layer(self) -> SettingsSource:
-        """The settings file, read once: it may be a pipe."""
+        """The settings file, read once because it may be a pipe."""
         return SettingsSource({}) if self.config is None else read_settings_file(self.config)
 
     def read_settings(
         self, settings_type: type[S], base: SettingsSource | None = None, **presets: str | None
     ) -> S:
-        """Read a command's settings: defaults, the file, presets by table, dotted options; the last wins.
+        """Return the settings of a command.
 
-        What is `base` the file comes before all of them, after the defaults.
+        Later sources override earlier ones: defaults, `base`, the settings file, presets by table,
+        dotted options.
         """
         preset_tables = {table: {"preset": name} for table, name in presets.items() if name is not None}
         for table in preset_tables:
@@ -98,7 +98,7 @@ class CommonOptions:
                 both_presets = (
                     f"{preset_tables[table]['preset']} and --{table} {self.overrides[table]['preset']}"
                 )
-                raise InputError(f"{both_presets}: two presets for one {table}; give one")
+                raise InputError(f"{both_presets}: two presets for {table}; give only one")
         settings = build_settings(
             settings_type,
             base or SettingsSource({}),
@@ -112,18 +112,13 @@ class CommonOptions:
         return settings
 
     def sets_table(self, table: str) -> bool:
-        """Tell whether the file or an option says anything about a table."""
+        """Return whether the settings file or an option sets anything in a table."""
         return table in self.overrides or table in self.file_layer.values
-
-    @property
-    def given_keys(self) -> frozenset[str]:
-        """The settings that the file or an option names, as in "model.layers"."""
-        return self.file_layer.keys | SettingsSource(self.overrides).keys
 
 
 DEFAULT_OPTIONS = CommonOptions()
 
-# What the system says of a path that somebody gave, and that no other attempt would find better.
+# Errors of a path given by the user, which fail again at every attempt.
 _PATH_ERRNOS = {
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
     errno.EACCES, errno.EPERM, errno.EROFS,
@@ -132,29 +127,29 @@ _PATH_ERRNOS = {
 
 @dataclass(frozen=True)
 class NoSettings(Settings):
-    """The settings of a command that has none: a file with any is refused."""
+    """The settings of a command without settings: a settings file with any key is refused."""
 
 
-class _EarlyExit(Exception):  # noqa: N818  # it is no error: the command has done what was asked
-    """Ends a command early and well."""
+class _EarlyExit(Exception):  # noqa: N818  # not an error: the command is done
+    """Ends a command early with success."""
 
 
 def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name and return the exit status."""
+    """Run the command given by the arguments, and return its exit status."""
     args = [_with_dashes(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     try:
         with contextlib.suppress(_EarlyExit):
             _dispatch(app, args)
         sys.stdout.flush()
     except SystemExit as system_exit:
-        # Only the parser's own commands end the process themselves, and only over what was typed.
+        # Only the parser's own commands raise SystemExit, and only for wrong arguments.
         return ExitStatus.BAD_INPUT if system_exit.code else ExitStatus.DONE
     except KeyboardInterrupt as interrupt:
         progress.end_line()
         print("\nalbertine: interrupted", file=sys.stderr)
         return ExitStatus.TERMINATED if isinstance(interrupt, Terminated) else ExitStatus.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough of it: that is no failure.
+        # The reader closed the pipe, as `head` does: not a failure.
         _discard_output()
         return ExitStatus.DONE
     except Exception as error:
@@ -162,7 +157,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
         if any(word in ("--debug", "--debug=true") for word in args):
             traceback.print_exc()
         status, line = _describe_error(app, error, args)
-        if not getattr(error, "told", False):
+        if not getattr(error, "already_shown", False):
             print(f"albertine: {line}", file=sys.stderr)
         _discard_output()
         return status
@@ -170,9 +165,9 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
 
 
 def _with_dashes(argument: str) -> str:
-    """Spell an option with dashes, as the help page does; its value stays as it is.
+    """Return an option spelled with dashes, as in the help; its value is unchanged.
 
-    A lone dash, which the parser would take for an option, is standard input by its other name.
+    A lone dash becomes /dev/stdin, because the parser would take it for an option.
     """
     if argument == "-":
         return "/dev/stdin"
@@ -181,7 +176,7 @@ def _with_dashes(argument: str) -> str:
 
 
 def _discard_output() -> None:
-    """Let go of what could not be written, or Python would try again at exit and complain itself."""
+    """Discard output that could not be written; Python would retry at exit and print an error."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -190,7 +185,7 @@ def _discard_output() -> None:
 
 
 def _dispatch(app: App, args: list[str]) -> None:
-    """Parse, hand the settings options over as they were typed, and call the command."""
+    """Parse the arguments, collect the settings options unparsed, and call the command."""
     overrides: dict[str, Any] = {}
 
     def capture_settings(_app: App, _commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -204,21 +199,21 @@ def _dispatch(app: App, args: list[str]) -> None:
         console=progress.result_console(progress.MIN_TABLE_WIDTH),
     )
     progress.set_quiet(False)
-    if "shared" in bound.signature.parameters:
-        options = replace(bound.arguments.get("shared", DEFAULT_OPTIONS), overrides=overrides)
-        bound.arguments["shared"] = options
+    if "options" in bound.signature.parameters:
+        options = replace(bound.arguments.get("options", DEFAULT_OPTIONS), overrides=overrides)
+        bound.arguments["options"] = options
         progress.set_quiet(options.quiet)
     command(*bound.args, **bound.kwargs)
 
 
 def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) -> None:
-    """Take what was typed for settings out of the parser's hands: one reader checks files and options alike.
+    """Move the arguments of settings to `overrides`: `read_settings` checks them like those of the file.
 
-    A table takes a preset's name: `--model albert-base` is `model.preset`.
+    The argument of a table is the name of a preset: `--model albert-base` sets `model.preset`.
     """
     for argument in arguments:
         if any(token.value == "" and token.implicit_value is UNSET for token in argument.tokens):
-            raise InputError(f"{argument.name}: empty; is a variable not set?")
+            raise InputError(f"{argument.name}: empty value; check that the shell variable is set")
         groups = argument.parameter.group
         if argument.tokens and isinstance(groups, tuple) and _SETTINGS_GROUP in groups:
             token = argument.tokens[-1]
@@ -231,7 +226,7 @@ def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) 
 
 
 def _describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[ExitStatus, str]:
-    """Put an error into one line, and say whose it is."""
+    """Return the exit status and the one-line message for an error."""
     if isinstance(error, AlbertineError):
         return error.status, _one_line(error)
     if isinstance(error, CycloptsError):
@@ -241,20 +236,20 @@ def _describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[Ex
         )
     if isinstance(error, OSError):
         name = f"{display_text(str(error.filename))}: " if error.filename else ""
-        advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
+        advice = "; free disk space and run the same command again" if error.errno == errno.ENOSPC else ""
         if error.errno in _PATH_ERRNOS:
             return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"
         return ExitStatus.FAILED, f"{name}{error.strerror or error}{advice}"
     if isinstance(error, MemoryError):
-        return ExitStatus.FAILED, f"not enough memory ({_one_line(error)}); take a smaller model or batch"
+        return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or batch"
     return ExitStatus.FAILED, (
-        f"a defect in Albertine: {type(error).__name__}: {_one_line(error)}; "
-        "run again with --debug and report what it prints"
+        f"internal error: {type(error).__name__}: {_one_line(error)}; "
+        "run again with --debug and report the traceback"
     )
 
 
 def _command_name(app: App, args: Sequence[str]) -> str:
-    """Return the command that the words got to, as one types it."""
+    """Return the name of the command that the arguments select, such as `albertine corpus build`."""
     names = [app.name[0]]
     for word in args:
         if word not in app:
@@ -265,13 +260,13 @@ def _command_name(app: App, args: Sequence[str]) -> str:
 
 
 def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -> str:
-    """Say what is wrong with the words that were typed."""
+    """Return the message for arguments that the parser rejects."""
     if isinstance(error, UnknownOptionError):
         return _describe_unknown_option(error, args)
     if isinstance(error, UnusedCliTokensError):
-        return f"{display_text(' '.join(error.unused_tokens or []))}: more arguments than the command takes"
+        return f"{display_text(' '.join(error.unused_tokens or []))}: unexpected argument"
     if isinstance(error, CoercionError) and error.token:
-        expected = {int: "a whole number", bool: "yes or no"}.get(error.target_type or str, "of another kind")
+        expected = {int: "an integer", bool: "yes or no"}.get(error.target_type or str, "of another type")
         name = error.token.keyword or (error.argument.name if error.argument else "")
         return f"{name} {display_text(error.token.value)}: must be {expected}"
     if isinstance(error, MissingArgumentError):
@@ -284,24 +279,24 @@ def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -
 
 
 def _describe_missing_argument(error: MissingArgumentError) -> str:
-    """Say which word is missing."""
+    """Return the message for a missing argument or a missing value."""
     assert error.argument is not None
-    return f"{error.keyword}: its value is missing" if error.keyword else f"{error.argument.name} is missing"
+    return f"{error.keyword}: the value is missing" if error.keyword else f"{error.argument.name} is missing"
 
 
 def _describe_unknown_command(app: App, args: Sequence[str]) -> str:
-    """Name a word that is no command, and those that there are in its place."""
+    """Return the message for an unknown command, with the known ones."""
     for word in args:
         if word not in app:
             known = [name for name in app if not name.startswith("-")]
-            message = f"{display_text(word) or 'an empty word'}: no such command{did_you_mean(word, known)}"
+            message = f"{display_text(word) or 'empty argument'}: unknown command{did_you_mean(word, known)}"
             return f"{message}; known: {', '.join(known)}"
         app = app[word]
     return f"{display_text(' '.join(args))}: a command is missing"
 
 
 def _describe_unknown_option(error: UnknownOptionError, args: Sequence[str]) -> str:
-    """Name an unknown option with its value, and the one that was meant, or those of its table."""
+    """Return the message for an unknown option, with a similar one or those of its table."""
     given = error.token.value or error.token.keyword or ""
     option = given.partition("=")[0]
     following = args[args.index(given) + 1 :] if given in args else []

@@ -1,7 +1,7 @@
-"""What this machine is good at: how fast it multiplies matrices, and in which precision.
+"""The device: which one to use, supported precision, peak matrix throughput, peak memory.
 
-Read off once when training starts. The rate of large products is the roof over every
-training step, and a step's share of it says how well the machine is used.
+The throughput of large matrix products is measured once, when training starts. It
+bounds every training step; the fraction that a step reaches is its utilization.
 """
 
 import resource
@@ -14,17 +14,31 @@ import torch
 from albertine.errors import InputError
 
 
+def choose_device(name: str) -> torch.device:
+    """Return the device of a device setting; "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda: torch sees no GPU here; leave the device out, or install torch for it")
+    return torch.device(name)
+
+
+def default_micro_batch_tokens(device: torch.device) -> int:
+    """Return the maximum number of tokens that a device computes at a time, if no setting says otherwise."""
+    return 32_768 if device.type == "cuda" else 4_096
+
+
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the precision that was asked for; `auto` is bf16 where that is faster."""
+    """Return the dtype of a precision setting; "auto" is bf16 where the device computes it fast."""
     if name == "auto":
         return torch.bfloat16 if has_fast_bf16(device) else torch.float32
     if name == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise InputError("precision bf16: this GPU has none; take fp32")
+        raise InputError("precision = bf16: this GPU does not support bf16; use fp32")
     return torch.bfloat16 if name == "bf16" else torch.float32
 
 
 def has_fast_bf16(device: torch.device) -> bool:
-    """Tell whether the device has instructions for bf16; without them it is much slower than fp32."""
+    """Return whether the device has instructions for bf16; without them it is much slower than fp32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     known = torch.cpu.get_capabilities() if device.type == "cpu" else {}
@@ -33,7 +47,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 @cache
 def peak_flops(dtype: torch.dtype, device: torch.device) -> float:
-    """Return the rate of dense matrix products on this machine, in operations per second: the roof."""
+    """Return the measured throughput of large matrix products on this machine, in FLOP per second."""
     size = 8192 if device.type == "cuda" else 2048
     left, right = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
     seconds = []
@@ -41,18 +55,18 @@ def peak_flops(dtype: torch.dtype, device: torch.device) -> float:
         started = synchronized_time(device)
         left @ right.T
         seconds.append(synchronized_time(device) - started)
-    return 2 * size**3 / min(seconds)  # a roof is the best the machine does
+    return 2 * size**3 / min(seconds)  # the fastest run is the least disturbed one
 
 
 def synchronized_time(device: torch.device) -> float:
-    """Return the time, when the device has done what it was given."""
+    """Return the time in seconds after the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most bytes that the GPU, or the process, has held."""
+    """Return the peak memory in bytes: allocated on the GPU, or resident in the process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

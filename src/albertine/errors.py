@@ -1,10 +1,9 @@
-"""How work fails, and what status the process ends with.
+"""Error types and exit statuses.
 
-Three outcomes, told apart by who can mend them. `InputError`: the person, by
-giving something else. `WorkError`: nobody from the command line (a full disk, a
-run that diverged). Anything else is a defect of ours and is reported as one.
-The command line turns each into one line and an exit status (`command.py`);
-Python callers catch `AlbertineError`.
+`InputError` means that other input fixes it; `WorkError`, that the input was valid and
+the work failed (a full disk, a diverged run). Any other exception is a defect of
+Albertine and is reported as one. `command.py` prints an error as one line and ends with
+its exit status; Python callers catch `AlbertineError`.
 """
 
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """The exit statuses of every command."""
+    """Exit statuses of all commands."""
 
     DONE = 0
     FAILED = 1
@@ -23,11 +22,11 @@ class ExitStatus(IntEnum):
 
 
 class AlbertineError(Exception):
-    """What Albertine raises on purpose; its text is one line that says what, where and what to do.
+    """Base class of Albertine's errors; the message is one line: what is wrong, where, and what to do.
 
     Attributes:
-        status: of the process that ends with it.
-        already_shown: whether the person knows already.
+        status: exit status of a process that ends with this error.
+        already_shown: whether another process has printed the message.
     """
 
     status = ExitStatus.FAILED
@@ -35,35 +34,54 @@ class AlbertineError(Exception):
 
 
 class WorkError(AlbertineError):
-    """The input was fine and the work failed."""
+    """Failure of the work on valid input."""
 
 
 class InputError(AlbertineError):
-    """The input was wrong: an argument, a setting, a file's content."""
+    """Invalid input: an argument, a setting or the content of a file."""
 
     status = ExitStatus.BAD_INPUT
 
 
-class RunStopped(AlbertineError):  # noqa: N818  # it is no error: it was asked for
-    """The work was asked to end, and kept what it had."""
+class RunStopped(AlbertineError):  # noqa: N818  # a requested stop is no error
+    """The work ended early on request and saved its state."""
 
     def __init__(self, message: str, status: ExitStatus):
         super().__init__(message)
         self.status = status
 
-    def __reduce__(self) -> tuple[type["RunStopped"], tuple[str, ExitStatus]]:  # from one process to another
+    def __reduce__(self) -> tuple[type["RunStopped"], tuple[str, ExitStatus]]:  # pickled between processes
         return type(self), (str(self), self.status)
 
 
-# Seconds in which a signal that comes again is the same request: who ends a group of processes asks twice.
+# A signal repeated within this many seconds is the same request: job schedulers often send signals twice.
 SAME_REQUEST_SECONDS = 1.0
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM): an interruption, with a status of its own."""
+    """The process received SIGTERM; handled as an interruption, with its own exit status."""
+
+
+def check_format(file: object, found: object, supported: int, advice: str) -> None:
+    """Raise `InputError` if a file has another format than this version reads.
+
+    Args:
+        file: the file, for the message.
+        found: format number in the file; None if it has none.
+        supported: format number that this version writes and reads.
+        advice: what to do about an older file.
+    """
+    if found == supported:
+        return
+    is_newer = isinstance(found, int) and found > supported
+    form = "no format number" if found is None else f"format {found}"
+    raise InputError(
+        f"{file}: {form}, written by {'a newer' if is_newer else 'an older'} version of Albertine; "
+        f"this one reads format {supported}; {'update Albertine' if is_newer else advice}"
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean X?)" for the known name closest to a wrong one, or nothing if none is close."""
+    """Return " (did you mean X?)" for the known name closest to `name`, or "" if none is close."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {matches[0]}?)" if matches else ""

@@ -1,4 +1,4 @@
-"""A file that one process at a time holds; the system lets go of it when that process ends, however."""
+"""An exclusive file lock; the operating system releases it when the process ends, even if killed."""
 
 import fcntl
 import os
@@ -11,11 +11,17 @@ from albertine.errors import InputError
 
 @contextmanager
 def file_lock(file: Path, busy_message: str) -> Iterator[None]:
-    """Hold a file, made if it is not there; or refuse with `busy_message` if another process does."""
+    """Hold an exclusive lock on a file while the block runs.
+
+    Args:
+        file: the file to lock; it is created if missing.
+        busy_message: text of the `InputError` that is raised if another process holds the lock.
+    """
     with file.open("ab") as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(busy_message) from None
-        os.register_at_fork(after_in_child=opened.close)  # a worker that outlives us shall not hold it
+        # A worker that outlives this process must not hold the lock.
+        os.register_at_fork(after_in_child=opened.close)
         yield

@@ -1,7 +1,7 @@
-"""Work shared out among processes that end when it does, however it ends.
+"""A pool of worker processes that never outlives the process that started it.
 
-Jobs go out a few at a time, so a list of them may be as long as it likes. A worker
-ends with the process that started it, even if that one was killed.
+Jobs are submitted a few at a time, so their iterable may be of any length. A worker
+exits when its parent does, even if the parent was killed.
 """
 
 import multiprocessing
@@ -20,7 +20,7 @@ from albertine.errors import WorkError
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
-_POLL_SECONDS = 0.5  # seconds between two looks at what is under way
+_POLL_SECONDS = 0.5  # between two calls of `on_poll`
 
 
 def run_in_processes(
@@ -33,16 +33,16 @@ def run_in_processes(
     on_poll: Callable[[], None] | None = None,
     advice: str,
 ) -> Iterator[tuple[JobT, ResultT]]:
-    """Yield jobs and their results as they get done, in no order.
+    """Yield each job with its result, in order of completion.
 
     Args:
-        function: does a job, in a worker.
-        jobs: what there is to do.
-        workers: how many processes.
-        initializer: what a worker begins with.
-        initargs: what `initializer` is called with.
-        on_poll: what to call now and then while they work.
-        advice: what a person may do if a process dies.
+        function: called in a worker with one job.
+        jobs: arguments of `function`, one for each call.
+        workers: number of processes.
+        initializer: called once in each worker before its first job.
+        initargs: arguments of `initializer`.
+        on_poll: called in this process about twice a second while workers run.
+        advice: what the user can try if a worker dies; the end of the error message.
     """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, _initialize_worker, (initializer, initargs))
@@ -51,7 +51,7 @@ def run_in_processes(
     try:
         while True:
             for job in remaining_jobs:
-                with block_signals(signal.SIGINT):
+                with block_signals(signal.SIGINT):  # `submit` starts workers; Ctrl-C must not reach them
                     running[pool.submit(function, job)] = job
                 if len(running) >= 2 * workers:
                     break
@@ -69,18 +69,18 @@ def run_in_processes(
             process.terminate()
         pool.shutdown()
         if isinstance(error, BrokenProcessPool):
-            raise WorkError(f"a process died; was there memory enough? {advice}") from None
+            raise WorkError(f"a worker process died, probably for lack of memory; {advice}") from None
         raise
 
 
 @contextmanager
 def block_signals(*signals: signal.Signals) -> Iterator[None]:
-    """Put off signals; a process started meanwhile never gets any: they are the parent's to handle."""
+    """Delay signals while the block runs; processes started in it never receive them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # it may itself be a process that gets none
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # signals that the caller blocked stay blocked
 
 
 def _initialize_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
@@ -91,7 +91,7 @@ def _initialize_worker(initializer: Callable[..., None] | None, initargs: tuple[
 
 
 def _exit_with_parent() -> None:
-    """End this process when the one that started it is gone, however it went."""
+    """Wait for the parent process to end, then exit."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,8 +1,7 @@
-"""How work speaks: results on standard output, everything else on standard error.
+"""Progress lines and messages on standard error; results alone go to standard output.
 
-Work wraps what it goes through in `track`: a live line on a terminal, plain
-lines elsewhere, nothing for what takes under two seconds or when quiet. Since
-only results reach standard output, a pipe or a file gets them alone.
+Long loops run through `track`: it updates one line on a terminal, prints a line now and
+then elsewhere, and prints nothing for loops under two seconds or when quiet.
 """
 
 import shutil
@@ -23,10 +22,10 @@ MIN_TABLE_WIDTH, DEFAULT_TABLE_WIDTH = 80, 200
 
 
 class LiveDisplay(Protocol):
-    """What is drawing on the terminal."""
+    """Something that draws on the terminal."""
 
     def end_line(self) -> None:
-        """Leave what is drawn, so that what comes next starts on its own."""
+        """End the open line, so that the next output starts on a new one."""
 
 
 _quiet = False
@@ -34,14 +33,14 @@ _live_display: LiveDisplay | None = None
 
 
 def set_quiet(quiet: bool) -> None:
-    """Silence everything but results and errors, for the whole process."""
+    """Switch messages and progress of this process off or on; results and errors remain."""
     global _quiet
     _quiet = quiet
 
 
 @contextmanager
 def quiet_output(quiet: bool = True) -> Iterator[None]:
-    """Silence the same for a while, if so."""
+    """Switch messages and progress off while the block runs, if `quiet`."""
     before = _quiet
     set_quiet(before or quiet)
     try:
@@ -51,26 +50,26 @@ def quiet_output(quiet: bool = True) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Tell whether only results and errors are wanted."""
+    """Return whether messages and progress are switched off."""
     return _quiet
 
 
 def print_message(message: str) -> None:
-    """Tell the person one thing on standard error, unless quiet."""
+    """Print a message to standard error, unless quiet."""
     if not _quiet:
         end_line()
         print(message, file=sys.stderr, flush=True)
 
 
 def end_line() -> None:
-    """End the live line, if there is one, so that what comes next starts on its own."""
+    """End the open progress line, if any, so that the next output starts on a new one."""
     if _live_display is not None:
         _live_display.end_line()
 
 
 @contextmanager
 def live_display(display: LiveDisplay) -> Iterator[None]:
-    """Let something draw while the block runs; what is said meanwhile starts below it."""
+    """Register a display while the block runs; messages printed meanwhile start on a new line."""
     global _live_display
     outer, _live_display = _live_display, display
     try:
@@ -81,15 +80,15 @@ def live_display(display: LiveDisplay) -> Iterator[None]:
 
 
 def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
-    """Return a console for tables on standard output; it never cuts a number to make it fit.
+    """Return a console for tables on standard output, wide enough that it never truncates a number.
 
     Args:
-        default_width: how wide what goes to no terminal may be.
+        default_width: columns where the output is no terminal.
     """
     from rich.console import Console
 
     class ResultConsole(Console):
-        """A console that leaves a closed pipe to the frame of the command."""
+        """A console that raises on a closed pipe; `command.py` handles it."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -101,13 +100,13 @@ def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
 def track(
     items: Iterable[T], description: str, *, total: int | None = None, unit: str = "items"
 ) -> Iterator[T]:
-    """Yield the items, telling how far it is, how fast, and how long it will take.
+    """Yield the items and show progress: how many are done, how fast, and the time left.
 
     Args:
-        items: what to go through.
+        items: the items to yield.
         description: the activity, as in "Counting words".
-        total: how many items there are; taken from `items` if it knows its length.
-        unit: what an item is, in the plural.
+        total: number of items; `len(items)` if not given and available.
+        unit: the plural name of an item.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
@@ -121,7 +120,7 @@ def track(
 def progress_counter(
     description: str, *, total: int | None, unit: str = "items"
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function to call with each amount of work done; for work that does not come as a list."""
+    """Yield a function that adds finished work to the progress; for work that is not an iterable."""
     line = _ProgressLine(description, total, unit, sys.stderr)
     with live_display(line):
         yield line.advance
@@ -129,7 +128,7 @@ def progress_counter(
 
 
 class _ProgressLine:
-    """Counts, and speaks when it is time to."""
+    """Counts work, and prints the progress line at intervals."""
 
     def __init__(self, what: str, total: int | None, unit: str, stream: TextIO):
         self.description, self.total, self.unit, self.stream = what, total, unit, stream
@@ -160,7 +159,7 @@ class _ProgressLine:
         line = progress_text(self.description, self.done, self.total, now - self.started, self.unit)
         self.last_shown_time, self.last_shown_count = now, self.done
         if self.is_terminal:
-            # Written over itself, which a line that wraps could not be; the end clears what was longer.
+            # A wrapped line could not be overwritten; the escape sequence clears the rest of a longer one.
             line = line[: shutil.get_terminal_size().columns - 1]
             self.stream.write(f"\r{line}\x1b[K")
             self.is_line_open = True
@@ -170,7 +169,7 @@ class _ProgressLine:
 
 
 def progress_text(description: str, done: int, total: int | None, seconds: float, unit: str) -> str:
-    """Put progress into one line: how far, how fast, how long still."""
+    """Return the progress line: amount done, rate, and time left or taken."""
     rate = done / seconds if seconds > 0 else 0.0
     rate_text = f"{rate:,.0f} {unit}/s" if rate >= 9.95 else f"{rate:.1f} {unit}/s"
     if total is None or done > total:
@@ -182,7 +181,7 @@ def progress_text(description: str, done: int, total: int | None, seconds: float
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration as a person would say it: 8 s, 3 min 20 s, 2 h 05 min, 3 days 4 h."""
+    """Return a duration in words: 8 s, 3 min 20 s, 2 h 05 min, 3 days 4 h."""
     total = round(seconds)
     if total < 60:
         return f"{total} s"
@@ -194,17 +193,17 @@ def format_duration(seconds: float) -> str:
 
 
 def format_flops(count: float) -> str:
-    """Write a number of operations with its unit."""
+    """Return a number of floating-point operations with its unit."""
     return _format_with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def format_bytes(count: int) -> str:
-    """Write a number of bytes with its unit, in powers of ten as vendors do."""
+    """Return a number of bytes with its unit, in powers of ten."""
     return _format_with_unit(count, ("B", "kB", "MB", "GB", "TB"))
 
 
 def _format_with_unit(count: float, units: tuple[str, ...]) -> str:
-    """Write three digits and the unit that they need, chosen after rounding."""
+    """Return a number with three digits and its unit, which is chosen after rounding."""
     for unit in units[:-1]:
         if float(f"{count:.3g}") < 1000:
             return f"{count:.3g} {unit}"

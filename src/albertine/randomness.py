@@ -1,23 +1,48 @@
-"""Randomness without state: a number for every question, the same whenever it is asked.
+"""Stateless random numbers: a hash of a key of integers, such as (seed, epoch, stream, index).
 
-A question is a row of whole numbers, such as (seed, epoch, index, purpose). The
-answer is a hash of it (SplitMix64), worked out for many questions at once. Nothing
-of numpy's own generators is used, whose streams may change with a version: a sample
-is the same years later.
+Equal keys give equal bits, in any order of calls and on any machine. A stream is a
+constant that keeps the random numbers of one use apart from those of another. The hash is
+SplitMix64, computed for many keys at once. numpy's generators are not used, because
+their streams may change between versions; samples must stay the same for years.
 """
 
+import hashlib
+from enum import IntEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 RandomBits = NDArray[np.uint64]
 _GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
 
+class Stream(IntEnum):
+    """Purposes of random numbers: the part of a key that keeps draws of one seed independent.
+
+    The numbers are part of every hash, so they must never change.
+    """
+
+    WINDOW_ORDER = 0
+    WINDOW_SLIDE = 1
+    SHORT_SAMPLES = 2
+    SHORT_LENGTHS = 3
+    SAMPLES = 4
+    BATCH_POOL = 5
+    FINETUNING_ORDER = 9
+    HELD_OUT_EXAMPLES = 11
+
+
 def random_bits(*key: Any) -> RandomBits:
-    """Return a random word for each question; parts of it are numbers, or arrays that go together."""
+    """Return 64 random bits for a key [1], or for each of many keys.
+
+    Args:
+        key: integers, or arrays of them; these broadcast, and each element makes a key.
+    """
     mixed = np.zeros(1, np.uint64)
     for part in key:
         mixed = _splitmix64(mixed * np.uint64(_GOLDEN_GAMMA) + np.asarray(part).astype(np.uint64))
@@ -25,7 +50,7 @@ def random_bits(*key: Any) -> RandomBits:
 
 
 def _splitmix64(bits: RandomBits) -> RandomBits:
-    """Change every bit of a word by every other (the finish of SplitMix64)."""
+    """Return the next output of SplitMix64 for each state."""
     bits = (bits + np.uint64(_GOLDEN_GAMMA)).astype(np.uint64)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -33,54 +58,64 @@ def _splitmix64(bits: RandomBits) -> RandomBits:
 
 
 def uniform(bits: RandomBits) -> NDArray[np.float64]:
-    """Return numbers from 0 up to 1, not included."""
+    """Return uniform numbers in [0, 1)."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def integers(bits: RandomBits, high: Any) -> NDArray[np.int64]:
-    """Return whole numbers from 0 up to a bound, not included."""
+    """Return uniform integers in [0, high)."""
+    # The product can be rounded up to `high`.
     drawn: NDArray[np.int64] = np.minimum((uniform(bits) * high).astype(np.int64), np.asarray(high) - 1)
     return drawn
 
 
+def named_generator(name: str) -> "torch.Generator":
+    """Return a generator of torch, seeded with the hash of a name."""
+    import torch
+
+    digest = hashlib.sha256(name.encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+
+
 @lru_cache(maxsize=8)
-def _counter(size: int) -> RandomBits:
+def _generator_states(size: int) -> RandomBits:
+    """Return the first states of SplitMix64 with seed 0; its state grows by a constant per step."""
     return np.arange(size, dtype=np.uint64) * np.uint64(_GOLDEN_GAMMA)
 
 
 class RandomStream:
-    """The random words of one sample, handed out in the order they are asked for."""
+    """A sequence of up to `size` random numbers of 64 bits from one key, consumed in order."""
 
     def __init__(self, key: int, size: int):
-        self._bits = _splitmix64(np.uint64(key) + _counter(size))
+        self._bits = _splitmix64(np.uint64(key) + _generator_states(size))
         self._next = 0
 
-    def bits(self, count: int) -> RandomBits:
-        """Return the next words."""
+    def next_bits(self, count: int) -> RandomBits:
+        """Return the next `count` numbers: 64 random bits each."""
         self._next += count
         assert self._next <= len(self._bits)
         return self._bits[self._next - count : self._next]
 
     def uniform(self) -> float:
-        """Return a number from 0 up to 1, not included."""
-        return (int(self.bits(1)[0]) >> 11) * 2.0**-53
+        """Return a uniform number in [0, 1)."""
+        return (int(self.next_bits(1)[0]) >> 11) * 2.0**-53
 
     def integer(self, high: int) -> int:
-        """Return a whole number from 0 up to a bound, not included."""
+        """Return a uniform integer in [0, high)."""
         return min(int(self.uniform() * high), high - 1)
 
     def binomial(self, trials: int) -> int:
-        """Return how many of so many tosses of a coin are heads."""
-        drawn = self.bits((trials + 63) // 64)
-        mask = int.from_bytes(drawn.tobytes(), "little")
-        return (mask & ((1 << trials) - 1)).bit_count()
+        """Return the number of heads in `trials` tosses of a fair coin."""
+        drawn = self.next_bits((trials + 63) // 64)
+        tosses = int.from_bytes(drawn.tobytes(), "little")
+        return (tosses & ((1 << trials) - 1)).bit_count()
 
 
 class Permutation:
-    """A shuffled order of 0 to N - 1 that is never written down.
+    """A random permutation of 0 to N - 1 that is computed element by element and never stored.
 
-    A Feistel network shuffles the numbers of some bits, keyed; numbers that fall
-    outside N go through it again until they fall inside.
+    A keyed Feistel network permutes the integers of a fixed number of bits. A result of N or
+    more is permuted again until it is less than N (cycle walking).
     """
 
     _ROUNDS = 6
@@ -92,11 +127,11 @@ class Permutation:
         self._round_keys = [random_bits(key, round_index) for round_index in range(self._ROUNDS)]
 
     def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what stands at some places."""
-        found = self._permute_bits(indices.astype(np.uint64))
-        while (outside := found >= self._count).any():
-            found[outside] = self._permute_bits(found[outside])
-        return found.astype(np.int64)
+        """Return the elements of the permutation at `indices`."""
+        elements = self._permute_bits(indices.astype(np.uint64))
+        while (outside := elements >= self._count).any():
+            elements[outside] = self._permute_bits(elements[outside])
+        return elements.astype(np.int64)
 
     def _permute_bits(self, bits: RandomBits) -> RandomBits:
         left, right = bits >> self._half_bits, bits & self._low_mask

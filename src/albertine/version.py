@@ -1,3 +1,3 @@
-"""The version, which what is written down names."""
+"""The version of Albertine, recorded in the files that it writes."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The family is the paper's."""
+"""Tests of the presets against the paper."""
 
 import pytest
 
@@ -30,6 +30,6 @@ def test_table_1(name: str, layers: int, hidden: int, embedding: int, share: str
     assert model.vocab_size == 30_000
 
 
-def test_presets_cannot_be_changed_by_accident() -> None:
+def test_presets_are_read_only() -> None:
     with pytest.raises(TypeError):
-        MODEL_PRESETS["albert-base"] = MODEL_PRESETS["bert-base"]  # type: ignore[index]  # that is the point
+        MODEL_PRESETS["albert-base"] = MODEL_PRESETS["bert-base"]  # type: ignore[index]  # the tested error

@@ -1,13 +1,22 @@
-"""A settings object that exists is valid."""
+"""Tests of the validation of settings."""
 
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from albertine.errors import InputError
-from albertine.settings import ModelSettings, SettingError, Settings, setting
+from albertine.settings import (
+    MODEL_PRESETS,
+    ModelSettings,
+    SettingError,
+    Settings,
+    SettingsSource,
+    build_settings,
+    setting,
+)
 
 
 @dataclass(frozen=True)
@@ -36,19 +45,19 @@ class OuterSettings(Settings):
         ({"inner": 3}, "inner = 3: must be a table"),
     ],
 )
-def test_wrong_value_error_says_what_is_allowed(values: dict[str, Any], message: str) -> None:
+def test_wrong_value_error_names_allowed_values(values: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError) as caught:
         OuterSettings(**values)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), float("inf")])
-def test_numbers_stay_within_their_bounds(rate: float) -> None:
+def test_number_out_of_bounds_is_refused(rate: float) -> None:
     with pytest.raises(SettingError):
         InnerSettings(rate=rate)
 
 
-def test_a_whole_number_serves_as_a_float() -> None:
+def test_int_is_accepted_as_float() -> None:
     assert InnerSettings(rate=1).rate == 1
 
 
@@ -73,3 +82,29 @@ def test_invalid_model_settings_are_refused(values: dict[str, Any], key: str) ->
 def test_wrong_heads_error_suggests_divisors() -> None:
     with pytest.raises(SettingError, match="try 4 or 6"):
         ModelSettings(heads=5)
+
+
+def test_path_may_be_given_as_text() -> None:
+    assert OuterSettings(out="runs/first").out == Path("runs/first")  # type: ignore[arg-type]
+
+
+def test_explicit_keys_of_an_object_made_in_python_differ_from_the_defaults() -> None:
+    settings = OuterSettings(count=3, name="y", inner=InnerSettings(rate=0.5))
+    assert settings.explicit_keys == {"name", "inner.rate"}
+    assert OuterSettings().explicit_keys == frozenset()
+
+
+def test_explicit_keys_of_read_settings_are_those_of_the_sources() -> None:
+    file = SettingsSource({"count": 3, "inner": {"rate": 1e-3}}, "recipe.toml")
+    settings = build_settings(OuterSettings, file, SettingsSource({"name": "x"}))
+    assert settings == OuterSettings()
+    assert settings.explicit_keys == {"count", "name", "inner.rate"}
+    assert pickle.loads(pickle.dumps(settings)).explicit_keys == settings.explicit_keys
+    # `replace` drops the record of the table that it changes, not those of the tables inside.
+    assert replace(settings, count=4).explicit_keys == {"count", "inner.rate"}
+
+
+def test_preset_is_one_explicit_key() -> None:
+    read = build_settings(ModelSettings, SettingsSource({"preset": "albert-tiny", "layers": "7"}))
+    assert read.explicit_keys == {"preset", "layers"}
+    assert MODEL_PRESETS["albert-tiny"].explicit_keys == {"preset"}

@@ -1,4 +1,4 @@
-"""TOML and dotted options become settings, and settings become TOML that reads back."""
+"""Tests of settings from TOML and command-line options, and of written TOML."""
 
 import tomllib
 from dataclasses import dataclass, replace
@@ -29,12 +29,12 @@ class ExampleSettings(Settings):
     out: Path | None = setting(None, "A path.")
     rate: float = setting(0.5, "A rate.")
     fast: bool = setting(False, "A flag.")
-    model: ModelSettings = setting(ModelSettings(), "The network.")
+    model: ModelSettings = setting(ModelSettings(), "The model.")
 
 
 @dataclass(frozen=True)
 class DemoModelSettings(Settings):
-    model: ModelSettings = setting(MODEL_PRESETS["demo"], "A network of its own.")
+    model: ModelSettings = setting(MODEL_PRESETS["demo"], "Another model.")
 
 
 def test_table_default_is_the_declared_one() -> None:
@@ -83,13 +83,13 @@ example_settings = st.builds(
 
 
 @given(example_settings)
-def test_written_settings_read_back_the_same(tree: ExampleSettings) -> None:
+def test_written_toml_reads_back_equal(tree: ExampleSettings) -> None:
     values = tomllib.loads(settings_to_toml(tree))
     assert build_settings(ExampleSettings, SettingsSource(values, "written.toml")) == tree
 
 
 @given(example_settings)
-def test_settings_typed_as_options_read_back_the_same(tree: ExampleSettings) -> None:
+def test_command_line_options_read_back_equal(tree: ExampleSettings) -> None:
     typed: dict[str, Any] = {
         "name": tree.name,
         "rate": str(tree.rate),
@@ -131,7 +131,7 @@ def test_preset_sets_table_and_own_keys_override() -> None:
         ("fast = 'true'", 'FILE: fast = "true": must be true or false'),
         ("rate = [1]", "FILE: rate = [1]: must be a number"),
         ("rate = inf", "FILE: rate = inf: must be a finite number"),
-        ("model = 3", "FILE: model = 3: is a table; set its keys, as in model.NAME"),
+        ("model = 3", "FILE: model = 3: must be a table; set its keys, as in model.NAME"),
         ("[name]\nx = 1", "FILE: name = {...}: must be text in quotes"),
         ("[model]\nlayers = '6'", 'FILE: model.layers = "6": must be a whole number'),
         ("[model]\nshare = 'atention'", "did you mean attention?"),
@@ -144,7 +144,7 @@ def test_preset_sets_table_and_own_keys_override() -> None:
             "[model]\npreset = 'albert-bsae'",
             'FILE: model.preset = "albert-bsae": unknown preset (did you mean',
         ),
-        ("preset = 'albert-base'", 'FILE: preset = "albert-base": there are no presets'),
+        ("preset = 'albert-base'", 'FILE: preset = "albert-base": this table has no presets'),
         ("[model", "FILE: not valid TOML: "),
         ("x = " + "[" * 5000, "FILE: not valid TOML: "),
         ("rate = 1" + "0" * 5000, "FILE: not valid TOML: "),
@@ -153,7 +153,7 @@ def test_preset_sets_table_and_own_keys_override() -> None:
         ('fast = "' + "a\\n" * 100 + '"', "must be true or false"),
     ],
 )
-def test_a_wrong_file_gets_one_line_with_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
+def test_file_error_is_one_line_with_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text(toml)
     with pytest.raises(InputError) as caught:
@@ -162,7 +162,7 @@ def test_a_wrong_file_gets_one_line_with_file_and_key(tmp_path: Path, toml: str,
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing\.toml"):
         read_settings_file(tmp_path / "missing.toml")
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_option_is_named_as_it_was_typed(typed: dict[str, Any], message: str) -> None:
+def test_option_error_names_the_option_as_typed(typed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         build_settings(ExampleSettings, SettingsSource(typed))
     assert str(caught.value).startswith(message)
@@ -204,6 +204,6 @@ def test_wrong_value_is_refused_even_if_overridden() -> None:
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, "1" * 5000, "99999999999"])
-def test_a_number_beyond_all_bounds_is_refused_at_once(text: str) -> None:
+def test_huge_number_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"--model\.layers 9?1?[0-9]*(\.\.\.)?: must be"):
         build_settings(ExampleSettings, SettingsSource({"model": {"layers": text}}))

@@ -1,11 +1,11 @@
-"""Typed settings: what can be set, its bounds, its presets, and how TOML and the command line reach it.
+"""Typed settings with bounds and help texts, read from presets, TOML files and the command line.
 
-`schema` says what a setting is, `model` holds the network's, `presets` the
-family as data, `layers` lays a file and
-the command line over the defaults, `toml` reads and writes files. The settings of a command's own work
-live beside that work, in its package.
+`schema` declares settings, `model` holds those of the model, `presets` the published
+models, `sources` merges a file and the command line over the defaults, `toml` reads and
+writes files. The settings of a command are in the package of the command.
 """
 
+from albertine.settings.device import DeviceName, PrecisionName
 from albertine.settings.model import HeadSettings, ModelSettings
 from albertine.settings.presets import MODEL_PRESETS
 from albertine.settings.schema import SettingError, Settings, setting
@@ -14,8 +14,10 @@ from albertine.settings.toml import read_settings_file, settings_to_toml
 
 __all__ = [
     "MODEL_PRESETS",
+    "DeviceName",
     "HeadSettings",
     "ModelSettings",
+    "PrecisionName",
     "SettingError",
     "Settings",
     "SettingsSource",

@@ -1,12 +1,13 @@
-"""The settings of the network: everything that decides its tensors, and dropout.
+"""Settings of the model: its architecture, and dropout.
 
-The defaults are ALBERT-base. `share` and `groups` together say where parameters
-repeat over depth, which is the whole difference between BERT and ALBERT:
+The defaults are ALBERT-base. `share` and `groups` determine how many attention and FFN
+blocks have parameters of their own. A shared block is used by every layer of its group.
+Sharing, with the factorized embedding, is the difference between BERT and ALBERT:
 
-    share      attention blocks   FFN blocks     what it is
+    share      attention blocks   FFN blocks
     all        groups             groups         ALBERT
-    attention  groups             layers         one attention (per group), an FFN for every layer
-    ffn        layers             groups         one FFN (per group), an attention for every layer
+    attention  groups             layers         attention shared within a group, one FFN per layer
+    ffn        layers             groups         FFN shared within a group, one attention per layer
     none       layers             layers         BERT
 """
 
@@ -22,55 +23,68 @@ HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """One network of the BERT and ALBERT family."""
+    """A model of the BERT and ALBERT family."""
 
-    vocab_size: int = setting(30_000, "Pieces in the vocabulary, V.", minimum=8, maximum=100000000)
+    vocab_size: int = setting(
+        30_000, "Number of tokens in the vocabulary, V.", minimum=8, maximum=100_000_000
+    )
     embedding_size: int = setting(
         128,
-        "Width E of the embeddings; equal to hidden_size there is no projection.",
+        "Width E of the embeddings; there is no projection if it equals hidden_size.",
         minimum=1,
-        maximum=1000000,
+        maximum=1_000_000,
     )
-    hidden_size: int = setting(768, "Width H of the hidden states.", minimum=1, maximum=1000000)
-    layers: int = setting(12, "Depth L: how many times a block is applied.", minimum=1, maximum=100000)
-    heads: int = setting(12, "Attention heads; must divide hidden_size.", minimum=1, maximum=1000000)
+    hidden_size: int = setting(768, "Width H of the hidden states.", minimum=1, maximum=1_000_000)
+    layers: int = setting(12, "Number of layers, L.", minimum=1, maximum=100_000)
+    heads: int = setting(
+        12, "Number of attention heads; must divide hidden_size.", minimum=1, maximum=1_000_000
+    )
     ffn_size: int | None = setting(
         None, "Width of the feed-forward network; 4 * hidden_size if not set.", minimum=1, maximum=10_000_000
     )
-    share: Sharing = setting("all", "What the layers share.")
+    share: Sharing = setting("all", "Which parameters layers share.")
     groups: int = setting(
-        1, "Runs of layers that share within themselves only; must divide layers.", minimum=1, maximum=100000
+        1,
+        "Number of groups of consecutive layers that share parameters; must divide layers.",
+        minimum=1,
+        maximum=100_000,
     )
     inner_groups: int = setting(
         1,
-        "Different blocks that one layer applies in turn (some published checkpoints; needs share = all).",
+        "Blocks that one layer applies in turn, as in some published checkpoints; needs share = all.",
         minimum=1,
         maximum=1000,
     )
     max_length: int = setting(
-        512, "Longest sequence, in pieces: rows of the position table.", minimum=2, maximum=1000000
+        512, "Maximum sequence length in tokens: rows of the position table.", minimum=2, maximum=1_000_000
     )
-    segments: int = setting(2, "Rows of the segment (token type) table.", minimum=1, maximum=1000000)
+    segments: int = setting(
+        2, "Number of segments (token types): rows of the segment table.", minimum=1, maximum=1_000_000
+    )
     always_project: bool = setting(
         False,
-        "Project the embeddings even where embedding_size equals hidden_size, as transformers' ALBERT does.",
+        "Project the embeddings even if embedding_size equals hidden_size, as in transformers' ALBERT.",
     )
-    activation: Activation = setting("gelu_tanh", "GELU by its tanh form (ALBERT) or exact (BERT).")
-    norm_epsilon: float = setting(1e-12, "What LayerNorm adds to the variance.", minimum=0.0)
-    dropout: float = setting(0.0, "Dropout of hidden states during training.", minimum=0.0, maximum=0.99)
+    activation: Activation = setting(
+        "gelu_tanh", "GELU with the tanh approximation (ALBERT) or exact (BERT)."
+    )
+    norm_epsilon: float = setting(1e-12, "Epsilon that LayerNorm adds to the variance.", minimum=0.0)
+    dropout: float = setting(
+        0.0, "Dropout probability of hidden states in training.", minimum=0.0, maximum=0.99
+    )
     attention_dropout: float = setting(
-        0.0, "Dropout of attention weights during training.", minimum=0.0, maximum=0.99
+        0.0, "Dropout probability of attention weights in training.", minimum=0.0, maximum=0.99
     )
 
     def check(self) -> None:
-        """Refuse widths, depths and sharing that do not fit each other."""
+        """Raise `SettingError` for widths, depths or sharing that contradict each other."""
         self._must_divide("heads", "hidden_size")
         self._must_divide("groups", "layers")
         if self.share == "none" and self.groups != 1:
-            problem = 'must be 1 where share = "none": there is nothing to group'
+            problem = 'must be 1 if share = "none", which leaves nothing to group'
             raise SettingError("groups", self.groups, problem, ("share",))
         if self.share != "all" and self.inner_groups != 1:
-            problem = f'must be 1 where share = "{self.share}"'
+            problem = f'must be 1 if share = "{self.share}"'
             raise SettingError("inner_groups", self.inner_groups, problem, ("share",))
 
     def _must_divide(self, key: str, other: str) -> None:
@@ -81,7 +95,7 @@ class ModelSettings(Settings):
 
     @property
     def effective_ffn_size(self) -> int:
-        """The width of the feed-forward network."""
+        """Width of the feed-forward network."""
         return 4 * self.hidden_size if self.ffn_size is None else self.ffn_size
 
     @property
@@ -91,40 +105,42 @@ class ModelSettings(Settings):
 
     @property
     def applied_layers(self) -> int:
-        """How many blocks one pass runs through."""
+        """Number of layers that a forward pass runs, with inner groups counted."""
         return self.layers * self.inner_groups
 
     @property
     def attention_block_count(self) -> int:
-        """How many attentions have parameters of their own."""
+        """Number of attention blocks with parameters of their own."""
         return self.groups * self.inner_groups if self.share in ("all", "attention") else self.layers
 
     @property
     def ffn_block_count(self) -> int:
-        """How many feed-forward networks have parameters of their own."""
+        """Number of feed-forward blocks with parameters of their own."""
         return self.groups * self.inner_groups if self.share in ("all", "ffn") else self.layers
 
 
 @dataclass(frozen=True)
 class HeadSettings(Settings):
-    """What sits on top of the encoder."""
+    """The head on top of the encoder."""
 
-    kind: HeadKind = setting("pretrain", "The head's task.")
-    labels: int = setting(2, "Labels to choose from (classify, token); 1 for regress and choice.", minimum=1)
-    options: int = setting(4, "Options of each question (choice).", minimum=1)
-    answerable: bool = setting(False, "Also decide whether there is an answer (span).")
-    dropout: float = setting(0.0, "Dropout before the last layer during training.", minimum=0.0, maximum=0.99)
+    kind: HeadKind = setting("pretrain", "Task of the head.")
+    labels: int = setting(2, "Number of labels (classify, token); 1 for regress and choice.", minimum=1)
+    options: int = setting(4, "Number of options per question (choice).", minimum=1)
+    answerable: bool = setting(False, "Also predict whether the text has an answer (span).")
+    dropout: float = setting(
+        0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99
+    )
 
     def check(self) -> None:
-        """Refuse labels where the head gives one number, and an answer where none is sought."""
+        """Raise `SettingError` for labels or `answerable` on a head that has no use for them."""
         if self.kind in ("regress", "choice") and self.labels != 1:
-            raise SettingError("labels", self.labels, f'must be 1 where kind = "{self.kind}"', ("kind",))
+            raise SettingError("labels", self.labels, f'must be 1 if kind = "{self.kind}"', ("kind",))
         if self.kind != "span" and self.answerable:
             raise SettingError("answerable", True, 'needs kind = "span"', ("kind",))
 
 
 def _nearest_divisors(number: int, wanted: int) -> str:
-    """Name the divisors of a number on both sides of the one that was wished for."""
+    """Return the divisors of `number` next below and above `wanted`, as in "4 or 6"."""
     divisors = [d for d in range(1, number + 1) if number % d == 0]
     below = [d for d in divisors if d < wanted][-1:]
     above = [d for d in divisors if d > wanted][:1]

@@ -1,9 +1,8 @@
-"""The family, as data: the models of the paper's Table 1, and three for machines without a GPU.
+"""Presets: the models of the ALBERT paper's Table 1, and three for machines without a GPU.
 
-BERT is the corner of the family where nothing is shared and E = H. Heads are
-H/64 and the FFN is 4H, as published; the vocabulary is 30,000 for all so that
-columns compare. Pre-training dropout is BERT's 0.1 for base and large; the
-paper's final ALBERT models train without.
+BERT is the model that shares nothing and has E = H. As published, there are H/64 heads
+and the FFN width is 4H. The vocabulary is 30,000 for all, so that their parameter counts
+compare. BERT trains with dropout 0.1, the paper's final ALBERT models without.
 """
 
 from collections.abc import Mapping
@@ -43,7 +42,7 @@ MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
         "albert-large": _albert(1024, 24),
         "albert-xlarge": _albert(2048, 24),
         "albert-xxlarge": _albert(4096, 12),
-        # An evening, an hour, and minutes on two cores.
+        # They pre-train in an evening, an hour and minutes on two CPU cores.
         "albert-small": ModelSettings(hidden_size=512, layers=8, heads=8),
         "albert-tiny": ModelSettings(hidden_size=256, layers=6, heads=4, vocab_size=8_000),
         "demo": ModelSettings(
@@ -52,15 +51,18 @@ MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
     }
 )
 
+for _preset in MODEL_PRESETS.values():
+    _preset.record_explicit_keys({"preset"})
+
 _PRESETS: Mapping[type[Settings], Mapping[str, Settings]] = {ModelSettings: MODEL_PRESETS}
 
 
 def find_preset(settings_class: type[S], name: object) -> S:
-    """Return a preset of this kind of settings by name."""
+    """Return a preset of a settings class by name."""
     known = _PRESETS.get(settings_class, {})
     found = known.get(name) if isinstance(name, str) else None
     if not known:
-        raise InputError("there are no presets of this table; remove the key")
+        raise InputError("this table has no presets; remove the key")
     if not isinstance(found, settings_class):
         raise InputError(f"unknown preset{did_you_mean(str(name), known)}; known: {', '.join(known)}")
     return found

@@ -1,18 +1,18 @@
-"""What a setting is: a typed, frozen field with a sentence of explanation and its bounds.
+"""Declaration and validation of settings.
 
-Settings are plain frozen dataclasses. Each field is declared with `setting(...)`,
-which keeps the explanation and the bounds beside the default; they serve the
-help page, the checks and the reference documentation alike. A `Settings` object
-that exists is valid: types, bounds and combinations are checked when it is made,
-whether it comes from a TOML file, the command line or Python.
+Settings are frozen dataclasses. Each field is declared with `setting(...)`, which stores
+a help text and bounds beside the default; the help page, the validation and the
+reference documentation read them. Types, bounds and combinations are validated when an
+object is created, from a TOML file, the command line or Python; so every `Settings`
+object is valid.
 """
 
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from albertine.errors import InputError, did_you_mean
 
@@ -20,12 +20,13 @@ T = TypeVar("T")
 
 
 class SettingError(InputError):
-    """A setting that cannot be: which one, its value, and what is allowed.
+    """Invalid value of a setting.
 
     Attributes:
         key: name of the setting.
-        problem: the rest of the sentence, to be read after "KEY = VALUE".
-        conflicting_keys: names of the settings that it does not fit, where it is not wrong by itself.
+        value: the invalid value.
+        problem: what is wrong and what is allowed; the message is "KEY = VALUE: PROBLEM".
+        conflicting_keys: names of the settings that the value contradicts; empty if it is wrong by itself.
     """
 
     def __init__(self, key: str, value: object, problem: str, conflicting_keys: tuple[str, ...] = ()):
@@ -35,7 +36,7 @@ class SettingError(InputError):
         self.problem = problem
         self.conflicting_keys = conflicting_keys
 
-    def __reduce__(self) -> tuple[Any, ...]:  # from one process to another
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled between processes
         return type(self), (self.key, self.value, self.problem, self.conflicting_keys)
 
 
@@ -43,20 +44,20 @@ MAX_DISPLAY_LENGTH = 80
 
 
 def toml_escaped(text: str) -> str:
-    """Write text as it stands between double quotes in TOML: on one line, with no control characters."""
+    """Return text escaped for a basic string of TOML: on one line, without control characters."""
     return "".join(
         "\\" + one if one in '"\\' else one if one.isprintable() else f"\\U{ord(one):08x}" for one in text
     )
 
 
 def display_text(text: str) -> str:
-    """Write what a person gave on one line, cut where it goes on and on."""
+    """Return user input for an error message: on one line, truncated to `MAX_DISPLAY_LENGTH`."""
     line = "".join(one if one.isprintable() else toml_escaped(one) for one in text[: MAX_DISPLAY_LENGTH + 1])
     return line if len(text) <= MAX_DISPLAY_LENGTH else line[:MAX_DISPLAY_LENGTH] + "..."
 
 
 def display_value(value: object) -> str:
-    """Write a value as a person would in TOML, on one line."""
+    """Return a value for an error message, in TOML notation on one line."""
     if value is None:
         return "(not set)"
     if isinstance(value, bool):
@@ -70,29 +71,51 @@ def setting(default: T, doc: str, *, minimum: float | None = None, maximum: floa
     """Declare one setting.
 
     Args:
-        default: the value when nobody gives one; a `Settings` object makes a table.
-        doc: one sentence for the help page and the reference.
+        default: the default value; a `Settings` object makes a table.
+        doc: one sentence for the help page and the reference documentation.
         minimum: smallest allowed number.
         maximum: largest allowed number.
     """
-    metadata = {"doc": doc, "least": minimum, "most": maximum}
+    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum}
     if isinstance(default, Settings):
         field: Any = dataclasses.field(default_factory=lambda: default, metadata=metadata)
     else:
         field = dataclasses.field(default=default, metadata=metadata)
-    return field  # type: ignore[no-any-return]  # the declaration stands where its value will be
+    return field  # type: ignore[no-any-return]  # dataclasses replace the field by its value
 
 
 class Settings:
-    """Base of every settings tree; subclasses are frozen dataclasses."""
+    """Base class of all settings; subclasses are frozen dataclasses.
+
+    A path may be given as text; it is stored as a `Path`.
+    """
+
+    _recorded_keys: ClassVar[frozenset[str] | None] = None
 
     def __post_init__(self) -> None:
         for field, hint in typed_fields(type(self)):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and Path in union_members(hint):
+                object.__setattr__(self, field.name, Path(value))
             check_value(field, hint, getattr(self, field.name))
         self.check()
 
+    @property
+    def explicit_keys(self) -> frozenset[str]:
+        """Dotted names of the settings that were chosen and not left at their defaults, as in "model.layers".
+
+        `build_settings` records the keys of its sources, and a preset is recorded as the key
+        "preset". An object made in Python has no such record (`dataclasses.replace` drops it):
+        there, the keys whose values differ from the defaults count.
+        """
+        return frozenset(_explicit_keys(self, type(self)(), ""))
+
+    def record_explicit_keys(self, keys: Iterable[str]) -> None:
+        """Record which keys of this table were given; keys of its tables are recorded in those."""
+        object.__setattr__(self, "_recorded_keys", frozenset(keys))
+
     def check(self) -> None:
-        """Raise `SettingError` for values that are fine alone and impossible together."""
+        """Raise `SettingError` for values that contradict each other; subclasses override it."""
 
 
 def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
@@ -101,25 +124,37 @@ def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field
     return [(field, hints[field.name]) for field in dataclasses.fields(settings_class)]  # type: ignore[arg-type]
 
 
+def _explicit_keys(settings: Settings, default: Settings, prefix: str) -> Iterator[str]:
+    recorded = settings._recorded_keys
+    if recorded is not None:
+        yield from (prefix + key for key in recorded)
+    for field, hint in typed_fields(type(settings)):
+        value, default_value = getattr(settings, field.name), getattr(default, field.name)
+        if is_table(hint):
+            yield from _explicit_keys(value, default_value, f"{prefix}{field.name}.")
+        elif recorded is None and value != default_value:
+            yield prefix + field.name
+
+
 def field_default(field: dataclasses.Field[Any]) -> Any:
-    """Return a field's default; every setting has one."""
+    """Return the default of a field; every setting has one."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
 
 
 def is_table(hint: Any) -> bool:
-    """Tell whether a field's type is a settings tree of its own."""
+    """Return whether a field's type is a settings class, which is a table in TOML."""
     return isinstance(hint, type) and issubclass(hint, Settings)
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
-    """Return the types a value may have: the members of a union, or the type itself."""
+    """Return the members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def type_description(hint: Any) -> str:
-    """Say in words what a type allows."""
+    """Return in words which values a type allows."""
     if hint is type(None):
         return "nothing"
     if get_origin(hint) is Literal:
@@ -137,7 +172,7 @@ def type_description(hint: Any) -> str:
 
 
 def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None:
-    """Raise `SettingError` if a value has another type than its field or lies out of bounds."""
+    """Raise `SettingError` if a value has the wrong type for its field or is out of bounds."""
     if not any(has_type(one, value) for one in union_members(hint)):
         choices = [str(c) for one in union_members(hint) for c in get_args(one) if get_origin(one) is Literal]
         raise SettingError(
@@ -145,7 +180,7 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
         )
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
-    minimum, maximum = field.metadata.get("least"), field.metadata.get("most")
+    minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")
     if isinstance(value, float) and not math.isfinite(value):
         raise SettingError(field.name, value, "must be a finite number")
     if minimum is not None and value < minimum:
@@ -155,7 +190,7 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
 
 
 def has_type(hint: Any, value: object) -> bool:
-    """Tell whether a value has exactly this type; a whole number also serves as a float."""
+    """Return whether a value has exactly this type; an int is also accepted as a float."""
     if hint is None or hint is type(None):
         return value is None
     if get_origin(hint) is Literal:

@@ -1,12 +1,11 @@
-"""Layers of values become settings, the last layer winning key by key.
+"""Merges sources of settings: defaults, then a TOML file, then the command line; the last one wins per key.
 
-Defaults lie at the bottom, a TOML file over them, the command line on top. A
-layer may name a preset for a table (`preset = "albert-large"`); that sets every
-key of the table at once, and the layer's own keys go on top.
+A source may name a preset for a table (`preset = "albert-large"`). The preset sets all keys
+of the table; keys of the same source override it.
 
-Every layer is checked by itself, so that a wrong value is refused even where a
-later layer covers it; then the whole. Each complaint says where the value came
-from: of several that do not fit each other, the one that was given last.
+Each source is validated by itself, so that an invalid value is an error even if a later
+source overrides it; then the merged settings are validated. An error names the source
+of the value. If values contradict each other, it names the one that was given last.
 """
 
 import dataclasses
@@ -33,11 +32,11 @@ S = TypeVar("S", bound=Settings)
 
 @dataclasses.dataclass(frozen=True)
 class SettingsSource:
-    """Values by key, in nested tables, and where they come from.
+    """Values of settings from one file or from the command line.
 
     Attributes:
-        values: tables as mappings, the leaves as TOML or the command line gave them.
-        file_name: a file's name; None for the command line, whose values are text yet to be read.
+        values: nested mappings for tables; leaves as in TOML, or unparsed text of the command line.
+        file_name: name of the file; None for the command line.
     """
 
     values: Mapping[str, Any]
@@ -45,11 +44,11 @@ class SettingsSource:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The settings that it gives, as in "model.layers"."""
+        """Dotted names of the settings in this source, as in "model.layers"."""
         return frozenset(_keys(self.values, ""))
 
     def input_error(self, key: str, value: object, problem: str) -> InputError:
-        """Return the one line that a person gets for a wrong value in this layer."""
+        """Return the error for an invalid value in this source; its message names the option or the file."""
         if self.file_name is None:
             option = key.replace("_", "-")
             return InputError(f"--{option} {display_text(str(value))}: {problem}")
@@ -65,48 +64,59 @@ def _keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def build_settings(settings_class: type[S], *sources: SettingsSource) -> S:
-    """Make settings from defaults and layers; raise `InputError` with one line."""
+    """Return settings from the defaults and sources of rising priority; raise `InputError` if invalid.
+
+    Their `explicit_keys` are the keys of the sources.
+    """
     merger = _SettingsMerger()
     for source in sources:
+        merger.given_keys |= source.keys
         merger.merge_table(settings_class, source.values, source, "", merger.values)
     return merger.build(settings_class, merger.values, "")
 
 
 class _SettingsMerger:
-    """What the layers give together, and which layer gave each key, in the order of giving."""
+    """The merged values of all sources, and the source of each key.
+
+    Attributes:
+        values: the merged values, in nested mappings.
+        origins: source and original value of each dotted key, in the order in which they were given.
+        given_keys: dotted keys that a source contains; a preset is one key.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self.given_keys: set[str] = set()
         self.origins: dict[str, tuple[SettingsSource, object]] = {}
 
     def record_origin(self, key: str, source: SettingsSource, value: object) -> None:
-        """Note who gave a key, as the latest."""
+        """Record the source and the value of a key, as the key that was given last."""
         self.origins.pop(key, None)
         self.origins[key] = (source, value)
 
     def merge_table(
         self,
         settings_class: type[Settings],
-        given: Mapping[str, Any],
+        table: Mapping[str, Any],
         source: SettingsSource,
         prefix: str,
         merged: dict[str, Any],
     ) -> None:
-        """Lay one table of a layer over what earlier layers gave."""
+        """Merge one table of a source into `merged`, which holds the values of earlier sources."""
         known = {field.name: (field, hint) for field, hint in typed_fields(settings_class)}
-        given = dict(given)
-        if "preset" in given and "preset" not in known:
-            self._merge_preset(settings_class, given.pop("preset"), source, prefix, merged)
-        for name, value in given.items():
+        table = dict(table)
+        if "preset" in table and "preset" not in known:
+            self._merge_preset(settings_class, table.pop("preset"), source, prefix, merged)
+        for name, value in table.items():
             key = prefix + name
             if name not in known:
-                near = did_you_mean(key, [prefix + one for one in known])
-                raise source.input_error(key, value, f"unknown setting{near}; known: {', '.join(known)}")
+                similar = did_you_mean(key, [prefix + one for one in known])
+                raise source.input_error(key, value, f"unknown setting{similar}; known: {', '.join(known)}")
             field, hint = known[name]
             if is_table(hint):
                 if not isinstance(value, Mapping):
-                    how = f'{key}.NAME, or its preset: [{key}] preset = "NAME"'
-                    raise source.input_error(key, value, f"is a table; set its keys, as in {how}")
+                    example = f'{key}.NAME, or its preset: [{key}] preset = "NAME"'
+                    raise source.input_error(key, value, f"must be a table; set its keys, as in {example}")
                 self.merge_table(hint, value, source, key + ".", merged.setdefault(name, {}))
                 continue
             merged[name] = (
@@ -138,7 +148,14 @@ class _SettingsMerger:
     def build(
         self, settings_class: type[S], values: Mapping[str, Any], prefix: str, default: Settings | None = None
     ) -> S:
-        """Make the tree from the inside out, and tell where a refused value came from."""
+        """Return the settings object, with nested tables built first.
+
+        Args:
+            settings_class: class of the object.
+            values: merged values of its keys.
+            prefix: dotted name of the table, for messages.
+            default: object with the values of other keys; None for the defaults of the class.
+        """
         default_values = (
             {}
             if default is None
@@ -155,17 +172,20 @@ class _SettingsMerger:
             if is_table(hint)
         }
         try:
-            return settings_class(**{**default_values, **values, **tables})
+            settings = settings_class(**{**default_values, **values, **tables})
         except SettingError as error:
             raise self._conflict_error(error, prefix) from None
+        own_keys = {key.removeprefix(prefix) for key in self.given_keys if key.startswith(prefix)}
+        settings.record_explicit_keys(key for key in own_keys if "." not in key)
+        return settings
 
     def _conflict_error(self, error: SettingError, prefix: str) -> InputError:
-        """Complain about the value that was given last of those that do not fit each other."""
+        """Return the error for contradicting values; its message names the value that was given last."""
         key = prefix + error.key
         involved = {key, *(prefix + other for other in error.conflicting_keys)}
         latest = next((one for one in reversed(self.origins) if one in involved), None)
         if latest is None:
-            return error  # defaults that do not fit each other: nobody else to name
+            return error  # the defaults contradict each other: no source to name
         source, value = self.origins[latest]
         if latest == key:
             return source.input_error(key, value, error.problem)
@@ -175,30 +195,30 @@ class _SettingsMerger:
 
 
 def _parse_option(hint: Any, text: object) -> object:
-    """Read a command-line word as the type its setting has; what cannot be read stays text, to be refused."""
+    """Return a command-line argument as the type of its setting, or unchanged if it cannot be parsed."""
     if not isinstance(text, str):
         return text
-    for one in union_members(hint):
-        if one is type(None) and text.lower() == "none":
+    for member in union_members(hint):
+        if member is type(None) and text.lower() == "none":
             return None
-        if one is bool and text.lower() in ("true", "false"):
+        if member is bool and text.lower() in ("true", "false"):
             return text.lower() == "true"
-        if one in (int, float):
+        if member in (int, float):
             try:
-                return one(text)
+                return member(text)
             except ValueError:
                 continue
-        if one is Path:
+        if member is Path:
             return Path(text)
-        if get_origin(one) is Literal:
-            for choice in get_args(one):
+        if get_origin(member) is Literal:
+            for choice in get_args(member):
                 if str(choice) == text:
                     return choice
     return text
 
 
 def _convert_toml(hint: Any, value: object) -> object:
-    """Turn what TOML has no type for into ours."""
+    """Return a TOML value, with text as a `Path` where the setting is one."""
     if isinstance(value, str) and Path in union_members(hint):
         return Path(value)
     return value

@@ -1,6 +1,6 @@
-"""Settings as TOML: a file that a person reads, edits and runs again.
+"""Reads and writes settings as TOML.
 
-Every value stands under its explanation, and what is written reads back to equal
+Each written value follows its help text as a comment; reading a written file gives equal
 settings.
 """
 
@@ -13,7 +13,7 @@ from albertine.settings.sources import SettingsSource
 
 
 def read_settings_file(path: Path) -> SettingsSource:
-    """Read a TOML file."""
+    """Return the settings in a TOML file; raise `InputError` if it cannot be read."""
     try:
         return SettingsSource(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
@@ -25,7 +25,7 @@ def read_settings_file(path: Path) -> SettingsSource:
 
 
 def settings_to_toml(settings: Settings) -> str:
-    """Return settings as TOML, every value with its explanation above it."""
+    """Return settings as TOML, each value below its help text."""
     return "\n".join(_lines(settings, "")).strip() + "\n"
 
 
@@ -46,7 +46,7 @@ def _lines(settings: Settings, prefix: str) -> list[str]:
 
 
 def _toml_value(value: object) -> str:
-    """Write one value in TOML's notation."""
+    """Return a value in TOML notation."""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, int | float) else f'"{toml_escaped(str(value))}"'
