@@ -1,4 +1,4 @@
-"""A small world on disk, written once for all tests that read it back."""
+"""A fixture that writes a small world to disk once for all tests."""
 
 from pathlib import Path
 

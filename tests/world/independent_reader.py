@@ -1,7 +1,7 @@
-"""An independent reader of event logs: it knows names and fields of events, and none of the world's code.
+"""An independent reader of event logs, which shares no code with the package.
 
-It follows a log event by event, refuses what cannot be, and keeps a full history, so
-that any question can be answered by looking.
+It knows only the names and fields of events. It follows a log event by event, rejects
+impossible events and keeps the state, so that tests can look up any answer.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,13 @@ TRANSFERS = {"Give": ("who", "whom"), "Return": ("who", "whom"), "Buy": ("whom",
 
 
 class History:
-    """How things stood after each event of a log."""
+    """The state of the world after the events of a log.
+
+    Args:
+        log: the events.
+        strict: fail at an impossible event.
+        known_at_start: assume that owners hold their things at the start.
+    """
 
     def __init__(self, log: Sequence[Any], *, strict: bool = True, known_at_start: bool = True):
         self.people: dict[str, str] = {}
@@ -61,19 +67,20 @@ class History:
             self.things[f["thing"].name] = taker
         elif name == "Has":
             self.stock[f["who"].name, f["goods"].many] = f["number"]
-        elif name in ("Use", "Share", "BuyGoods"):
+        elif name in ("UseGoods", "ShareGoods", "BuyGoods"):
             self._count(name, f, event)
         elif name in ("Break", "Mend"):
             self._check(self.broken.get(f["thing"].name, False) is (name == "Mend"), event)
             self.broken[f["thing"].name] = name == "Break"
 
     def _move_to_spot(self, f: dict[str, Any], event: Any) -> None:
-        room = f["spot"].place.the
-        self._check(self.people.get(f["who"].name) == room, event)
-        self.people[f["who"].name] = room
+        place = f["spot"].place.the
+        self._check(self.people.get(f["who"].name) == place, event)
+        self.people[f["who"].name] = place
 
     def _count(self, name: str, f: dict[str, Any], event: Any) -> None:
-        loser, winner = {"Use": ("who", ""), "Share": ("who", "whom"), "BuyGoods": ("whom", "who")}[name]
+        parts = {"UseGoods": ("who", ""), "ShareGoods": ("who", "whom"), "BuyGoods": ("whom", "who")}
+        loser, winner = parts[name]
         for part, change in ((loser, -f["number"]), (winner, f["number"])):
             if part:
                 key = f[part].name, f["goods"].many

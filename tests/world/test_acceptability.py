@@ -1,7 +1,7 @@
-"""Labels are checked by readers of their own: each parses a sentence by the words it is made of.
+"""Tests of acceptability labels: an independent parser for each phenomenon derives them again.
 
-None of them knows how a sentence was made. A reader finds both ends of a dependency
-by pattern and says whether they go together, by lists that are written out here.
+A parser finds both positions of a dependency by a regular expression and decides whether
+they match with word lists of its own.
 """
 
 import random
@@ -50,7 +50,7 @@ def by_phenomenon(sample: list[AcceptabilityExample]) -> dict[str, list[Acceptab
 
 
 def parts(pattern: str, sentence: str) -> tuple[str, ...]:
-    """Return what the groups of a pattern match; a sentence that it does not match is a failure."""
+    """Return the groups of a pattern's match; fail if the sentence does not match."""
     found = re.search(pattern, sentence)
     assert found, sentence
     return found.groups()
@@ -65,7 +65,7 @@ def words_of(sentence: str) -> list[str]:
 
 
 def verb_is_plural(words: list[str]) -> bool:
-    """Go by the last verb that shows its number."""
+    """Return whether the last verb that shows its number is plural."""
     return [word for word in words if word in PLURAL_VERBS | SINGULAR_VERBS][-1] in PLURAL_VERBS
 
 

@@ -1,4 +1,4 @@
-"""A bag of words does not solve the tasks; and ours is the one that everybody knows."""
+"""Tests that a bag of words does not solve the tasks, and that ours agrees with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from albertine.world import bag_of_words
 from albertine.world.tasks import baselines, glue, race, squad
 
-# The most that a bag of words may reach on dev, having learnt from some thousand examples.
+# The highest dev score allowed for a bag of words after about a thousand training examples.
 MAX_SCORES = {
     "CoLA": 0.25,
     "SST-2": 0.70,
@@ -28,8 +28,8 @@ def examples(
     task = next(task for task in glue.TASKS if task.name == name)
     seen: set[tuple[str, ...]] = set()
     held_out = next(split for split in task.splits if split.partition == "dev")
-    rows = list(glue.examples(task, held_out, dev, 0, seen))
-    return task, list(glue.examples(task, task.splits[-1], train, 0, seen)), rows
+    rows = list(glue.make_examples(task, held_out, dev, 0, seen))
+    return task, list(glue.make_examples(task, task.splits[-1], train, 0, seen)), rows
 
 
 @pytest.mark.parametrize("name", [*MAX_SCORES])
@@ -66,7 +66,7 @@ def test_softmax_regression_agrees_with_scikit_learn(name: str) -> None:
     scores = np.stack([bags.dot(row) for row in ours], axis=1)
 
     counter = CountVectorizer(analyzer=lambda row: row, vocabulary=index)
-    # Of two classes, ours has weights for both, which halves the penalty.
+    # For two classes our model has weights for both, which is equivalent to half the penalty.
     strength = 2.0 if len(task.labels) == 2 else 1.0
     theirs = LogisticRegression(C=strength, max_iter=2000).fit(counter.transform(rows), labels)
     wanted = theirs.predict(counter.transform(unseen_rows))

@@ -1,4 +1,4 @@
-"""Opinions mean what their composition says, riddles what the world says; words alone tell neither."""
+"""Tests of opinions and Winograd examples: labels are correct and words alone do not predict them."""
 
 import random
 import re
@@ -11,14 +11,14 @@ from albertine.world.english import lexicon, opinions, winograd
 from albertine.world.english.opinions import Opinion, OpinionPhrase, OpinionWord, is_positive, make_opinion
 from albertine.world.english.winograd import SCHEMAS, WinogradExample, make_winograd_example
 
-# What an opinion says beside its verdict.
+# Parts of an opinion that do not decide its label.
 ASIDES = re.compile(
     r"^(because|since|although|even though) [^,]+, "
     r"|, (for|although) the .*$"
     r"|^the [\w ]+ was \w+, (and so|but) (?!the \w+ was (right|wrong)$)"
     r"|, which .*$"
 )
-# Phrases each of which turns the verdict of the word that it governs round.
+# Phrases that invert the polarity of the word in their scope.
 NEGATIONS = re.compile(
     r"not at all|anything but|far from|no fair judge|hardly|nobody|never|not a soul"
     r"|devoid|quite without|in vain|did not look|untrue|a lie|could claim|was wrong"
@@ -40,7 +40,7 @@ JUDGING_WORD = re.compile(rf"\b({'|'.join(sorted(JUDGING, key=len, reverse=True)
 
 
 def parsed_verdict(sentence: str) -> bool:
-    """Judge a sentence by its last judging word and the number of times that it is turned round."""
+    """Return the label of a sentence from its last judging word and the number of negations."""
     told = ASIDES.sub("", sentence)
     return JUDGING[JUDGING_WORD.findall(told)[-1]] ^ bool(len(NEGATIONS.findall(told)) % 2)
 
@@ -56,14 +56,14 @@ def many_winograd_examples(count: int, seed: int = 0) -> list[WinogradExample]:
 
 
 def random_source(*first: float, seed: int) -> Callable[[], float]:
-    """Return a source that begins with given chances and goes on with those of a seed."""
+    """Return a source of random numbers that yields the given ones first, then those of a seed."""
     given: Iterator[float] = iter(first)
     rest = random.Random(seed).random
     return lambda: next(given, None) or rest()
 
 
 def versions(place: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
-    """Draw a schema in both readings, for both candidates, with the same words."""
+    """Return the four examples of a schema (reading, candidate) with the same words."""
     schema = (place + 0.5) / len(SCHEMAS)
     return {
         (reading, candidate): make_winograd_example(
@@ -110,7 +110,7 @@ def test_slots_are_balanced_in_every_construction(name: str) -> None:
     for forms in opinions.CONSTRUCTIONS[name]:
         for sign, slot in re.findall(r"\{([+-])(\w+)\}", forms[0]):
             leanings[slot] += 1 if sign == "+" else -1
-    leanings.pop("claim", None)  # that is balanced inside
+    leanings.pop("claim", None)  # balanced within the claim itself
     assert not any(leanings.values()), leanings
 
 
@@ -125,7 +125,7 @@ def test_no_judging_word_predicts_the_label() -> None:
             assert in_favour / (against + in_favour) == pytest.approx(0.5, abs=0.15), word
 
 
-def test_a_verdict_follows_from_the_parts() -> None:
+def test_an_opinion_label_follows_from_its_parts() -> None:
     dull = OpinionWord("dull", good=False)
     denied = OpinionPhrase("{the} {was} anything but {-adjective}", (dull,))
     assert is_positive(denied)

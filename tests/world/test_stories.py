@@ -1,4 +1,4 @@
-"""Stories: possible, told in good English, alike in topic, unlike turned round."""
+"""Tests of stories: consistent events, well-formed English, and order that can be learned."""
 
 import os
 import re
@@ -40,8 +40,8 @@ def words(stories: list[Story]) -> Counter[str]:
 
 
 def test_a_story_is_the_same_in_every_process() -> None:
-    asked = "story(3, 'text', 7, ('market',)).sentences"
-    code = f"from albertine.world.stories import story; print('|'.join({asked}))"
+    asked = "make_story(3, 'text', 7, ('market',)).sentences"
+    code = f"from albertine.world.stories import make_story; print('|'.join({asked}))"
     told = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -75,7 +75,7 @@ def test_story_lengths(stories: list[Story]) -> None:
 
 @pytest.mark.parametrize("genre", [*GENRES])
 def test_every_log_is_consistent(genre: str) -> None:
-    """An independent reader follows every log, and meets nothing that cannot be."""
+    """The independent reader follows every log and finds no impossible event."""
     for number_ in range(200):
         History(make_story(5, genre, number_, (genre,)).log)
 
@@ -142,7 +142,7 @@ def test_some_words_are_ambiguous() -> None:
 
 
 def test_first_and_last_sentences_are_not_predictable(stories: list[Story]) -> None:
-    """What stands first or last is found elsewhere too, with names and numbers left out."""
+    """No opening or closing is frequent, with names and numbers masked."""
 
     def skeleton(line: str) -> str:
         return re.sub(r"[A-Z][a-z']+|\d+", "_", line)[:24]
@@ -157,7 +157,7 @@ def test_first_and_last_sentences_are_not_predictable(stories: list[Story]) -> N
 
 
 def test_swapped_halves_are_detectable(stories: list[Story]) -> None:
-    """With halves swapped, most speak of "the key" before "a brass key", or of Ann before Ann Lark."""
+    """With swapped halves, most stories mention "the key" before "a brass key", or Ann before Ann Lark."""
     turned = wrong = 0
     for each in stories:
         half = len(each.sentences) // 2
@@ -168,7 +168,7 @@ def test_swapped_halves_are_detectable(stories: list[Story]) -> None:
 
 
 def _is_introduced_before_use(tale: Story, sentences: list[str]) -> bool:
-    """Tell whether everything is spoken of as new before it is spoken of as known."""
+    """Return whether every first mention uses the wording for new persons and things."""
     text = " ".join(sentences)
     parts = {value for event in tale.log for value in event}
     things = [value for value in parts if isinstance(value, Thing)]
@@ -195,7 +195,7 @@ def _is_introduced_before_use(tale: Story, sentences: list[str]) -> bool:
 
 
 def test_stories_share_names(stories: list[Story]) -> None:
-    """Two stories share a name as often as not, so no single word tells whose sentence it is."""
+    """Two stories often share a name, so single words do not identify a story."""
     names = set(lexicon.WOMEN) | set(lexicon.MEN) | set(lexicon.VILLAGES)
     found = [names & set(re.findall(r"\w+", " ".join(each.sentences))) for each in stories[:400]]
     shared = np.mean([bool(one & other) for one, other in zip(found[:200], found[200:], strict=True)])
@@ -206,7 +206,7 @@ def test_stories_share_names(stories: list[Story]) -> None:
 
 
 def test_every_form_names_all_fields() -> None:
-    """A plain form names every field, so that any two of an event say the same."""
+    """A plain form names every field, so any two plain forms of an event are paraphrases."""
     for kind, forms in FORMS.items():
         if kind in (e.Letter, e.Remark):
             continue

@@ -1,4 +1,4 @@
-"""The world on disk: official layouts, read back by readers that do not know us; whole or not there."""
+"""Tests of the written world: official layouts, read by independent libraries, and atomic writing."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ from .conftest import SETTINGS
 PARSES = ["sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse"]
 MNLI = ["index", "promptID", "pairID", "genre", *PARSES, "sentence1", "sentence2"]
 STSB = [*["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2"]]
-# Columns as the benchmark has them: of train and dev, and of test.
+# The official columns of train and dev, and of test.
 COLUMNS = {
     "SST-2": (["sentence", "label"], ["index", "sentence"]),
     "MRPC": (
@@ -49,7 +49,7 @@ def table(file: Path, header: int | None = 0) -> pandas.DataFrame:
 
 
 @pytest.mark.parametrize("name", [*COLUMNS])
-def test_columns_are_those_of_glue(world: Path, name: str) -> None:
+def test_columns_are_the_official_ones_of_glue(world: Path, name: str) -> None:
     for split, size, columns in (
         ("train", SETTINGS.train, COLUMNS[name][0]),
         ("dev", SETTINGS.dev, COLUMNS[name][0]),
@@ -61,7 +61,7 @@ def test_columns_are_those_of_glue(world: Path, name: str) -> None:
         assert not (rows == "").any().any()
 
 
-def test_cola_has_no_header_but_in_its_test_file(world: Path) -> None:
+def test_cola_has_a_header_only_in_its_test_file(world: Path) -> None:
     rows = table(world / "glue" / "CoLA" / "train.tsv", header=None)
     assert rows.shape == (SETTINGS.train, 4)
     assert set(rows[1]) == {0, 1}
@@ -69,7 +69,7 @@ def test_cola_has_no_header_but_in_its_test_file(world: Path) -> None:
     assert list(table(world / "glue" / "CoLA" / "test.tsv").columns) == ["index", "sentence"]
 
 
-def test_mnli_has_two_of_each(world: Path) -> None:
+def test_mnli_has_matched_and_mismatched_files(world: Path) -> None:
     folder = world / "glue" / "MNLI"
     assert list(table(folder / "train.tsv").columns) == [*MNLI, "label1", "gold_label"]
     for kind in ("matched", "mismatched"):
@@ -80,7 +80,7 @@ def test_mnli_has_two_of_each(world: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CoLA", "MNLI-m", "MNLI-mm", "QNLI", "STS-B", "WNLI"])
-def test_test_files_have_their_gold_beside_them(world: Path, name: str) -> None:
+def test_every_test_file_has_a_gold_file(world: Path, name: str) -> None:
     gold = table(world / "glue" / "gold" / f"{name}.tsv")
     assert list(gold.columns) == ["index", "prediction"]
     assert list(gold["index"]) == list(range(SETTINGS.test))
@@ -143,7 +143,7 @@ def test_race_files(world: Path) -> None:
 
 
 def test_the_text_builds_a_corpus(world: Path, tmp_path: Path) -> None:
-    """A vocabulary and a corpus come of it, with a document for each story."""
+    """The corpus built from the text has one document per story."""
     for folder, count in (
         ("text", SETTINGS.stories),
         ("text-extra", SETTINGS.extra),
@@ -197,11 +197,11 @@ def test_more_training_examples_keep_dev_and_test(world: Path, tmp_path: Path) -
     write_world(tmp_path / "more", settings)
     old, new = contents(world), contents(tmp_path / "more")
     for name, content in new.items():
-        if "train" not in name and name != "README.md":
+        if "train" not in name and name not in ("README.md", "world.json"):
             assert content == old[name], name
 
 
-# --- as a person meets it
+# --- the command line
 
 
 def run_world_command(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
@@ -219,7 +219,7 @@ def test_world_write_command(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert [text["stories"] for text in report["texts"]] == [20, 5]
     assert report["tasks"] == []
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other"]
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other", "world.json"]
 
 
 def test_the_smallest_world(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_the_smallest_world(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
     report = json.loads(done.stdout)
     assert [task["name"] for task in report["tasks"]][-1] == "RACE high"
-    assert all(0 <= abs(task["words"]) <= 1 for task in report["tasks"])
+    assert all(0 <= abs(task["bag_of_words_score"]) <= 1 for task in report["tasks"])
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The generated little world: stories with state, and tasks in the official layouts with true answers."""
+"""The little world: generated stories with state, and tasks in official file layouts with gold answers."""

@@ -1,8 +1,8 @@
-"""What a bag of words reaches: logistic regression over single words and pairs of neighbours.
+"""A bag-of-words baseline: linear models over words and bigrams, in plain numpy.
 
-It reads no order beyond two words, so a task on which it comes near the ceiling does
-not need a model that reads. For a pair of texts it sees what each has, and what both
-have. Fitted by L-BFGS to the end, as usual libraries do, with the same penalty.
+The baseline sees no word order beyond bigrams, so a task that it nearly solves needs no
+language model. For a pair of texts the features are the n-grams of each text and those
+that both share. L-BFGS runs until convergence with the same L2 penalty as scikit-learn.
 """
 
 import re
@@ -20,25 +20,32 @@ _HISTORY_SIZE = 10
 
 
 class SparseFeatures(NamedTuple):
-    """Texts as sparse rows of ones: the columns of all rows, and where each row starts."""
+    """A sparse binary matrix with one row per text.
+
+    Attributes:
+        columns: the column indices of all rows, one row after the other.
+        starts: the position in `columns` at which each row starts.
+        width: number of columns of the matrix.
+    """
 
     columns: NDArray[np.int64]
     starts: NDArray[np.int64]
     width: int
 
     def dot(self, weights: Floats) -> Floats:
-        """Return, for each row, the sum of its columns' weights."""
-        sums: Floats = np.add.reduceat(weights[self.columns], self.starts)  # no row is empty
+        """Return the product of the matrix with one weight per column: `[rows]`."""
+        # reduceat needs rows that are not empty; every row has the bias column.
+        sums: Floats = np.add.reduceat(weights[self.columns], self.starts)
         return sums
 
     def transposed_dot(self, values: Floats) -> Floats:
-        """Return, for each column, the sum of the values of the rows that have it."""
+        """Return the product of the transposed matrix with one value per row: `[width]`."""
         lengths = np.diff(np.append(self.starts, len(self.columns)))
         return np.bincount(self.columns, np.repeat(values, lengths), self.width).astype(np.float64)
 
 
 def features(texts: Sequence[str]) -> list[str]:
-    """Return the words and pairs of a text; of several, each with its place, and what all share."""
+    """Return the n-grams of a text; of several, each with the text's index, and those that all share."""
     bags = [ngrams(text) for text in texts]
     if len(bags) == 1:
         return sorted(bags[0])
@@ -47,18 +54,18 @@ def features(texts: Sequence[str]) -> list[str]:
 
 
 def ngrams(text: str) -> set[str]:
-    """Return the words of a text, and its pairs of neighbours."""
+    """Return the words and bigrams of a text."""
     words = _WORD.findall(text.lower())
     return {*words, *(f"{one} {two}" for one, two in pairwise(words))}
 
 
 def feature_index(rows: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Give a number to the features that some rows have."""
+    """Return the column index of every feature that occurs in the rows."""
     return {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
 
 
 def sparse_features(rows: Sequence[Sequence[str]], index: dict[str, int]) -> SparseFeatures:
-    """Turn rows of features into numbers; what the index lacks is left out, one column is in every row."""
+    """Return rows of features as a sparse matrix with a bias column; drop features not in the index."""
     bias_column = len(index)
     columns = [[bias_column, *(index[name] for name in row if name in index)] for row in rows]
     lengths = [len(row) for row in columns]
@@ -73,41 +80,41 @@ def sparse_features(rows: Sequence[Sequence[str]], index: dict[str, int]) -> Spa
 def fit_softmax_regression(
     features: SparseFeatures, labels: NDArray[np.int64], classes: int, penalty: float = 1.0
 ) -> Floats:
-    """Fit a softmax over classes; return the weights, a row for each class."""
+    """Return the weights of a softmax regression: `[classes, features]`."""
     targets = np.eye(classes)[labels]
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(classes, features.width)
         scores = np.stack([features.dot(row) for row in weights], axis=1)
         scores -= scores.max(axis=1, keepdims=True)
-        chances = np.exp(scores)
-        chances /= chances.sum(axis=1, keepdims=True)
-        wrong = chances - targets
-        slope = np.stack([features.transposed_dot(column) for column in wrong.T])
-        bare = weights.copy()
-        bare[:, -1] = 0  # the column in every row is not held back
-        value = -np.log(np.maximum(chances[targets == 1], 1e-300)).sum() + 0.5 * penalty * (bare**2).sum()
-        return float(value), (slope + penalty * bare).ravel()
+        probabilities = np.exp(scores)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        residuals = probabilities - targets
+        gradient = np.stack([features.transposed_dot(column) for column in residuals.T])
+        penalized_weights = weights.copy()
+        penalized_weights[:, -1] = 0  # the bias is not penalized
+        log_likelihood = np.log(np.maximum(probabilities[targets == 1], 1e-300)).sum()
+        value = -log_likelihood + 0.5 * penalty * (penalized_weights**2).sum()
+        return float(value), (gradient + penalty * penalized_weights).ravel()
 
     return _minimize_lbfgs(loss, np.zeros(classes * features.width)).reshape(classes, features.width)
 
 
 def fit_ridge_regression(features: SparseFeatures, values: Floats, penalty: float = 1.0) -> Floats:
-    """Fit numbers by least squares; return the weights."""
+    """Return the weights of a ridge regression: `[features]`."""
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        wrong = features.dot(weights) - values
-        bare = weights.copy()
-        bare[-1] = 0
-        return float(0.5 * (wrong**2).sum() + 0.5 * penalty * (bare**2).sum()), features.transposed_dot(
-            wrong
-        ) + penalty * bare
+        residuals = features.dot(weights) - values
+        penalized_weights = weights.copy()
+        penalized_weights[-1] = 0  # the bias is not penalized
+        value = 0.5 * (residuals**2).sum() + 0.5 * penalty * (penalized_weights**2).sum()
+        return float(value), features.transposed_dot(residuals) + penalty * penalized_weights
 
     return _minimize_lbfgs(loss, np.zeros(features.width))
 
 
 def _minimize_lbfgs(loss: Callable[[Floats], tuple[float, Floats]], point: Floats) -> Floats:
-    """Go down to where a smooth loss is least (L-BFGS with a step that is halved until it helps)."""
+    """Return the minimum of a smooth loss, found by L-BFGS with a backtracking line search."""
     steps: list[Floats] = []
     changes: list[Floats] = []
     value, gradient = loss(point)
@@ -134,7 +141,7 @@ def _minimize_lbfgs(loss: Callable[[Floats], tuple[float, Floats]], point: Float
 
 
 def _lbfgs_direction(gradient: Floats, steps: list[Floats], changes: list[Floats]) -> Floats:
-    """Return the way down, with the curvature of the last steps taken into account."""
+    """Return the descent direction of L-BFGS (the two-loop recursion)."""
     direction = -gradient
     alphas = []
     for step, change in zip(reversed(steps), reversed(changes), strict=True):

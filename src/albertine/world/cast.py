@@ -1,7 +1,7 @@
-"""Who and what a story is about: persons, things, places, goods.
+"""What a story is about: persons, things, places and goods.
 
-All of them are compared by identity: two brass keys are two keys. They carry the
-words that a language made for them, ready to be put into sentences.
+They are compared by identity: two brass keys are two different keys. Each holds the
+phrases that name it, ready to be inserted into sentences.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ SEVERAL: Final = 2
 
 
 class Place:
-    """Where persons can be: a room, a building, a village."""
+    """A place where persons can be: a room, a building or a village."""
 
     __slots__ = ("at", "away", "is_site", "name", "the", "to")
 
@@ -29,7 +29,7 @@ class Place:
 
 
 class Trade:
-    """What a person does for a living, and where."""
+    """A trade: its name, where it is done and what is done."""
 
     __slots__ = ("name", "place", "work")
 
@@ -41,7 +41,7 @@ class Trade:
 
 
 class Person:
-    """Someone in a story; traits and trade stay what they are."""
+    """A person in a story."""
 
     __slots__ = ("full_name", "gender", "members", "name", "trade")
 
@@ -57,7 +57,7 @@ class Person:
 
 
 class PersonGroup(Person):
-    """Persons who do something together."""
+    """Several persons who act together; has the interface of one person."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class PersonGroup(Person):
 
 
 class Spot:
-    """A piece of furniture or a vessel, in or on which a thing can lie."""
+    """A piece of furniture or a vessel that can hold a thing."""
 
     __slots__ = ("at", "away", "name", "place")
 
@@ -84,7 +84,7 @@ class Spot:
 
 
 class Thing:
-    """Something that can be carried."""
+    """A thing that persons can carry."""
 
     __slots__ = ("a", "kind", "name")
 
@@ -96,7 +96,7 @@ class Thing:
 
 
 class Fixture(Thing):
-    """Something that stands where it is, and can break and be mended."""
+    """A thing that cannot be carried, and that can break and be repaired."""
 
     __slots__ = ("breaks", "broken", "mends", "place")
 
@@ -107,7 +107,7 @@ class Fixture(Thing):
 
 
 class Goods:
-    """Something that is counted: eggs, candles."""
+    """Goods that are counted, such as eggs or candles."""
 
     __slots__ = ("cheap", "dear", "many", "one", "use")
 

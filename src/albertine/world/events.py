@@ -1,17 +1,17 @@
-"""What can happen: small typed pieces, each a row of who and what took part.
+"""The events of a story: small named tuples of the persons and things that take part.
 
-A story is a list of these (its log) before it is words. All that is told and all
-that is asked later comes from the log, so every question has a true answer.
+A story is a list of events (its log) before it is text. The text, the questions and the
+gold answers all come from the log, so every question has a true answer.
 
-`who` is the one who acts, `whom` the other one. The first group are facts, true
-from the start; the second change the world; the third only pass through it.
+`who` is the person who acts, `whom` the other person. The first group are facts that are
+true from the start; the second group changes the state; the third leaves it unchanged.
 """
 
 from typing import Final, NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
-# How an event hangs together with the one before it in a log: because of it, in spite of it.
+# How an event relates to the one before it: it follows from it, or contrasts with it.
 SO: Final = 1
 BUT: Final = 2
 
@@ -19,14 +19,14 @@ BUT: Final = 2
 
 
 class Lives(NamedTuple):
-    """Someone's home."""
+    """A person lives in a place."""
 
     who: Person
     place: Place
 
 
 class Works(NamedTuple):
-    """Someone has a trade, at a place."""
+    """A person works in a trade at a place."""
 
     who: Person
     trade: str
@@ -34,7 +34,7 @@ class Works(NamedTuple):
 
 
 class HasTrait(NamedTuple):
-    """What someone is like, and how it shows."""
+    """A person has a trait, and a habit that shows it."""
 
     who: Person
     trait: str
@@ -42,7 +42,7 @@ class HasTrait(NamedTuple):
 
 
 class IsKin(NamedTuple):
-    """Who someone is to another."""
+    """A person is a relative, neighbour or the like of another."""
 
     who: Person
     relation: str
@@ -50,28 +50,28 @@ class IsKin(NamedTuple):
 
 
 class Owns(NamedTuple):
-    """Whose a thing is, by its owner having it at hand."""
+    """A person owns a thing and holds it."""
 
     who: Person
     thing: Thing
 
 
 class Lies(NamedTuple):
-    """Where a thing is."""
+    """A thing lies at a spot."""
 
     thing: Thing
     spot: Spot
 
 
 class Stands(NamedTuple):
-    """Where something is that does not move."""
+    """A fixture stands in a place."""
 
     thing: Fixture
     place: Place
 
 
 class Has(NamedTuple):
-    """How many of some goods someone has."""
+    """A person has a number of goods."""
 
     who: Person
     number: int
@@ -79,32 +79,32 @@ class Has(NamedTuple):
 
 
 class HasStall(NamedTuple):
-    """Where someone sells things, and stands."""
+    """A person has a market stall at a place, and is there."""
 
     who: Person
     place: Place
 
 
 class Keeps(NamedTuple):
-    """An animal in the house."""
+    """A person keeps an animal."""
 
     who: Person
     animal: str
     name: str
 
 
-# --- what changes the world
+# --- events that change the state
 
 
 class Go(NamedTuple):
-    """Someone goes to a place."""
+    """A person goes to a place."""
 
     who: Person
     place: Place
 
 
 class Take(NamedTuple):
-    """Someone takes a thing from where it lies."""
+    """A person takes a thing from the spot where it lies."""
 
     who: Person
     thing: Thing
@@ -112,7 +112,7 @@ class Take(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Someone puts down a thing they hold."""
+    """A person puts a thing that they hold on a spot."""
 
     who: Person
     thing: Thing
@@ -120,7 +120,7 @@ class Put(NamedTuple):
 
 
 class Give(NamedTuple):
-    """Someone hands a thing they hold to another, who has it from then on."""
+    """A person gives a thing that they hold to another."""
 
     who: Person
     thing: Thing
@@ -128,7 +128,7 @@ class Give(NamedTuple):
 
 
 class Return(NamedTuple):
-    """Someone gives a thing back to its owner."""
+    """A person gives a thing back to its owner."""
 
     who: Person
     thing: Thing
@@ -136,7 +136,7 @@ class Return(NamedTuple):
 
 
 class Lose(NamedTuple):
-    """Someone leaves a thing behind without knowing."""
+    """A person leaves a thing behind without noticing."""
 
     who: Person
     thing: Thing
@@ -144,7 +144,7 @@ class Lose(NamedTuple):
 
 
 class Find(NamedTuple):
-    """Someone comes upon a thing, and has it."""
+    """A person finds a thing and takes it."""
 
     who: Person
     thing: Thing
@@ -152,7 +152,7 @@ class Find(NamedTuple):
 
 
 class Buy(NamedTuple):
-    """Someone buys a thing, which is theirs from then on."""
+    """A person buys a thing from another and owns it from then on."""
 
     who: Person
     thing: Thing
@@ -161,7 +161,7 @@ class Buy(NamedTuple):
 
 
 class BuyGoods(NamedTuple):
-    """Someone buys so many of some goods."""
+    """A person buys a number of goods from another."""
 
     who: Person
     number: int
@@ -171,7 +171,7 @@ class BuyGoods(NamedTuple):
 
 
 class UseGoods(NamedTuple):
-    """Someone eats or uses up so many of their goods."""
+    """A person eats or uses up a number of their goods."""
 
     who: Person
     number: int
@@ -179,7 +179,7 @@ class UseGoods(NamedTuple):
 
 
 class ShareGoods(NamedTuple):
-    """Someone gives so many of their goods to another."""
+    """A person gives a number of their goods to another."""
 
     who: Person
     number: int
@@ -188,31 +188,31 @@ class ShareGoods(NamedTuple):
 
 
 class Break(NamedTuple):
-    """Someone breaks something."""
+    """A person breaks a fixture."""
 
     who: Person
     thing: Fixture
 
 
 class Mend(NamedTuple):
-    """Someone mends what was broken."""
+    """A person repairs a broken fixture."""
 
     who: Person
     thing: Fixture
 
 
-# --- what leaves the world as it is
+# --- events that leave the state unchanged, except for Meet, which places `whom`
 
 
 class Feel(NamedTuple):
-    """How someone feels about what just happened."""
+    """A person feels a mood about what just happened."""
 
     who: Person
     mood: str
 
 
 class Seek(NamedTuple):
-    """Someone looks for a thing where it is not."""
+    """A person looks for a thing at a spot where it is not."""
 
     who: Person
     thing: Thing
@@ -220,14 +220,14 @@ class Seek(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """Someone notices that a thing is gone."""
+    """A person notices that a thing is gone."""
 
     who: Person
     thing: Thing
 
 
 class Meet(NamedTuple):
-    """Someone comes upon another."""
+    """A person meets another at a place."""
 
     who: Person
     whom: Person
@@ -235,7 +235,7 @@ class Meet(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Someone asks another whether they have seen a thing; they have not."""
+    """A person asks another about a thing, who has not seen it."""
 
     who: Person
     whom: Person
@@ -243,7 +243,7 @@ class Ask(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Someone tells another of something that happened before."""
+    """A person tells another about an earlier event."""
 
     who: Person
     whom: Person
@@ -251,7 +251,7 @@ class Tell(NamedTuple):
 
 
 class PlanErrand(NamedTuple):
-    """Why someone will go to a place."""
+    """A person plans to go to a place for an errand."""
 
     who: Person
     errand: str
@@ -259,21 +259,21 @@ class PlanErrand(NamedTuple):
 
 
 class Want(NamedTuple):
-    """Someone wishes for a thing."""
+    """A person wants a thing."""
 
     who: Person
     thing: Thing
 
 
 class Chore(NamedTuple):
-    """Someone is busy with what leaves no trace."""
+    """A person does a chore that changes nothing."""
 
     who: Person
     chore: str
 
 
 class AnimalAct(NamedTuple):
-    """An animal does what it does."""
+    """An animal does something typical."""
 
     name: str
     chore: str
@@ -286,7 +286,7 @@ class Sight(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """Someone writes to another from a place; what follows is the letter."""
+    """A person writes to another from a place; the events that follow are the letter."""
 
     who: Person
     whom: Person
@@ -294,7 +294,7 @@ class Letter(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """The writer of a letter turns to its reader."""
+    """The writer of a letter addresses its reader."""
 
     what: str
 
@@ -306,39 +306,39 @@ class WeatherChange(NamedTuple):
 
 
 class TimeOfDay(NamedTuple):
-    """It gets later; told before what happens next."""
+    """It is a part of the day; the phrase starts the next event's sentence."""
 
     part: str
     phrase: str
 
 
 class Remark(NamedTuple):
-    """Someone says a word."""
+    """A person makes a remark."""
 
     who: Person
     what: str
 
 
-# --- how a story may keep something back
+# --- events that are told later than they happen
 
 
 class Hidden(NamedTuple):
-    """An event that happens here, but is not told yet."""
+    """An event that happens now and is not told yet."""
 
     what: "Event"
 
 
 class Reveal(NamedTuple):
-    """The telling of a hidden event, later."""
+    """A hidden event that is told now."""
 
     what: "Event"
 
 
-# --- a place and what is there
+# --- facts about a village
 
 
 class VillageSite(NamedTuple):
-    """Where a village lies."""
+    """A village lies between a river and a hill."""
 
     place: Place
     river: str
@@ -346,7 +346,7 @@ class VillageSite(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A building stands in some direction of another."""
+    """A building stands next to another, in a direction from it."""
 
     place: Place
     direction: str
@@ -354,21 +354,21 @@ class Near(NamedTuple):
 
 
 class BuiltOf(NamedTuple):
-    """What a building is made of."""
+    """A building is made of a material."""
 
     place: Place
     material: str
 
 
 class HasOrnament(NamedTuple):
-    """What a building has that others have not."""
+    """A building has an ornament."""
 
     place: Place
     ornament: str
 
 
 class RunsPlace(NamedTuple):
-    """Who works in a building."""
+    """A person works in a building."""
 
     who: Person
     trade: str
@@ -376,7 +376,7 @@ class RunsPlace(NamedTuple):
 
 
 class CountAtPlace(NamedTuple):
-    """How many of something there are at a place."""
+    """There is a number of something at a place."""
 
     place: Place
     number: int
@@ -387,8 +387,8 @@ class CountAtPlace(NamedTuple):
 Event = (
     Lives | Works | HasTrait | IsKin | Owns | Lies | Stands | Has | HasStall | Keeps
     | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | UseGoods | ShareGoods | Break | Mend
-    | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | AnimalAct | Sight | WeatherChange | TimeOfDay
-    | Remark | Letter | Aside | Hidden | Reveal
+    | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | AnimalAct | Sight | WeatherChange
+    | TimeOfDay | Remark | Letter | Aside | Hidden | Reveal
     | VillageSite | Near | BuiltOf | HasOrnament | RunsPlace | CountAtPlace
 )
 # fmt: on

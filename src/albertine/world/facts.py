@@ -1,8 +1,7 @@
-"""What a reader of some events knows in the end, and which claims about it are true, false or open.
+"""What a reader of some events knows at the end, and whether a claim about it is true, false or undecided.
 
-Only what was read counts: who was not seen to go anywhere may be anywhere, and who
-owns a thing need not carry it. A claim about that is open (None), neither true nor
-false.
+Only what the events say counts: a person whose movements are not told may be anywhere,
+and the owner of a thing need not carry it. A claim about these is undecided (None).
 """
 
 from collections.abc import Callable, Iterable
@@ -13,28 +12,28 @@ from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
 
 class AtPlace(NamedTuple):
-    """Someone is at a place."""
+    """The claim that a person is at a place."""
 
     who: Person
     place: Place
 
 
 class HasThing(NamedTuple):
-    """Someone has a thing."""
+    """The claim that a person holds a thing."""
 
     who: Person
     thing: Thing
 
 
 class LiesAt(NamedTuple):
-    """A thing lies somewhere."""
+    """The claim that a thing lies at a spot."""
 
     thing: Thing
     spot: Spot
 
 
 class HasExactly(NamedTuple):
-    """Someone has so many of some goods."""
+    """The claim that a person has exactly this number of goods."""
 
     who: Person
     number: int
@@ -42,7 +41,7 @@ class HasExactly(NamedTuple):
 
 
 class HasMore(NamedTuple):
-    """Someone has more than so many of some goods."""
+    """The claim that a person has more than this number of goods."""
 
     who: Person
     number: int
@@ -50,13 +49,13 @@ class HasMore(NamedTuple):
 
 
 class IsIntact(NamedTuple):
-    """Something is not broken."""
+    """The claim that a fixture is not broken."""
 
     thing: Fixture
 
 
 class InDirection(NamedTuple):
-    """A place is in some direction of another."""
+    """The claim that a place is in a direction from another."""
 
     place: Place
     direction: str
@@ -69,32 +68,30 @@ OPPOSITE = {"north": "south", "east": "west", "south": "north", "west": "east"}
 
 
 class ReaderKnowledge:
-    """Someone who has read some events, and knows nothing else.
+    """What someone knows who has read some events and nothing else.
 
-    What is kept back (`Hidden`) is not read; what comes out later (`Reveal`, `Tell`)
-    is about before, and changes nothing of how things stand.
+    `Hidden` events are not read. `Reveal` and `Tell` report the past and do not change
+    the present state.
     """
 
     def __init__(self, events: Iterable[e.Event]):
         self.place: dict[Person, Place] = {}
         self.holder_or_spot: dict[Thing, Person | Spot] = {}
         self.stock: dict[tuple[Person, Goods], int] = {}
-        self.minimum_stock: dict[
-            tuple[Person, Goods], int
-        ] = {}  # where it is not known: how many there are at least
+        # Where the exact number is unknown: the minimum.
+        self.minimum_stock: dict[tuple[Person, Goods], int] = {}
         self.is_intact: dict[Fixture, bool] = {}
-        self.neighbors: dict[tuple[Place, str], Place] = {}  # what stands next in a direction
-        self.seen_with_others: set[Person] = (
-            set()
-        )  # who has been with someone else, and so is about where they are
-        self.missing: set[Thing] = set()  # things that are not where they were thought to be
+        self.neighbors: dict[tuple[Place, str], Place] = {}  # the next place in a direction
+        # Persons who met another: readers assume that both are in the same place.
+        self.seen_with_others: set[Person] = set()
+        self.missing: set[Thing] = set()  # things that are not where their owner expects them
         for event in events:
             read = _UPDATES.get(event.__class__)
             if read is not None:
                 read(self, event)
 
     def truth(self, claim: Claim) -> bool | None:
-        """Tell whether a claim is true, false, or open."""
+        """Return whether a claim is true or false, or None if it is undecided."""
         if isinstance(claim, AtPlace):
             return self._matches(self.place.get(claim.who), claim.place)
         if isinstance(claim, HasThing):
@@ -116,7 +113,7 @@ class ReaderKnowledge:
         return None if known is None else known is claimed
 
     def _in_direction(self, claim: InDirection) -> bool | None:
-        """Tell by walking straight from one place; open where no straight way was told of."""
+        """Decide by walking straight from one place; None if no straight way to the other was told."""
         for direction in OPPOSITE:
             at: Place | None = claim.other
             while at is not None:
@@ -204,7 +201,7 @@ def _mended(knowledge: ReaderKnowledge, event: e.Mend) -> None:
 
 
 def _has_stall(knowledge: ReaderKnowledge, event: e.HasStall) -> None:
-    knowledge.seen_with_others.add(event.who)  # near it, presumably
+    knowledge.seen_with_others.add(event.who)  # a seller is assumed to be among customers
 
 
 def _told(knowledge: ReaderKnowledge, event: e.Tell | e.Ask) -> None:

@@ -1,4 +1,4 @@
-"""The README of a written world: what is there, how much of it, and what a bag of words makes of it."""
+"""The README of a written world: its files, their sizes and the bag-of-words scores."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from albertine.world.settings import WorldSettings
 
 @dataclass
 class TextSummary:
-    """How much text a folder holds."""
+    """The amount of text in a folder."""
 
     folder: str
     files: int = 0
@@ -17,7 +17,7 @@ class TextSummary:
     words: int = 0
 
     def add(self, other: "TextSummary") -> None:
-        """Count the text of another file in."""
+        """Add the counts of another file of the folder."""
         self.files += other.files
         self.stories += other.stories
         self.sentences += other.sentences
@@ -26,25 +26,25 @@ class TextSummary:
 
 @dataclass
 class TaskSummary:
-    """How many examples the files of a task hold, and what is reached without reading."""
+    """The sizes of a task's files, and the scores of guessing and of a bag of words."""
 
     name: str
     metric: str
     examples_by_file: dict[str, int] = field(default_factory=dict)
-    dev_labels: dict[str, int] = field(default_factory=dict)  # of the development part
+    dev_labels: dict[str, int] = field(default_factory=dict)
     guessing_score: float = 0.0
-    bag_of_words_score: float | None = None  # the score of a bag of words
+    bag_of_words_score: float | None = None  # None: not measured
 
 
 _FOLDER_DESCRIPTIONS = {
     "text": "the corpus: stories of six genres",
     "text-extra": "additional data: newspaper reports from the same world",
-    "text-other": "another domain: pages of a handbook",
+    "text-other": "another domain: handbook pages",
 }
 
 
 def readme(settings: WorldSettings, texts: Sequence[TextSummary], tasks: Sequence[TaskSummary]) -> str:
-    """Write the README."""
+    """Return the README as Markdown."""
     parts = [_HEAD.format(command=_command(settings), seed=settings.seed), _texts(texts)]
     if tasks:
         parts += [_tasks(tasks), _BASELINES if settings.baselines else "", _LAYOUTS]
@@ -74,7 +74,7 @@ def _texts(texts: Sequence[TextSummary]) -> str:
         )
         for text in texts
     ]
-    return "## Text\n\n" + _table(("folder", "what", "documents", "sentences", "words"), rows)
+    return "## Text\n\n" + _table(("folder", "contents", "documents", "sentences", "words"), rows)
 
 
 def _tasks(tasks: Sequence[TaskSummary]) -> str:
@@ -96,42 +96,41 @@ def _tasks(tasks: Sequence[TaskSummary]) -> str:
                 words,
             )
         )
-    head = ("task", "examples", "labels of dev", "score", "guessing", "bag of words")
+    head = ("task", "examples", "dev labels", "metric", "guessing", "bag of words")
     return "## Tasks\n\n" + _table(head, rows)
 
 
 _HEAD = """\
 # A little world
 
-Everything here was made up by a program, from the seed {seed}: people, places, things,
-and what happens to them. Every label and answer comes from the state of the world in
-which its story happened, so the ceiling of every task is 100.
+A program generated everything here from seed {seed}: people, places, things and what
+happens to them. Every label and answer comes from the state of the world in its story,
+so a perfect model scores 100 on every task.
 
-The same command writes the same files again, byte for byte:
+The same command writes the same files, byte for byte:
 
     {command}
 """
 
 _BASELINES = """\
-*Guessing* is the commonest label (one of four options for RACE). *Bag of words* is
-logistic regression over single words and pairs of neighbours (least squares for
-STS-B), fitted to train and scored on dev, for MNLI on dev_matched: what is reached
-without reading. For a pair of texts it sees what each has and what both have. For
-SQuAD it ranks everything in the text that is an answer somewhere in train, by what the
-question shares with the sentence around it; its score is the share of exact matches.
-Scores are in percent.
+Scores are percentages on dev (dev_matched for MNLI). *Guessing* always predicts the most
+frequent label; for RACE, one of four options. *Bag of words* is logistic regression
+(ridge regression for STS-B) over words and bigrams, fitted to train: the score without
+reading. For a pair of texts its features are the n-grams of each text and those that
+both share. For SQuAD it ranks all phrases of the text that are an answer anywhere in
+train by the words that the question shares with their sentence; its score is the exact
+match.
 """
 
 _LAYOUTS = """\
 ## Layouts
 
-- `text*/`: a sentence on each line, a blank line after each document. The world has some
-  1,800 words, so a vocabulary of it has at most about 1,700 pieces.
-- `glue/`: folders, files and columns as GLUE has them. The columns of MNLI for parses
-  are empty. Test files have no labels; `glue/gold/` has them, laid out as predictions
-  are for the benchmark's server.
-- `squad/`: versions 1.1 and 2.0. Both have the same stories; 2.0 adds questions without an answer.
-- `race/`: a file for each article, in `middle` (one fact is enough) and `high` (two or more are needed).
+- `text*/`: one sentence per line, a blank line after each document. The world uses about
+  1,800 words, so a vocabulary trained on it has at most about 1,700 tokens.
+- `glue/`: folders, files and columns as in GLUE. The columns for parses in MNLI are empty.
+  Test files have no labels; `glue/gold/` has them, in the format of a GLUE submission.
+- `squad/`: versions 1.1 and 2.0. Both have the same stories; 2.0 adds unanswerable questions.
+- `race/`: one file per article, in `middle` (one fact answers a question) and `high` (two or more).
 
-No story is in two splits, and no two examples of a task of GLUE are the same text.
+No story is in two splits, and no two examples of a GLUE task have the same texts.
 """

@@ -1,7 +1,7 @@
-"""Where a story is made: its chance, its cast, the world as it stands, and the log so far.
+"""The scene in which a genre plans a story: randomness, cast, state and the log so far.
 
-A genre asks the scene for persons, things and places, and does events in it. Every
-event passes through the state, so that nothing impossible gets into a log.
+A genre gets persons, things and places from the scene and adds events to it. Every event
+is applied to the state first, so no impossible event gets into a log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +23,12 @@ def _word_set(phrase: str) -> frozenset[str]:
 
 
 class Scene:
-    """A story in the making.
+    """A story that is being planned.
 
     Args:
-        rng: where all its randomness comes from; only `random()` is asked, whose
-            sequence Python promises to keep.
-        length: about how many events it is to have.
+        rng: source of all randomness. Only `random()` is called, because Python keeps
+            its sequence the same from version to version.
+        length: approximate number of events.
     """
 
     def __init__(self, rng: Random, length: int):
@@ -40,11 +40,11 @@ class Scene:
         self.people: list[Person] = []
         self.places: list[Place] = []
         self.things: list[Thing] = []
-        self.repeated_kinds: set[str] = set()  # kinds of which there are several things
+        self.repeated_kinds: set[str] = set()  # kinds with several things in this story
         self.title = ""
-        self.used: set[str] = set()  # sights and weathers, none of which comes twice
-        self.told_events: list[events.Event] = []  # what someone has been told of by someone
-        self.handed_over: set[Thing] = set()  # what has changed hands, which it does once
+        self.used: set[str] = set()  # keys of what may happen only once: sights, chores, bargains, ...
+        self.told_events: list[events.Event] = []  # events that one person told another
+        self.handed_over: set[Thing] = set()  # things that were given or sold, at most once each
         self.season = "warm" if self.random() < 0.6 else "cold"
         self.num_weather_changes = 0
         self.hour = ""
@@ -53,27 +53,27 @@ class Scene:
         self._reserved_words: set[str] = set()
         self._spots: dict[Place, tuple[Spot, ...]] = {}
 
-    # --- chance
+    # --- randomness
 
     def toss(self, probability: float) -> bool:
-        """Return true with a chance."""
+        """Return true with a probability."""
         return self.random() < probability
 
     def randint(self, least: int, most: int) -> int:
-        """Return a whole number, both ends included."""
+        """Return a random integer from `least` to `most`, both included."""
         return least + int(self.random() * (most - least + 1))
 
     def choose(self, choices: Sequence[T]) -> T:
-        """Return one of the choices, all alike."""
+        """Return one of the choices, all equally likely."""
         return choices[int(self.random() * len(choices))]
 
     def choose_skewed(self, choices: Sequence[T]) -> T:
-        """Return one of the choices, the early ones more often."""
+        """Return one of the choices; earlier ones are more likely."""
         draw = self.random()
         return choices[int(len(choices) * draw * draw)]
 
     def sample_skewed(self, choices: Sequence[T], count: int) -> list[T]:
-        """Return several different ones, the early ones more often."""
+        """Return up to `count` different choices; earlier ones are more likely."""
         left = list(choices)
         return [left.pop(int(len(left) * self.random() ** 2)) for _ in range(min(count, len(left)))]
 
@@ -82,7 +82,7 @@ class Scene:
     def new_person(
         self, gender: int | None = None, family: str | None = None, trade: Trade | None = None
     ) -> Person:
-        """Bring in a person whose name nobody else here has."""
+        """Add a person with an unused name; return them."""
         if gender is None:
             gender = WOMAN if self.random() < 0.5 else MAN
         name = self._unused_name(words.WOMEN if gender == WOMAN else words.MEN)
@@ -91,7 +91,7 @@ class Scene:
         return person
 
     def new_trade(self) -> tuple[Trade, Place]:
-        """Return a trade that nobody here has, and where it is done."""
+        """Return an unused trade, and the place where it is done."""
         while True:
             trade, place = self.choose_skewed(words.TRADES)
             if trade.name not in self._claimed_words:
@@ -99,7 +99,7 @@ class Scene:
                 return trade, place
 
     def new_family_name(self) -> str:
-        """Return a family name that no other family here has."""
+        """Return an unused family name."""
         return self._unused_name(words.FAMILIES)
 
     def _unused_name(self, names: Sequence[str]) -> str:
@@ -110,7 +110,7 @@ class Scene:
                 return name
 
     def new_thing(self, repeat_kind: bool = False) -> Thing:
-        """Bring in a thing, of a kind that is not here yet; now and then there are two of a kind."""
+        """Add a thing and return it; its kind is new, except rarely or if `repeat_kind` is set."""
         while True:
             template = self.choose(self.choose_skewed(words.THINGS))
             is_repeated = template.kind in self._claimed_words
@@ -127,15 +127,15 @@ class Scene:
             return thing
 
     def claim_word(self, word: str) -> None:
-        """Let a word mean what it means here, and nothing else."""
+        """Mark a word as the name of something in this story, so that it means nothing else."""
         self._claimed_words.add(word)
 
     def reserve_word(self, word: str) -> None:
-        """Let nothing be called by a word from here on."""
+        """Mark a word as used in a phrase, so that nothing is named by it from here on."""
         self._reserved_words.add(word)
 
     def try_claim_phrase(self, phrase: str) -> bool:
-        """Tell whether a phrase speaks of nothing that the story is about, and keep it so."""
+        """Reserve the words of a phrase unless one of them names something; return whether it was free."""
         spoken = _word_set(phrase)
         if not self._claimed_words.isdisjoint(spoken):
             return False
@@ -143,11 +143,11 @@ class Scene:
         return True
 
     def is_claimed(self, word: str) -> bool:
-        """Tell whether a word means something here already."""
+        """Return whether a word is claimed or reserved in this story."""
         return word in self._claimed_words or word in self._reserved_words
 
     def new_fixture(self, place: Place) -> Fixture:
-        """Bring in something that stands in a place and can break."""
+        """Return a new fixture in a place."""
         while True:
             template = self.choose(self.choose_skewed(words.fixtures_in(place)))
             if not self.is_claimed(template.kind):
@@ -155,7 +155,7 @@ class Scene:
                 return template.fixture(place)
 
     def new_goods(self, use: str = "") -> Goods:
-        """Return some goods that nobody here has yet."""
+        """Return goods not yet in this story, with the given use if one is given."""
         while True:
             goods = self.choose_skewed(words.GOODS)
             if goods.one not in self._claimed_words and (not use or goods.use == use):
@@ -163,25 +163,25 @@ class Scene:
                 return goods
 
     def choose_spot(self, place: Place) -> Spot:
-        """Return somewhere in a place to lay a thing."""
+        """Return a spot in a place where a thing can lie."""
         if place not in self._spots:
             known = words.SPOTS.get(place)
             self._spots[place] = known if known is not None else words.spots_in(place)
         while True:
             spot = self.choose_skewed(self._spots[place])
-            if spot.name not in self._claimed_words:  # "the basket" is one thing only
+            if spot.name not in self._claimed_words:  # otherwise "the basket" could be the spot or the thing
                 self.reserve_word(spot.name)
                 return spot
 
     def other_place(self, place: Place | None) -> Place:
-        """Return another of the story's places."""
+        """Return a place of the story other than `place`."""
         while True:
             other = self.choose(self.places)
             if other is not place:
                 return other
 
     def other_person(self, *others: Person) -> Person:
-        """Return another of the story's persons."""
+        """Return a person of the story other than those given."""
         while True:
             person = self.choose(self.people)
             if person not in others:
@@ -190,7 +190,7 @@ class Scene:
     # --- events
 
     def add_event(self, event: events.Event, link: int = 0) -> None:
-        """Let an event happen, perhaps because of, or in spite of, the one before it."""
+        """Apply an event and append it to the log; `link` (SO, BUT or 0) relates it to the one before."""
         if event.__class__ is events.TimeOfDay:
             self.hour = event.part
         self.state.apply(event)
@@ -198,12 +198,12 @@ class Scene:
         self.links.append(link)
 
     def go(self, who: Person, place: Place) -> None:
-        """Let someone go to a place, unless they are there."""
+        """Make someone go to a place unless they are there."""
         if self.state.location.get(who) is not place:
             self.add_event(events.Go(who, place))
 
     def iterations_until(self, count: int) -> Iterator[None]:
-        """Go on until so much has happened, or nothing more seems to."""
+        """Iterate until the log has `count` events, or for 4 iterations per missing event."""
         for _ in range(4 * (count - len(self.log))):
             if len(self.log) >= count:
                 return
@@ -211,5 +211,5 @@ class Scene:
 
     @property
     def is_long_enough(self) -> bool:
-        """Tell whether the story is as long as it was to be."""
+        """Whether the log has reached the planned length."""
         return len(self.log) >= self.length

@@ -1,4 +1,4 @@
-"""What a person sees of the world: what was written, and single stories with what happened in them."""
+"""The console output of `albertine world write` and `albertine world show`."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from albertine.world.stories import CORPUS_GENRES, Story, make_story
 def show_written_world(
     out: Path, texts: Sequence[TextSummary], tasks: Sequence[TaskSummary], *, as_json: bool
 ) -> None:
-    """Print what was written."""
+    """Print the sizes and scores of a written world, as tables or as JSON."""
     if as_json:
         report = {
             "folder": str(out),
@@ -27,23 +27,23 @@ def show_written_world(
     from rich.table import Table
 
     console = progress.result_console()
-    console.print(f"{out} holds")
+    console.print(f"Written to {out}")
     table = Table("text", "documents", "sentences", "words", box=None)
     for text in texts:
         table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")
     console.print(table)
     if tasks:
-        table = Table("task", "examples", "score", "guessing", "bag of words", box=None)
+        table = Table("task", "examples", "metric", "guessing", "bag of words", box=None)
         for task in tasks:
             words = "" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
             count = f"{sum(task.examples_by_file.values()):,}"
             table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", words)
         console.print(table)
-    console.print(f"{out / 'README.md'} says more")
+    console.print(f"Details: {out / 'README.md'}")
 
 
 def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:
-    """Print a story of the corpus, and its log."""
+    """Print a story of the corpus and its event log, as text or as JSON."""
     genres = CORPUS_GENRES if settings.genre == "any" else (settings.genre,)
     story = make_story(settings.seed, "text", number, genres)
     if as_json:
@@ -71,6 +71,6 @@ def _event_lines(tale: Story) -> list[str]:
 
 
 def _event_line(event: Any) -> str:
-    """Write an event in a line."""
+    """Return an event as one line: its type and its fields."""
     values = (_event_line(value) if isinstance(value, tuple) else str(value) for value in event)
     return f"{event.__class__.__name__}: {', '.join(values)}"

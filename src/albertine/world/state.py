@@ -1,8 +1,8 @@
-"""How the world stands: where everybody and everything is, who owns what, how much is left.
+"""The state of the world: where everyone and everything is, who owns what, how many goods are left.
 
-`State.after` takes an event and refuses what cannot be: nobody takes a thing from
-where it is not, or gives away what they do not hold. So a story that was planned
-wrongly fails when it is made, and is never told.
+`WorldState.apply` raises an error for an impossible event: taking a thing from where it is
+not, or giving away a thing that one does not hold. So a wrong plan fails when its story
+is generated, and never becomes text.
 """
 
 from collections.abc import Callable
@@ -13,26 +13,26 @@ from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
 
 class ImpossibleEventError(Exception):
-    """An event that contradicts the world as it stands: a defect in a genre."""
+    """An event contradicts the state of the world, which is a defect in a genre."""
 
 
 class WorldState:
-    """The world at one moment of a story."""
+    """The state of the world at one moment of a story."""
 
     __slots__ = ("broken", "holder_or_spot", "location", "owner", "stock")
 
     def __init__(self) -> None:
-        self.location: dict[Person, Place] = {}  # where a person is
-        self.holder_or_spot: dict[Thing, Person | Spot] = {}  # who has a thing, or where it lies
-        self.owner: dict[Thing, Person] = {}  # whose a thing is, whoever has it
-        self.stock: dict[tuple[Person, Goods], int] = {}  # how many of some goods a person has
+        self.location: dict[Person, Place] = {}  # only of persons whose place is known
+        self.holder_or_spot: dict[Thing, Person | Spot] = {}  # who holds each thing, or where it lies
+        self.owner: dict[Thing, Person] = {}
+        self.stock: dict[tuple[Person, Goods], int] = {}  # how many goods each person has, if known
         self.broken: set[Fixture] = set()
 
     def apply(self, event: e.Event) -> None:
-        """Change as the event says."""
-        change = _TRANSITIONS.get(event.__class__)
-        if change is not None:
-            change(self, event)
+        """Update the state; raise ImpossibleEventError if the event cannot happen now."""
+        transition = _TRANSITIONS.get(event.__class__)
+        if transition is not None:
+            transition(self, event)
 
 
 def _require(possible: bool, event: e.Event) -> None:
@@ -106,32 +106,26 @@ def _buy_goods(state: WorldState, event: e.BuyGoods) -> None:
     who, count, goods, _, whom = event
     _require(state.location.get(who) is state.location.get(whom), event)
     stock = state.stock
-    if (whom, goods) in stock:
+    if (whom, goods) in stock:  # a seller whose stock is unknown has enough
         _require(stock[whom, goods] >= count, event)
         stock[whom, goods] -= count
-    if (who, goods) in stock:
-        stock[who, goods] += count
-    else:
-        stock[who, goods] = count
+    stock[who, goods] = stock.get((who, goods), 0) + count
 
 
-def _use(state: WorldState, event: e.UseGoods) -> None:
+def _use_goods(state: WorldState, event: e.UseGoods) -> None:
     who, count, goods = event
     _require(state.stock.get((who, goods), 0) >= count, event)
     state.stock[who, goods] -= count
 
 
-def _share(state: WorldState, event: e.ShareGoods) -> None:
+def _share_goods(state: WorldState, event: e.ShareGoods) -> None:
     who, count, goods, whom = event
     stock = state.stock
     _require(
         stock.get((who, goods), 0) >= count and state.location.get(who) is state.location.get(whom), event
     )
     stock[who, goods] -= count
-    if (whom, goods) in stock:
-        stock[whom, goods] += count
-    else:
-        stock[whom, goods] = count
+    stock[whom, goods] = stock.get((whom, goods), 0) + count
 
 
 def _break(state: WorldState, event: e.Break) -> None:
@@ -166,8 +160,8 @@ _TRANSITIONS: dict[type, Callable[[WorldState, Any], None]] = {
     e.Seek: _seek,
     e.Buy: _buy,
     e.BuyGoods: _buy_goods,
-    e.UseGoods: _use,
-    e.ShareGoods: _share,
+    e.UseGoods: _use_goods,
+    e.ShareGoods: _share_goods,
     e.Break: _break,
     e.Mend: _mend,
     e.Hidden: _hidden,

@@ -1,7 +1,7 @@
-"""Stories: each a pure function of a seed, a stream of stories and its number in it.
+"""Stories: each a pure function of a seed, the name of a stream and a number in that stream.
 
-So any story can be told again alone, in any process, and two streams (the text, the
-tasks' own stories) never share one.
+So any process can generate any single story again, and two streams (the corpus, the
+split of a task) never share a story.
 """
 
 from functools import cached_property
@@ -26,12 +26,12 @@ GENRES = {
 CORPUS_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
 EXTRA_GENRES = ("report",)
 OTHER_GENRES = ("manual",)
-MIN_SENTENCES, MAX_SENTENCES = 6, 60  # sentences
-_MIN_EVENTS, _EVENT_RANGE = 12, 62  # events, of which two may share a sentence
+MIN_SENTENCES, MAX_SENTENCES = 6, 60
+_MIN_EVENTS, _EVENT_RANGE = 12, 62  # counts of events; a sentence tells one or two of them
 
 
 class Story:
-    """A story: what happened in it, and how it is told, once somebody asks."""
+    """A story: its events, and its text, which is generated on first access."""
 
     def __init__(self, genre: str, scene: Scene):
         self.genre = genre
@@ -39,24 +39,24 @@ class Story:
 
     @property
     def log(self) -> list[e.Event]:
-        """What happened."""
+        """The events, in order."""
         return self.scene.log
 
     @property
     def sentences(self) -> list[str]:
-        """The text."""
+        """The sentences of the text."""
         return self.rendered.sentences
 
     @cached_property
     def rendered(self) -> StoryText:
-        """How it is told."""
+        """The text, with the sentence and form of each event."""
         scene = self.scene
         speaker = Speaker(scene.random, repeated_kinds=frozenset(scene.repeated_kinds))
         return StoryText(speaker, scene.log, scene.links)
 
 
 def make_story(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
-    """Make a story."""
+    """Return a story of one of the genres, with MIN_SENTENCES to MAX_SENTENCES sentences."""
     rng = Random(f"{seed} {stream} {number}")
     while True:
         candidate = _plan_story(rng, genres)
@@ -65,7 +65,7 @@ def make_story(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> 
 
 
 def make_story_of_any_length(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> Story:
-    """Make a story for what happens in it alone, of any length."""
+    """Return a story of any length, without generating its text: for its events alone."""
     return _plan_story(Random(f"{seed} {stream} {number}"), genres)
 
 

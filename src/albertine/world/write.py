@@ -1,14 +1,14 @@
-"""The world on disk: a corpus, the tasks in their official layouts, and a README that says what is there.
+"""Writing a world to disk: a corpus, the tasks in their official layouts, and a README.
 
-Every file is a job that depends on the seed and on nothing else, so any number of
-processes writes the same bytes. The folder appears when all of it is written.
+Every job writes its own files and depends only on the settings, so any number of
+processes writes the same bytes. The folder appears once all of it is written.
 """
 
 import json
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ from albertine.world.settings import WorldSettings
 from albertine.world.stories import CORPUS_GENRES, EXTRA_GENRES, OTHER_GENRES, make_story
 from albertine.world.tasks import glue, race, squad
 
-_STORIES_PER_FILE = 5_000  # stories in a file of text
+WORLD_FILE, WORLD_FORMAT = "world.json", 1
+_STORIES_PER_FILE = 5_000
 _GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": EXTRA_GENRES, "text-other": OTHER_GENRES}
 
 
 @dataclass(frozen=True)
 class _TextJob:
-    """A file of stories."""
+    """The job that writes one file of stories."""
 
     out: Path
     folder: str
@@ -35,7 +36,7 @@ class _TextJob:
     seed: int
 
     def run(self) -> TextSummary:
-        """Write it."""
+        """Write the file; return its size."""
         summary = TextSummary(self.folder, files=1, stories=self.count)
         file = self.out / self.folder / f"{self.first // _STORIES_PER_FILE:05d}.txt"
         file.parent.mkdir(exist_ok=True)
@@ -53,21 +54,23 @@ class _TextJob:
 
 @dataclass(frozen=True)
 class _GlueJob:
-    """The files of a task of GLUE."""
+    """The job that writes the files of one GLUE task."""
 
     out: Path
     name: str
     settings: WorldSettings
 
     def run(self) -> TaskSummary:
-        """Write them."""
+        """Write the files; return their sizes and scores."""
         from albertine.world.tasks import baselines
 
         task = next(task for task in glue.TASKS if task.name == self.name)
         sizes = _sizes(self.settings)
         seen: set[tuple[str, ...]] = set()
         examples_by_file = {
-            split.file: list(glue.examples(task, split, sizes[split.partition], self.settings.seed, seen))
+            split.file: list(
+                glue.make_examples(task, split, sizes[split.partition], self.settings.seed, seen)
+            )
             for split in task.splits
         }
         for split in task.splits:
@@ -97,14 +100,14 @@ _GOLD_FILE_NAMES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
 
 @dataclass(frozen=True)
 class _SquadJob:
-    """The files of SQuAD."""
+    """The job that writes the files of SQuAD 1.1 and 2.0."""
 
     out: Path
     settings: WorldSettings
     name: str = "SQuAD"
 
     def run(self) -> TaskSummary:
-        """Write them."""
+        """Write the files; return their sizes and scores."""
         from albertine.world.tasks import baselines
 
         settings = self.settings
@@ -129,7 +132,7 @@ class _SquadJob:
 
 @dataclass(frozen=True)
 class _RaceJob:
-    """The folders of RACE, of one level."""
+    """The job that writes the folders of one level of RACE."""
 
     out: Path
     level: str
@@ -137,11 +140,11 @@ class _RaceJob:
 
     @property
     def name(self) -> str:
-        """Return what the task is called."""
+        """The task's name in the README."""
         return f"RACE {self.level}"
 
     def run(self) -> TaskSummary:
-        """Write them."""
+        """Write the files; return their sizes and scores."""
         from albertine.world.tasks import baselines
 
         settings = self.settings
@@ -176,7 +179,7 @@ _WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
 
 
 def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextSummary], list[TaskSummary]]:
-    """Write a world into a new folder; return what there is."""
+    """Write a world into a new folder; return the sizes of its texts and tasks."""
     refuse_existing_folder(out)
     with atomic_folder(out) as folder:
         jobs = _jobs(folder, settings)
@@ -190,12 +193,19 @@ def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextSummary], 
                 tasks[count.name] = count
         written_texts = [text for text in texts.values() if text.stories]
         ordered = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
+        _write_json(folder / WORLD_FILE, _description(settings))
         (folder / "README.md").write_text(readme(settings, written_texts, ordered), encoding="utf-8")
     return written_texts, ordered
 
 
+def _description(settings: WorldSettings) -> dict[str, Any]:
+    """Return the content of `world.json`: everything that determines the other files."""
+    values = {key: value for key, value in asdict(settings).items() if key != "workers"}
+    return {"format": WORLD_FORMAT, "settings": values}
+
+
 def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
-    """Return what there is to write, what takes longest first."""
+    """Return all jobs; tasks come first because they take longest."""
     jobs: list[_WorldJob] = []
     if settings.train:
         tasks: list[_GlueJob | _SquadJob | _RaceJob] = [
@@ -214,7 +224,7 @@ def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
 
 
 def _run_jobs(jobs: list[_WorldJob], workers: int) -> Iterable[TextSummary | TaskSummary]:
-    """Do all jobs, here if that is enough."""
+    """Run all jobs, in this process if one worker or one job is enough; yield their results."""
     if workers == 1 or len(jobs) < 2:
         return (job.run() for job in jobs)
     done = run_in_processes(
@@ -222,13 +232,13 @@ def _run_jobs(jobs: list[_WorldJob], workers: int) -> Iterable[TextSummary | Tas
         jobs,
         min(workers, len(jobs)),
         initializer=_limit_to_one_thread,
-        advice="--workers 1 needs the least",
+        advice="--workers 1 needs the least memory",
     )
     return (count for _, count in done)
 
 
 def _limit_to_one_thread() -> None:
-    """Keep numpy, which a job imports when it needs it, to one thread: the processes are the parallelism."""
+    """Limit numpy to one thread, since there is one process per core; a job imports numpy after this."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
 

@@ -1,1 +1,1 @@
-"""The little world's English: its words, its inflection, how events are told and asked about."""
+"""The English of the little world: lexicon, inflection, and the wordings of events, questions and claims."""

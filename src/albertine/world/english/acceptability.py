@@ -1,27 +1,22 @@
-"""Sentences that are grammatical, and sentences that one error has broken: the CoLA of the little world.
+"""Acceptability (CoLA): grammatical sentences, and sentences with exactly one error.
 
-A phenomenon is a dependency between two places of a sentence: the number of a
-subject and of its verb, a question word and the gap that it fills, *both* and *and*.
-Each of the two places is filled in one of two ways, and the sentence is acceptable
-if and only if the two go together:
+A phenomenon is a dependency between two positions of a sentence: the number of a subject
+and of its verb, a question word and its gap, *both* and *and*. Each position is filled in
+one of two ways, and the sentence is acceptable if and only if they match:
 
     The keys in the box were old.      The key in the box was old.
     *The key in the box were old.      *The keys in the box was old.
 
-Such a cross is the whole trick of this module. All four fillings are drawn equally
-often, so that each of them is as common in good sentences as in bad ones, and between
-the two places stands something that belongs to neither. No word, and no two words
-side by side, therefore tell anything about the label. Who counts words is left with
-the toss of a coin; who parses the sentence is never in doubt.
+All four combinations are drawn equally often, so each filler is as frequent in acceptable
+sentences as in unacceptable ones. Unrelated words separate the two positions. Therefore
+neither a word nor a bigram predicts the label; only a parse does.
 
-In doubt is what must not be: a label without noise needs a broken sentence that has
-no second reading. So the verbs here need their object wherever they stand, names that
-are words too or that do not tell a man from a woman are left out, and errors of which
-some speakers are fond (*there was two*, *me and him went*, *they* for one person) are
-not among the errors.
+Gold labels must be certain, so an unacceptable sentence must have no second reading. The
+verbs here always need their object; names that are also words, or fit both genders, are
+excluded; and errors that some speakers accept (*there was two*, *me and him went*, *they*
+for one person) do not occur.
 
-The examples in the docstrings below are marked as linguists do: a star is put before
-what nobody says.
+As usual in linguistics, a star in the docstrings marks an unacceptable sentence.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,14 +50,14 @@ Word = TypeVar("Word")
 
 
 class AcceptabilityExample(NamedTuple):
-    """A sentence, and whether it is one."""
+    """A sentence, whether it is acceptable, and the phenomenon that it tests."""
 
     sentence: str
     acceptable: bool
     phenomenon: str
 
 
-# --- Words ---------------------------------------------------------------------------
+# --- Words ----------------------------------------------------------------------------
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -73,7 +68,7 @@ def _phrases(text: str) -> tuple[str, ...]:
     return tuple(phrase.strip() for phrase in text.split(","))
 
 
-# Names that are words too ("Will Frank hurt himself?"), or whose gender a reader may not know.
+# Names that are also words ("Will Frank hurt himself?") or whose gender may be unclear.
 _UNCLEAR_NAMES: Final = frozenset(
     _words("Rose Ivy Olive Flora Hazel Sam Will Frank Basil Martin Jasper Mark Arne Ivo")
 )
@@ -83,9 +78,9 @@ _NAMES: Final = _WOMEN + _MEN
 _KINSWOMEN: Final = _words("sister aunt niece mother grandmother daughter landlady")
 _KINSMEN: Final = _words("brother uncle nephew father grandfather son landlord")
 
-# Trades that might be read as verbs, and one whose plural is no rule's, are left out.
+# Without trades that are also verbs, and one with an irregular plural.
 _TRADES: Final = tuple(row[0] for row in TRADES if row[0] not in ("nurse", "doctor", "ferryman"))
-# "By the well" may be read as who did it.
+# Without "by the well", which could be read as the agent of a passive.
 _PLACES: Final = tuple(
     (preposition, f"the {place}") for place, preposition, *_ in PLACES if preposition != "by"
 )
@@ -94,14 +89,14 @@ _CONTAINERS: Final = _words(
     "table bench basket chest barrel cupboard box crate trunk chair stool bucket sack"
 )
 _BESIDE: Final = _words("beside behind under near")
-# None begins with a preposition that a verb here may want for itself.
+# None starts with a preposition that a verb here may govern.
 _TIMES: Final = _phrases(
     "after supper, before breakfast, after dinner, before supper, in the afternoon, in the evening, "
     "in the spring, in the autumn, in the winter, that night, that morning, that evening"
 )
 _MOMENTS: Final = _words("evening morning day night summer winter afternoon")
 
-# A thing, and the adjectives that suit it. What things lie in is left out, and what might be a verb.
+# Things and their adjectives, without containers and things that are also verbs.
 _THINGS: Final = tuple(
     (thing, tuple(adjectives.split()))
     for thing, adjectives in THINGS
@@ -114,24 +109,24 @@ _LOOKS: Final = _words("old heavy cheap wet dirty missing pretty valuable ugly d
 _MOODS: Final = GOOD_MOODS + tuple(mood for mood in BAD_MOODS if mood != "cross") + ("tired", "hungry", "ill")
 _GOODS: Final = tuple(row[0] for row in GOODS)
 _MASSES: Final = _words("bread flour milk butter honey salt wool hay barley rice soup sugar corn bacon")
-# Such adjectives as take "more" rather than "-er".
+# Adjectives compared with "more", not with "-er".
 _MANNERED: Final = _words(
     "patient stubborn curious careful forgetful cheerful honest restless generous talkative sensible"
 )
 
 _TRADING: Final = _words("sell buy borrow fetch carry")
-# What is done to things, and what cannot be done without one.
+# Verbs with a thing as object; the object of the second list is obligatory.
 _DO_TO_THINGS: Final = _words("sell buy find borrow lose carry fetch")
 _DO_TO_A_THING: Final = _words("find buy discover carry")
 _LOSING: Final = _words("sell find lose steal borrow")
-# What cannot be done without a person, and what is done alone.
+# Verbs with an obligatory person as object, and intransitive verbs.
 _DO_TO_PEOPLE: Final = _words("thank greet invite accompany blame escort rescue recognise welcome")
 _DO_ALONE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
-# What one can do to oneself, and two persons to each other.
+# Verbs that can be reflexive and reciprocal.
 _DO_TO_ONESELF: Final = _words("blame admire forgive defend pity encourage hurt embarrass")
 # Verbs whose base, past and participle differ.
 _STRONG: Final = _words("take steal hide shake")
-# Verbs that need an object, each with prepositions that make no phrasal verb of it.
+# Verbs with an obligatory object, and prepositions that form no phrasal verb with them.
 _PUTTING: Final = (
     ("find", _BESIDE),
     ("put", _BESIDE),
@@ -139,7 +134,7 @@ _PUTTING: Final = (
     ("bring", ("to",)),
     ("carry", ("to",)),
 )
-# What one does to a thing with a preposition, and never without.
+# Verbs with an obligatory preposition.
 _DO_WITH_PREPOSITION: Final = (
     ("look", "at"),
     ("gaze", "at"),
@@ -150,22 +145,22 @@ _DO_WITH_PREPOSITION: Final = (
     ("wait", "for"),
     ("long", "for"),
 )
-# Idioms whose possessive can be nobody's but the subject's.
+# Idioms whose possessive must refer to the subject.
 _ONES_OWN: Final = _phrases(
     "did _ best, lost _ way, lost _ temper, held _ breath, kept _ word, kept _ temper, walked home on _ own, "
     "came home on _ own, bided _ time"
 )
 
-# Words that begin a dependency, in two lots: each lot asks for something else later in the sentence.
+# Words that start a dependency, in pairs of lists: each list needs a different continuation.
 _ONE_OF, _SEVERAL_OF = ("one", "each", "every one"), ("both", "several", "two", "three", "many")
 _THIS, _THESE = ("this", "that", "every", "another"), ("these", "those", "several", "a few")
 _EAGER, _HARD = _words("eager keen willing unwilling"), _words("hard difficult impossible easy")
 _ASKED, _CLAIMED = _words("asked inquired"), _words("claimed insisted boasted complained swore")
 _MADE, _FORCED = _words("made let"), _words("forced persuaded encouraged invited tempted")
-# Verbs of saying and of knowing, followed by "that"; those of knowing by a question as well.
+# Verbs of saying and of knowing take "that"; verbs of knowing also take a question.
 _SAID: Final = _words("said thought believed knew heard")
 _KNEW: Final = _words("knew remembered noticed forgot discovered")
-# A pronoun as object and as subject, and whether it means several.
+# A pronoun as object and as subject, and whether it is plural.
 _CASES: Final = (
     ("him", "he", False),
     ("her", "she", False),
@@ -173,7 +168,7 @@ _CASES: Final = (
     ("us", "we", True),
     ("them", "they", True),
 )
-# What one does with a person or a thing in mind.
+# Verbs with a preposition whose object can be a person or a thing.
 _SPOKEN_ABOUT: Final = (
     ("about", "spoken"),
     ("about", "heard"),
@@ -184,18 +179,18 @@ _SPOKEN_ABOUT: Final = (
     ("for", "searched"),
 )
 
-# --- Choices -------------------------------------------------------------------------
+# --- Choices --------------------------------------------------------------------------
 
 
 class _Chooser:
-    """Turns a stream of numbers into choices."""
+    """Random choices from a stream of random numbers."""
 
     def __init__(self, random: Callable[[], float]):
         self._random = random
         self._named: set[str] = set()
 
     def name(self, names: Sequence[str]) -> str:
-        """Draw a name that nobody else in the sentence has."""
+        """Return a name not yet used in the sentence."""
         while (name := self.one(names)) in self._named:
             pass
         self._named.add(name)
@@ -208,18 +203,18 @@ class _Chooser:
         return words[int(self._random() * len(words))]
 
     def two(self, words: Sequence[Word]) -> tuple[Word, Word]:
-        """Draw two words, never the same twice."""
+        """Return two different words."""
         first = int(self._random() * len(words))
         second = (first + 1 + int(self._random() * (len(words) - 1))) % len(words)
         return words[first], words[second]
 
     def cross(self, fits: bool) -> tuple[bool, bool]:
-        """Fill both places of a dependency: alike if the sentence is to be acceptable."""
+        """Return the fillers of both positions of a dependency; they match if `fits`."""
         left = self.toss()
         return left, left == fits
 
 
-# --- Phrases that take no part in a dependency ------------------------------------------
+# --- Phrases outside the dependency ---------------------------------------------------
 
 
 def _noun(noun: str, many: bool) -> str:
@@ -227,7 +222,7 @@ def _noun(noun: str, many: bool) -> str:
 
 
 def _thing(dice: _Chooser, many: bool = False) -> str:
-    """Name a thing, without an article: key, rusty keys."""
+    """Return a thing without an article: key, rusty keys."""
     thing, adjectives = dice.one(_THINGS)
     noun = _noun(thing, many)
     return f"{dice.one(adjectives)} {noun}" if dice.toss() else noun
@@ -264,7 +259,7 @@ def _agreeing(base: str, tense: int, many: bool) -> str:
 
 
 def _thing_predicate(dice: _Chooser, many: bool) -> str:
-    """Say something of a thing or of several: was old, have been sold, belongs to Mara."""
+    """Return a predicate about one or several things: was old, have been sold, belongs to Mara."""
     return dice.one(
         (
             f"{_agreeing('have', PRESENT, many)} been {_participle(dice, _LOSING)}",
@@ -276,7 +271,7 @@ def _thing_predicate(dice: _Chooser, many: bool) -> str:
 
 
 def _person_predicate(dice: _Chooser, many: bool) -> str:
-    """Say something of one person or of several: was glad, have left Harrow, lives in Oakham."""
+    """Return a predicate about one or several persons: was glad, have left Harrow, lives in Oakham."""
     return dice.one(
         (
             f"{_agreeing('have', PRESENT, many)} left {dice.one(VILLAGES)}",
@@ -288,14 +283,14 @@ def _person_predicate(dice: _Chooser, many: bool) -> str:
 
 
 def _placed(dice: _Chooser) -> tuple[str, str]:
-    """Return a participle that needs an object, and where: put, behind the box; brought, to the mill."""
+    """Return a participle that needs an object, and a place: put, behind the box; brought, to the mill."""
     base, prepositions = dice.one(_PUTTING)
     where = dice.one(_PLACES)[1] if prepositions == ("to",) else f"the {dice.one(_CONTAINERS)}"
     return verb(base).participle, f"{dice.one(prepositions)} {where}"
 
 
 def _optional(stands: bool, phrase: str) -> str:
-    """Return a phrase with the space before it, or leave a gap."""
+    """Return a phrase with a space before it, or an empty string."""
     return f" {phrase}" if stands else ""
 
 
@@ -303,13 +298,13 @@ def _optional(stands: bool, phrase: str) -> str:
 
 
 def _agreement(dice: _Chooser, fits: bool) -> str:
-    """Agree across a phrase: The key in the boxes was old. *The key in the boxes were old."""
+    """Agreement across a phrase: The key in the boxes was old. *The key in the boxes were old."""
     many, told_of_many = dice.cross(fits)
     return f"the {_thing(dice, many)} {_beside(dice, dice.toss())} {_thing_predicate(dice, told_of_many)}."
 
 
 def _relative_clause(dice: _Chooser, fits: bool) -> str:
-    """Agree across a clause: The clerks who met Tobias were ill. *The clerks who met Tobias was ill."""
+    """Agreement across a clause: The clerks who met Ned were ill. *The clerks who met Ned was ill."""
     many, told_of_many = dice.cross(fits)
     other = dice.one((dice.name(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
     deed = _participle(dice, _DO_TO_PEOPLE)
@@ -318,7 +313,7 @@ def _relative_clause(dice: _Chooser, fits: bool) -> str:
 
 
 def _inversion(dice: _Chooser, fits: bool) -> str:
-    """Agree with what comes after: Behind the box were the keys. *Behind the box was the keys."""
+    """Agreement with a later subject: Behind the box were the keys. *Behind the box was the keys."""
     told_of_many, many = dice.cross(fits)
     thing, adjectives = dice.one(_THINGS)
     where = f"{_beside(dice, dice.toss())} {_at_place(dice)}"
@@ -327,7 +322,7 @@ def _inversion(dice: _Chooser, fits: bool) -> str:
 
 
 def _quantifier(dice: _Chooser, fits: bool) -> str:
-    """Count before the noun: Each of the keys was old. *Each of the keys were old."""
+    """Agreement with a quantifier: Each of the keys was old. *Each of the keys were old."""
     many, told_of_many = dice.cross(fits)
     quantifier = dice.one(_SEVERAL_OF if many else _ONE_OF)
     among = f"the {_thing(dice, many=True)} {_beside(dice, dice.toss())}"
@@ -335,7 +330,7 @@ def _quantifier(dice: _Chooser, fits: bool) -> str:
 
 
 def _determiner(dice: _Chooser, fits: bool) -> str:
-    """Agree across adjectives: Mara sold these ugly brass keys. *Mara sold this ugly brass keys."""
+    """Agreement of determiners: Mara sold these ugly keys. *Mara sold this ugly keys."""
     of_many, many = dice.cross(fits)
     thing, adjectives = dice.one(_THINGS)
     described = f"{dice.one(_OPINIONS)} {dice.one(adjectives)} {_noun(thing, many)}"
@@ -344,18 +339,18 @@ def _determiner(dice: _Chooser, fits: bool) -> str:
 
 
 def _mass(dice: _Chooser, fits: bool) -> str:
-    """Tell stuff from things: Mara bought too much good bread. *Mara bought too many good bread."""
+    """Mass nouns: Mara bought too much good bread. *Mara bought too many good bread."""
     countable, counted = dice.cross(fits)
     noun = plural(dice.one(_GOODS)) if counted else dice.one(_MASSES)
     much = f"{dice.one(('too', 'so'))} {'many' if countable else 'much'} {dice.one(_GOOD)}"
     return f"{_person(dice)} {verb(dice.one(_TRADING)).past} {much} {noun} {dice.one(_TIMES)}."
 
 
-# --- Words that need an antecedent -----------------------------------------------------
+# --- Words that need an antecedent ----------------------------------------------------
 
 
 def _reflexive(dice: _Chooser, fits: bool) -> str:
-    """Bind to the nearest subject: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
+    """Reflexives: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
     man, himself = dice.cross(fits)
     speaker, agent = dice.name(_NAMES), dice.name(_MEN if man else _WOMEN)
     deed = f"had {_participle(dice, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
@@ -364,7 +359,7 @@ def _reflexive(dice: _Chooser, fits: bool) -> str:
 
 
 def _possessor(dice: _Chooser, fits: bool) -> str:
-    """Bind to the head: Mara's brother blamed himself. *Mara's brother blamed herself."""
+    """Reflexives of a possessive phrase: Mara's brother blamed himself. *Mara's brother blamed herself."""
     man, himself = dice.cross(fits)
     owner, relation = dice.name(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
     head = f"{owner}'s {relation}" if dice.toss() else f"the {relation} of {owner}"
@@ -373,7 +368,7 @@ def _possessor(dice: _Chooser, fits: bool) -> str:
 
 
 def _pronoun(dice: _Chooser, fits: bool) -> str:
-    """Bind a pronoun: Mara knew that they had hurt themselves. *Mara knew that they had hurt himself."""
+    """Reflexives of a pronoun: Mara knew they had hurt themselves. *Mara knew they had hurt himself."""
     left, right = dice.cross(fits)
     pair = dice.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
     deed = f"had {_participle(dice, _DO_TO_ONESELF)}"
@@ -383,7 +378,7 @@ def _pronoun(dice: _Chooser, fits: bool) -> str:
 
 
 def _reciprocal(dice: _Chooser, fits: bool) -> str:
-    """Ask for several: The aunts of the clerk met each other. *The aunt of the clerks met each other."""
+    """Reciprocals: The aunts of the clerk met each other. *The aunt of the clerks met each other."""
     many, mutual = dice.cross(fits)
     kin, oneself = dice.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
     head = f"the {_noun(dice.one(kin), many)} of the {_noun(dice.one(_TRADES), dice.toss())}"
@@ -392,7 +387,7 @@ def _reciprocal(dice: _Chooser, fits: bool) -> str:
 
 
 def _own(dice: _Chooser, fits: bool) -> str:
-    """Use a bound possessive: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
+    """Bound possessives: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
     man, his = dice.cross(fits)
     head, other = dice.name(_MEN if man else _WOMEN), dice.name(_NAMES)
     deed = dice.one(_ONES_OWN).replace("_", "his" if his else "her")
@@ -400,19 +395,19 @@ def _own(dice: _Chooser, fits: bool) -> str:
 
 
 def _polarity(dice: _Chooser, fits: bool) -> str:
-    """Deny where "in years" wants it: The clerk who had often written had not called in years.
+    """Negative polarity items: The clerk who had often written had not called in years.
 
-    *The clerk who had not written had often called in years. Either sentence denies one
-    deed and asserts the other; whether "not" reaches "in years" is a matter of structure.
+    *The clerk who had not written had often called in years. Both sentences negate one
+    clause and assert the other; the structure decides whether "not" licenses "in years".
     """
     item = dice.one(("in years", "in ages", "at all"))
     often = dice.one(("often", "always", "sometimes", "regularly"))
     deed, other_deed = _deniable(dice), _deniable(dice)
     if dice.toss():
-        # One clause within the other: the item belongs to the outer one, which goes on after the inner.
+        # A relative clause in the main clause: the item belongs to the main clause, which ends the sentence.
         inner, outer = (often, "not") if fits else ("not", often)
         return f"the {dice.one(_TRADES)} who had {inner} {deed} had {outer} {other_deed} {item}."
-    # One clause after the other: the item may be in either.
+    # Two coordinated clauses: the item may be in either.
     item_first, not_first = dice.cross(fits)
     first, second = ("not", often) if not_first else (often, "not")
     agent, other = _two_persons(dice)
@@ -423,7 +418,7 @@ def _polarity(dice: _Chooser, fits: bool) -> str:
 
 
 def _deniable(dice: _Chooser) -> str:
-    """Return a deed that may be done often, or not in years."""
+    """Return a participle phrase that fits both "often" and "not ... in years"."""
     return dice.one(
         (
             f"helped {_person(dice)}",
@@ -434,11 +429,11 @@ def _deniable(dice: _Chooser) -> str:
     )
 
 
-# --- Gaps ------------------------------------------------------------------------------
+# --- Gaps -----------------------------------------------------------------------------
 
 
 def _gap(dice: _Chooser, fits: bool) -> str:
-    """Leave a gap for a question word: Ned knew what Mara had put under the table.
+    """Gaps of question words: Ned knew what Mara had put under the table.
 
     *Ned knew what Mara had put the key under the table. *Ned knew that Mara had put under the table.
     """
@@ -452,12 +447,12 @@ def _gap(dice: _Chooser, fits: bool) -> str:
 
 
 def _island(dice: _Chooser, fits: bool) -> str:
-    """Let no question word fill a gap in a relative or a temporal clause, for these are islands.
+    """Islands: a question word cannot fill a gap in a relative or a temporal clause.
 
     What had the man who had found the key behind the box put under the table?
     *What had the man who had found behind the box put the key under the table?
 
-    A relative clause stands before the gap of the main clause, a temporal one after it.
+    The relative clause precedes the gap of the main clause; the temporal clause follows it.
     """
     deed, where = _placed(dice)
     other_deed, other_where = _placed(dice)
@@ -472,7 +467,7 @@ def _island(dice: _Chooser, fits: bool) -> str:
 
 
 def _resumptive(dice: _Chooser, fits: bool) -> str:
-    """Leave a gap or a pronoun: Mara paid the clerk whom Ned met. *Mara paid the clerk whom Ned met him."""
+    """Resumptive pronouns: Mara paid the clerk whom Ned met. *Mara paid the clerk whom Ned met him."""
     relative, lacks = dice.cross(fits)
     agent, other = _two_persons(dice)
     link = "whom" if relative else dice.one(("after", "before", "because"))
@@ -482,7 +477,7 @@ def _resumptive(dice: _Chooser, fits: bool) -> str:
 
 
 def _pied_piping(dice: _Chooser, fits: bool) -> str:
-    """Say a preposition once: The lamp at which Mara looked was old. *The lamp which Mara looked was old."""
+    """Pied-piping: The lamp at which Mara looked was old. *The lamp which Mara looked was old."""
     after_verb, repeated = dice.cross(fits)
     base, preposition = dice.one(_DO_WITH_PREPOSITION)
     which = "which" if after_verb else f"{preposition} which"
@@ -491,7 +486,7 @@ def _pied_piping(dice: _Chooser, fits: bool) -> str:
 
 
 def _tough(dice: _Chooser, fits: bool) -> str:
-    """Find an object in the subject: Mara was hard to find. *Mara was hard to find the key."""
+    """Tough constructions: Mara was hard to find. *Mara was hard to find the key."""
     hard, lacks = dice.cross(fits)
     deed = dice.one(("find", "describe", "replace", "avoid", "rescue"))
     agent, other = _two_persons(dice)
@@ -499,11 +494,11 @@ def _tough(dice: _Chooser, fits: bool) -> str:
     return f"{agent} was {dice.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(dice)}."
 
 
-# --- What a verb takes -----------------------------------------------------------------
+# --- Arguments of verbs ---------------------------------------------------------------
 
 
 def _transitivity(dice: _Chooser, fits: bool) -> str:
-    """Have an object or none: Mara forgot the day when Ned fell. *Mara forgot the key that Ned fell."""
+    """Transitivity: Mara forgot the day when Ned fell. *Mara forgot the key that Ned fell."""
     of_thing, takes_object = dice.cross(fits)
     head = f"{_the_thing(dice)} that" if of_thing else f"the {dice.one(_MOMENTS)} when"
     thought = dice.one(("remembered", "forgot", "described", "thought of", "spoke of"))
@@ -513,10 +508,10 @@ def _transitivity(dice: _Chooser, fits: bool) -> str:
 
 
 def _place_of_putting(dice: _Chooser, fits: bool) -> str:
-    """Put things somewhere: Before Mara put the key on the shelf, Tobias found the lamp.
+    """Obligatory place of "put": Before Mara put the key on the shelf, Tobias found the lamp.
 
-    *Before Mara put the key, Tobias found the lamp on the shelf. Other verbs do with or
-    without a place, so either sentence has one, and the broken one in the wrong clause.
+    *Before Mara put the key, Tobias found the lamp on the shelf. With other verbs a place
+    is optional, so both sentences have one; the error is the clause that has it.
     """
     put_first, place_first = dice.cross(fits)
     seeing = verb(dice.one(("find", "notice", "discover", "see"))).past
@@ -530,7 +525,7 @@ def _place_of_putting(dice: _Chooser, fits: bool) -> str:
 
 
 def _voice(dice: _Chooser, fits: bool) -> str:
-    """Make passives of what has an object: Mara was politely thanked. *Mara was politely sneezed."""
+    """Passives need a transitive verb: Mara was politely thanked. *Mara was politely sneezed."""
     passive, takes_object = dice.cross(fits)
     how = dice.one(("quietly", "suddenly", "soon", "at last", "once again"))
     deed = _participle(dice, _DO_TO_PEOPLE if takes_object else _DO_ALONE)
@@ -538,7 +533,7 @@ def _voice(dice: _Chooser, fits: bool) -> str:
 
 
 def _auxiliary(dice: _Chooser, fits: bool) -> str:
-    """Use the form that an auxiliary takes: Mara had quietly taken it. *Mara had quietly took it."""
+    """Verb forms after auxiliaries: Mara had quietly taken it. *Mara had quietly took it."""
     left, right = dice.cross(fits)
     forms = verb(dice.one(_STRONG))
     pair = dice.two(
@@ -549,7 +544,7 @@ def _auxiliary(dice: _Chooser, fits: bool) -> str:
 
 
 def _complementiser(dice: _Chooser, fits: bool) -> str:
-    """Tell questions from claims: Mara asked here whether Ned slept. *Mara asked here that Ned slept."""
+    """Complementisers: Mara asked here whether Ned slept. *Mara asked here that Ned slept."""
     asks, whether = dice.cross(fits)
     agent, other = _two_persons(dice)
     clause = f"{'whether' if whether else 'that'} {other} had {_participle(dice, _DO_TO_THINGS)}"
@@ -557,7 +552,7 @@ def _complementiser(dice: _Chooser, fits: bool) -> str:
 
 
 def _infinitive(dice: _Chooser, fits: bool) -> str:
-    """Put "to" where it belongs: Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
+    """Infinitives with "to": Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
     wants_to, has_to = dice.cross(fits)
     whom = f"the {dice.one(_TRADES)} from {dice.one(_PLACES)[1]}"
     deed = f"{'to ' if has_to else ''}{dice.one(_TRADING)}"
@@ -565,7 +560,7 @@ def _infinitive(dice: _Chooser, fits: bool) -> str:
 
 
 def _case(dice: _Chooser, fits: bool) -> str:
-    """Give a pronoun its case: Mara knew her alone to be honest. *Mara knew she alone to be honest."""
+    """Case of pronouns: Mara knew her alone to be honest. *Mara knew she alone to be honest."""
     finite, nominative = dice.cross(fits)
     him, he, several = dice.one(_CASES)
     knew = dice.one(("believed", "knew", "declared", "found"))
@@ -574,11 +569,11 @@ def _case(dice: _Chooser, fits: bool) -> str:
     return f"{_person(dice)} {knew} {whom} {be} {dice.one(_MANNERED)}."
 
 
-# --- The order of words ----------------------------------------------------------------
+# --- Word order -----------------------------------------------------------------------
 
 
 def _question(dice: _Chooser, fits: bool) -> str:
-    """Invert in main clauses only: Ned forgot where Mara had put it. *Ned forgot where had Mara put it."""
+    """Inversion in main clauses only: Ned forgot where Mara had put it. *Ned forgot where had Mara put it."""
     main, inverted = dice.cross(fits)
     agent, knower = _two_persons(dice)
     start = dice.one(("but", "and", "so")) if main else f"{knower} {dice.one(_KNEW)}"
@@ -588,7 +583,7 @@ def _question(dice: _Chooser, fits: bool) -> str:
 
 
 def _fronting(dice: _Chooser, fits: bool) -> str:
-    """Invert after a negation: At no time had Mara sold a lamp. *At no time Mara had sold a lamp."""
+    """Inversion after a negation: At no time had Mara sold a lamp. *At no time Mara had sold a lamp."""
     negative, inverted = dice.cross(fits)
     front = dice.one(("at _ time", "in _ village", "on _ morning", "on _ evening", "in _ house"))
     where = dice.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
@@ -598,11 +593,11 @@ def _fronting(dice: _Chooser, fits: bool) -> str:
     return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {deed}."
 
 
-# --- Words that come in pairs ----------------------------------------------------------
+# --- Words that come in pairs ---------------------------------------------------------
 
 
 def _correlative(dice: _Chooser, fits: bool) -> str:
-    """Complete a pair: Mara sold both the key and the lamp. *Mara sold both the key or the lamp."""
+    """Correlatives: Mara sold both the key and the lamp. *Mara sold both the key or the lamp."""
     left, right = dice.cross(fits)
     pair = (("both", "and"), dice.one((("either", "or"), ("neither", "nor"))))
     first = f"{_the_thing(dice)} from {dice.one(_PLACES)[1]}"
@@ -611,10 +606,10 @@ def _correlative(dice: _Chooser, fits: bool) -> str:
 
 
 def _comparative(dice: _Chooser, fits: bool) -> str:
-    """Compare with the right word: Mara was as patient that night as anybody else in Harrow.
+    """Comparison with "as" or "than": Mara was as patient that night as anybody else in Harrow.
 
-    *Mara was as patient that night than anybody else in Harrow. What is compared with has
-    "any" in it, which lets "as" be nothing else: no reason, no moment and no office.
+    *Mara was as patient that night than anybody else in Harrow. The standard of comparison
+    contains "any", so that "as" cannot mean because, while or in the role of.
     """
     more, than = dice.cross(fits)
     degree = dice.one(("more", "less")) if more else "as"
@@ -625,7 +620,7 @@ def _comparative(dice: _Chooser, fits: bool) -> str:
 
 
 def _animacy(dice: _Chooser, fits: bool) -> str:
-    """Ask who or what: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
+    """Animacy: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
     person, whom = dice.cross(fits)
     preposition, deed = dice.one(_SPOKEN_ABOUT)
     clause = f"{preposition} {'whom' if whom else 'which'} {dice.name(_NAMES)} had {deed}"
@@ -634,7 +629,7 @@ def _animacy(dice: _Chooser, fits: bool) -> str:
 
 
 def _tag(dice: _Chooser, fits: bool) -> str:
-    """Repeat the auxiliary in a tag: "Mara has sold it, hasn't she?" but *"Mara has sold it, didn't she?"."""
+    """Question tags: "Mara has sold it, hasn't she?" but *"Mara has sold it, didn't she?"."""
     left, right = dice.cross(fits)
     forms = verb(dice.one(_TRADING))
     pair = dice.two(
@@ -650,7 +645,7 @@ def _tag(dice: _Chooser, fits: bool) -> str:
 
 
 def _ellipsis(dice: _Chooser, fits: bool) -> str:
-    """Repeat the kind of verb: Mara was ill, and so was Tobias. *Mara was ill, and so did Tobias."""
+    """Ellipsis: Mara was ill, and so was Tobias. *Mara was ill, and so did Tobias."""
     state, was = dice.cross(fits)
     agent, other = _two_persons(dice)
     mood, base = dice.one(_MOODS), dice.one(_DO_ALONE)
@@ -661,7 +656,7 @@ def _ellipsis(dice: _Chooser, fits: bool) -> str:
     return f"{agent} {clause} {dice.one(_TIMES)}, and {link} {'was' if was else 'did'} {other}."
 
 
-# --- All of them -----------------------------------------------------------------------
+# --- All phenomena --------------------------------------------------------------------
 
 _MAKERS: Final[dict[str, Callable[[_Chooser, bool], str]]] = {
     "agreement": _agreement,
@@ -700,7 +695,7 @@ PHENOMENA: Final[tuple[str, ...]] = tuple(_MAKERS)
 
 
 def make_acceptability_example(random: Callable[[], float]) -> AcceptabilityExample:
-    """Make a sentence and its label, out of nothing but the numbers that `random` gives."""
+    """Return a random sentence with its label; `random` returns numbers in [0, 1)."""
     dice = _Chooser(random)
     phenomenon = dice.one(PHENOMENA)
     acceptable = dice.toss()

@@ -1,7 +1,6 @@
-"""How claims about the end of a story, or of part of it, are put: affirmed and denied, in several ways.
+"""The wordings of claims about the end of a story or excerpt, affirmed and denied.
 
-Each pair of lists says the same of the same slots; the wordings of one polarity are
-paraphrases of each other.
+The wordings of one polarity are paraphrases of each other.
 """
 
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from albertine.world import facts
 
 
 class ClaimWording(NamedTuple):
-    """The ways to affirm a claim, and to deny it."""
+    """The wordings that affirm a claim and those that deny it."""
 
     affirmed: tuple[str, ...]
     denied: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Forms made ready: each is taken apart once, so that telling an event is a short walk over its parts.
+"""Compiled clause forms: each form of `forms.py` is parsed once into a sequence of parts.
 
-A part is a piece of text, or a slot: how the speaker puts it into words, and the
-field that it is about. Verbs are inflected beforehand for every tense and person.
+A part is literal text or a slot: a method of the speaker and the index of the event's
+field that it renders. Verbs are inflected beforehand for every tense and person.
 """
 
 import re
@@ -13,40 +13,40 @@ from albertine.world.english.forms import FORMS
 from albertine.world.english.grammar import PERSONS, TENSES, inflected
 from albertine.world.english.speaker import Speaker
 
-Slot = tuple[Callable[[Speaker, Any], str], int]  # how to say it, and the place of the field
+Slot = tuple[Callable[[Speaker, Any], str], int]  # the renderer, and the index of the field
 Part = str | Slot
 
 
 class ClauseForm(NamedTuple):
-    """One way to tell an event."""
+    """One compiled form of a clause that tells an event."""
 
     text: str
-    adds_detail: bool  # adds what the event does not say
-    subject_field: int  # the field whose person or thing the verbs agree with, -1 if none
-    number_field: int  # the field whose number they agree with instead, -1 if none
-    subject_leads: bool  # the subject comes first, so that it can be left out after "and"
-    has_one_verb: bool  # one verb right after the subject: may be negated or be an -ing
-    fields: frozenset[int]  # what it mentions
-    parts: tuple[tuple[tuple[Part, ...], ...], ...]  # by tense and person, without a leading subject
+    adds_detail: bool  # adds a detail that is not in the event
+    subject_field: int  # index of the field that the verbs agree with, or -1
+    number_field: int  # index of the number that they agree with instead, or -1
+    subject_leads: bool  # starts with the subject, which can be omitted after "and"
+    has_one_verb: bool  # has one verb, right after the subject: can be a gerund
+    fields: frozenset[int]  # indices of the fields that it mentions
+    parts: tuple[tuple[tuple[Part, ...], ...], ...]  # [tense][person], without the leading subject
 
 
 class ClauseForms(NamedTuple):
-    """The ways to tell one kind of event."""
+    """All compiled forms of one event type, and the subsets that a story needs."""
 
-    plain: tuple[ClauseForm, ...]  # all say everything
-    joined: tuple[ClauseForm, ...]  # begin with the one who acts, plain or brief
-    simple: tuple[ClauseForm, ...]  # of these, those of one verb
-    full: tuple[ClauseForm, ...]  # begin with the one who acts, and plain
-    full_simple: tuple[ClauseForm, ...]  # of these, those of one verb
-    active: tuple[ClauseForm, ...]  # all but those that put the one who acts at the end
-    all_forms: tuple[ClauseForm, ...]  # all of them
+    plain: tuple[ClauseForm, ...]  # name every field
+    joined: tuple[ClauseForm, ...]  # start with the first field as subject, and add no detail
+    simple: tuple[ClauseForm, ...]  # joined forms with one verb
+    full: tuple[ClauseForm, ...]  # both plain and joined
+    full_simple: tuple[ClauseForm, ...]  # full forms with one verb
+    active: tuple[ClauseForm, ...]  # all but passives
+    all_forms: tuple[ClauseForm, ...]  # all forms
 
 
 _TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
 
 
 def _slot(spec: str, fields: tuple[str, ...], head: str) -> Slot:
-    """Find how a slot is said, and the field that it means; the subject's second mention is a pronoun."""
+    """Return the renderer and field index of a slot; repeated subjects are rendered as pronouns."""
     if spec == "manner":
         return Speaker.manner, 0
     article, _, rest = spec.partition(" ")
@@ -91,7 +91,7 @@ for _place in ("place", "other"):
 
 
 def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
-    """Inflect a verb, or say how to inflect the one that a field brings."""
+    """Return an inflected verb, or a slot that inflects the verb in a field."""
     base = spec.partition(":")[0]
     name, _, attribute = base.partition(".")
     if attribute:
@@ -102,7 +102,7 @@ def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
 
 
 def compile_form(text: str, fields: tuple[str, ...], colour: bool) -> ClauseForm:
-    """Take a form apart."""
+    """Return a form compiled for events or claims with the given fields."""
     tokens = _TOKEN.findall(text)
     literals = _TOKEN.split(text)
     slots = [token[1:-1] for token in tokens if token[0] == "{"]
@@ -129,7 +129,7 @@ def compile_form(text: str, fields: tuple[str, ...], colour: bool) -> ClauseForm
                     said = said or (head if spec == f"{head}=" else "")
             row.append(_merged(parts))
         variants.append(tuple(row))
-    named = [slot for slot in slots if slot != "spot@"]  # the room does not say which shelf
+    named = [slot for slot in slots if slot != "spot@"]  # names the place but not the spot
     mentioned = {
         fields.index(name) for slot in named for name in re.findall(r"[a-z]+", slot) if name in fields
     }
@@ -153,7 +153,7 @@ def compile_form(text: str, fields: tuple[str, ...], colour: bool) -> ClauseForm
 
 
 def _merged(parts: list[Part]) -> tuple[Part, ...]:
-    """Join pieces of text that stand side by side."""
+    """Return parts with adjacent literals joined."""
     merged: list[Part] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
@@ -193,6 +193,6 @@ CLAUSES: dict[type, ClauseForms] = {kind: _forms(kind) for kind in FORMS}
 
 @cache
 def phrase_in(phrase: str, tense: int, person: int) -> str:
-    """Inflect a phrase that begins with its verb."""
+    """Return a phrase that starts with its verb, inflected."""
     base, _, rest = phrase.partition(" ")
     return f"{inflected(base, tense, person)} {rest}" if rest else inflected(base, tense, person)

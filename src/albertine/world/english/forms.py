@@ -1,18 +1,25 @@
-"""How each event is told: forms, one of which is drawn whenever the event is.
+"""The forms of each event: templates of clauses, one of which is drawn to tell the event.
 
-A slot in braces names a field of the event, a verb in brackets is put into tense
-and person. All plain forms of an event say the same, so that two of them are
-paraphrases; one with `~` before it leaves out what the reader knows, one with `+`
-adds colour, and both only stand where a story is told.
+A slot in braces names a field of the event; a verb in brackets is inflected. All plain
+forms of an event name every field, so any two of them are paraphrases. A form with the
+prefix `~` omits what the reader knows and one with `+` adds a detail; both occur only in
+stories.
 
-Slots: `{who}` a person, `{who's}` the possessive, `{who=}` a person as subject where
-the form does not begin with it; `{thing}`, `{thing.the}` never as a pronoun; `{spot}`
-on the shelf, `{spot-}` from the shelf, `{spot@}` in the kitchen, where the shelf is;
-`{place}` the mill, `{place+}` a tall mill where it is new, `{place@}` at the mill,
-`{place>}` to the mill; `{number} {goods}` six eggs or one egg, `{goods.them}` the eggs
-or, the second time, them; `{a trade}` a baker; `{manner}` an adverb; any other field
-as it is. A verb may be a word of a field, `[thing.breaks]` or `[chore]`, and
-`[be:number]` agrees with a number. The capital is put on when a sentence is.
+| slot | example |
+|---|---|
+| `{who}`, `{who's}` | a person, the possessive |
+| `{who=}` | a person as subject, where the form does not start with it |
+| `{thing}`, `{thing.the}` | a thing; the second is never a pronoun |
+| `{spot}`, `{spot-}`, `{spot@}` | on the shelf; from the shelf; in the kitchen (its place) |
+| `{place}`, `{place+}` | the mill; a tall mill, if it is new |
+| `{place@}`, `{place>}`, `{place-}` | at the mill; to the mill; from the mill |
+| `{number} {goods}` | six eggs, one egg |
+| `{goods.them}` | the eggs; "them" at a repeated mention |
+| `{a trade}`, `{manner}` | a baker; an adverb |
+| `[thing.breaks]`, `[chore]` | the verb in a field |
+| `[be:number]` | a verb that agrees with a number |
+
+Any other field is inserted unchanged. The capital is added when the sentence is built.
 """
 
 from albertine.world import events as e

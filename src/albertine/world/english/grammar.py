@@ -1,8 +1,8 @@
-"""How English words change: articles, plurals, verbs, numbers, lists. Rules first, exceptions as data.
+"""English inflection: articles, plurals, verbs, numbers and lists, by rules with exceptions as data.
 
-A verb in a form is written in brackets as its base, `[take]`, and put into the
-tense and person that a sentence needs (`inflected`). The first word inside the
-brackets changes; so do all bracketed verbs of a form, which share their subject.
+A form writes a verb as its base in brackets, `[take]`; `inflected` puts it into the tense
+and person of the sentence. The first word in the brackets is inflected. All bracketed
+verbs of a form share their subject.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from albertine.world.english.lexicon import NUMBERS, TENS
 
-# The tenses a clause can be put into.
+# The tenses of a clause.
 PAST: Final = 0  # Mara took the key
 PRESENT: Final = 1  # Mara takes the key
 PLUPERFECT: Final = 2  # Mara had taken the key
@@ -20,8 +20,8 @@ BARE: Final = 4  # (to) take the key
 GERUND: Final = 5  # taking the key
 TENSES: Final = 6
 
-# The persons that verbs agree with.
-I: Final = 0  # noqa: E741  # it is what the person is called
+# The grammatical persons.
+I: Final = 0  # noqa: E741  # the name of the person
 PLURAL: Final = 1  # you, we and they too
 SINGULAR: Final = 2
 PERSONS: Final = 3
@@ -45,7 +45,7 @@ def _pairs(text: str) -> list[list[str]]:
     return [row.split() for row in text.split(";")]
 
 
-# base past participle, where they are not made by rule
+# base past participle, of irregular verbs
 _IRREGULAR = """
 be was been; beat beat beaten; become became become; begin began begun; bend bent bent; blow blew blown;
 break broke broken; bring brought brought; build built built; rebuild rebuilt rebuilt; burn burned burnt;
@@ -67,7 +67,7 @@ think thought thought; throw threw thrown; understand understood understood; wak
 worn; weave wove woven; win won won; wind wound wound; write wrote written
 """
 _PASTS = {base: rest for base, *rest in _pairs(_IRREGULAR)}
-# A last consonant is doubled before -ed and -ing in these, beside words of one short syllable.
+# Verbs that double the last consonant before -ed and -ing.
 _DOUBLED = frozenset(
     _words(
         "beg begin chat chip chop clap clip cut dig dip drag drop drum fan fit flap forget get grab grin hit "
@@ -86,7 +86,7 @@ _PLURALS = dict(
 
 @cache
 def verb(base: str) -> Verb:
-    """Return all forms of a verb."""
+    """Return the five forms of a verb."""
     past, participle = _PASTS.get(base, ("", ""))
     regular = _with_ed(base)
     return Verb(base, _with_s(base), past or regular, participle or past or regular, _with_ing(base))
@@ -132,14 +132,14 @@ def plural(noun: str) -> str:
 
 @cache
 def a(phrase: str) -> str:
-    """Put the indefinite article before a phrase, by its sound."""
+    """Return a phrase with its indefinite article, chosen by sound."""
     vowel = phrase[0].lower() in "aeiou" and not re.match(r"(?i)(one|use|uni|eu|ewe)", phrase)
     return f"{'an' if vowel or phrase.startswith(('hour', 'honest')) else 'a'} {phrase}"
 
 
 @cache
 def number(count: int) -> str:
-    """Write a whole number in words, up to 999."""
+    """Return a whole number up to 999 in words."""
     if count < len(NUMBERS):
         return NUMBERS[count]
     if count > 99:
@@ -151,23 +151,23 @@ def number(count: int) -> str:
 
 @cache
 def counted(count: int, noun: str) -> str:
-    """Put a number before a noun: one egg, six eggs, no eggs."""
+    """Return a number and its noun: one egg, six eggs, no eggs."""
     return f"{number(count)} {noun if count == 1 else plural(noun)}"
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:
-    """Join names as a sentence does: one, two and three."""
+    """Return names joined as in a sentence: one, two and three."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def capital(sentence: str) -> str:
-    """Begin with a capital."""
+    """Return a sentence with a capital first letter."""
     return sentence[0].upper() + sentence[1:]
 
 
 @cache
 def inflected(base: str, tense: int, person: int) -> str:
-    """Put a verb into a tense and a person."""
+    """Return a verb in a tense and a person."""
     forms = verb(base)
     if tense == PAST:
         return "were" if base == "be" and person == PLURAL else forms.past

@@ -1,12 +1,12 @@
-"""The words of the little world, sorted by what they are good for. Data, and nothing else.
+"""The lexicon of the little world: tables of words and phrases, grouped by use.
 
-In every list the commonest comes first: stories draw the early ones more often, so
-that words spread as they do in real text. A line may carry more than a word, after
-bars; the reader of the list says what.
+Every list starts with the most frequent word: stories draw earlier entries more often, so
+that word frequencies follow a power law as in real text. A line may have several columns,
+separated by bars; the comment above the list names them.
 
-Many words do two jobs on purpose (saw, rose, left, well, light, spring, watch, bank,
-match, ring, letter, chest, kind, bark, nail, post, fair ...): a word alone does not
-tell which, its neighbours do.
+Many words are ambiguous on purpose (saw, rose, left, well, light, spring, watch, bank,
+match, ring, letter, chest, kind, bark, nail, post, fair ...), so that only the context
+tells their meaning.
 """
 
 
@@ -15,7 +15,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _lines(text: str) -> tuple[tuple[str, ...], ...]:
-    """Take a table apart: a row in each line, columns between bars."""
+    """Return the rows of a table, one per line, with columns separated by bars."""
     return tuple(tuple(part.strip() for part in line.split("|")) for line in text.strip().splitlines())
 
 
@@ -60,7 +60,7 @@ the Giant's Chair
 Windy Knoll
 """)
 
-# trade | where it is done | what is done there
+# trade | place of work | work
 TRADES = _lines("""
 baker | bakery | bake bread
 miller | mill | grind corn
@@ -92,7 +92,7 @@ printer | printing house | print handbills
 candlemaker | candle shed | pour wax
 """)
 
-# relation of the first to the second, if a woman | if a man | the other way round, if a woman | if a man
+# relation of the first to the second, female | male | of the second to the first, female | male
 KIN = _lines("""
 sister | brother | sister | brother
 cousin | cousin | cousin | cousin
@@ -105,7 +105,7 @@ godmother | godfather | godchild | godchild
 landlady | landlord | lodger | lodger
 """)
 
-# how a person is | a habit that shows it, as a verb with what follows
+# trait | habit that shows it, as a verb phrase
 TRAITS = _lines("""
 kind | think of others first
 patient | wait without a word
@@ -155,7 +155,7 @@ wash-house | in | in
 woodshed | in | out
 """)
 
-# a place in a village | preposition | what it looks like | indoors or outdoors
+# place in a village | preposition | adjective | indoors or outdoors
 PLACES = _lines("""
 mill | at | tall | in
 inn | at | low | in
@@ -189,7 +189,7 @@ hospital | at | long | in
 theatre | in | gilded | in
 """)
 
-# where a thing may lie | preposition | indoors, outdoors or both
+# spot for a thing | preposition | indoors, outdoors or both
 SPOTS = _lines("""
 table | on | in
 bench | on | both
@@ -218,7 +218,7 @@ hook | on | both
 handcart | in | out
 """)
 
-# a thing to hold | what it may be like
+# kind of thing | adjectives
 THINGS = _lines("""
 key | brass iron rusty small
 letter | sealed long crumpled short
@@ -276,7 +276,7 @@ thimble | silver steel tiny worn
 axe | heavy hand blunt new
 """)
 
-# what breaks | how it may be | how it breaks | how it is put right | indoors, outdoors or both
+# kind of fixture | adjectives | verb for breaking | verb for repairing | indoors, outdoors or both
 BREAKABLES = _lines("""
 jug | stone blue striped tall | crack | glue | in
 clock | kitchen tall cuckoo wall | break | repair | in
@@ -294,7 +294,7 @@ sledge | red long small wooden | crack | repair | both
 music-box | walnut tiny enamel round | jam | repair | in
 """)
 
-# goods to count | a price in pence, cheap to dear | what becomes of them
+# goods | lowest and highest price in pence | verb for using them
 GOODS = _lines("""
 apple | 1 3 | eat
 egg | 1 2 | eat
@@ -328,7 +328,7 @@ pancake | 1 3 | eat
 pot | 4 9 | use
 """)
 
-# animal | names | what it does
+# animal | names | habits
 ANIMALS = _lines("""
 cat | Pepper Smudge Duchess Tinker | purr sleep stretch yawn
 dog | Bramble Captain Biscuit Rolf | bark pant dig growl
@@ -349,7 +349,7 @@ BAD_MOODS = _words(
     "angry sad cross worried sorry upset unhappy ashamed uneasy annoyed disappointed gloomy miserable"
 )
 
-# Words that belong to the warm half of the year.
+# Words that occur only in the warm season.
 WARM = _words(
     "swallows bees lavender roses blossom dew moth frog beans blackberries lettuce onions vines shade bulbs "
     "sun ford brook hay"
@@ -357,7 +357,7 @@ WARM = _words(
 WEATHER_GOOD = _words("glad pleased cheerful hopeful merry happy")
 WEATHER_BAD = _words("cross gloomy annoyed uneasy miserable unhappy")
 
-# weather | the half of the year | how it comes | what is seen of it
+# weather | season | sentence for its start | sentences for its signs
 WEATHERS = _lines("""
 rain | warm | It [start] to rain | the rain [drum] on the roofs | the gutters [run] over
 sun | any | The sun [come] out | the stones [grow] warm | light [lie] on the water
@@ -371,7 +371,7 @@ drizzle | warm | A thin drizzle [set] in | the slates [shine] | the washing [sta
 calm | any | It [grow] still | smoke [rise] straight from the chimneys | the pond [lie] like glass
 """)
 
-# a time of the day, in order | how it is put before a sentence
+# part of the day, in order | phrases that start a sentence
 HOURS = _lines("""
 dawn | at dawn | before the sun was up | at first light
 morning | in the morning | after breakfast | when the shop doors opened | at eight o'clock | at nine o'clock
@@ -385,7 +385,7 @@ DAYS = _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = _words("January February March April May June July August September October November December")
 SEASONS = _words("spring summer autumn winter")
 
-# What people do that changes nothing but the day: verb with what follows.
+# Chores that change no state, as verb phrases.
 KITCHEN_CHORES = _phrases("""
 light the fire
 wash the plates
@@ -583,7 +583,7 @@ shout into an echoing valley
 halt at a ruined tower
 """)
 
-# Things seen and heard that nobody does.
+# Sights and sounds without persons.
 SIGHTS = _phrases("""
 A bell [ring] somewhere
 Swallows [dip] over the roofs
@@ -632,7 +632,7 @@ quietly slowly quickly carefully gladly soon gently eagerly calmly softly silent
 wearily briskly firmly cautiously cheerfully solemnly
 """)
 
-# Buildings of a village and what is told of each: material | ornament
+# Materials and ornaments of the buildings of a village.
 MATERIALS = _words("brick oak granite sandstone slate flint limestone marble pine")
 COLOURS = _words("white red green blue grey yellow black brown pink silver golden purple")
 ORNAMENTS = _phrases("""
@@ -661,7 +661,7 @@ NUMBERS = _words(
 TENS = _words("- ten twenty thirty forty fifty sixty seventy eighty ninety")
 ORDINALS = _words("first second third fourth fifth sixth")
 
-# Why people go somewhere | where one goes for that, or anywhere
+# errand | the places for it, or "anywhere"
 ERRANDS = _lines("""
 visit an old friend | anywhere
 hear the news | anywhere
@@ -693,7 +693,7 @@ watch the boats come in | harbour, lighthouse, landing
 gather windfalls | orchard
 """)
 
-# What is said in letters, by and to whoever writes and reads them.
+# Sentences of letters from the writer to the reader.
 LETTER_LINES = _phrases("""
 I hope that you are well
 Your last letter was a comfort to me
@@ -722,7 +722,7 @@ Forgive me for the blots
 It is late, and the house is still
 """)
 
-# What a newspaper adds to a report.
+# Sentences that newspaper reports add.
 REPORT_LINES = _phrases("""
 The council [meet] on the matter
 A small crowd [gather]
@@ -744,7 +744,7 @@ The vicar [thank] everyone
 Rain [keep] many away
 """)
 
-# Dishes for the cookery book: what it is | what goes into it, in order.
+# dish | ingredients
 DISHES = _lines("""
 soup | onions carrots potatoes leeks beans
 pie | apples plums pears cherries berries
@@ -768,7 +768,7 @@ deep bowl
 greased tin
 """)
 
-# What is done to what goes into a dish: first | then, to the same
+# preparation of an ingredient: first step | second step
 PREPARED = _lines("""
 Wash | Drain
 Rinse | Slice
@@ -782,7 +782,7 @@ Measure | Wash
 Slice | Season
 """)
 
-# A craft in steps that must come in this order.
+# The steps of crafts, in order.
 CRAFTS = _phrases("""
 Saw the board to length | Sand the edges | Drill two holes | Drive in the screws | Rub in the oil
 Dig a trench | Spread dung in it | Set the plants | Fill in the soil | Water the row
@@ -816,7 +816,7 @@ The smell tells when it is enough
 Patience pays here
 """)
 
-# What there are several of, wherever people live.
+# Things to count in and around buildings.
 COUNTED_INDOORS = _phrases("""
 windows
 lamps
@@ -846,7 +846,7 @@ carts
 ducks
 """)
 
-# What people say that is true of nothing in particular.
+# Remarks that state nothing about the story.
 REMARKS = _phrases("""
 What a day
 Nobody tells me anything

@@ -1,23 +1,22 @@
-"""Opinions on what people judge, good or bad by what the words of a sentence do to each other.
+"""Opinions whose sentiment depends on how the parts of a sentence are combined.
 
-Whoever counts kind and unkind words should learn next to nothing here: "tasty" stands in
-as many complaints as praises. What decides is how the parts are put together, so an
-opinion is a small tree, and whether it is good is worked out from its leaves upwards
-(`is_good`), never looked up.
+Counting positive and negative words does not help: "tasty" is as frequent in negative
+opinions as in positive ones. An opinion is a small tree, and its label is computed from
+the leaves upwards (`is_positive`).
 
-The rules of composition are written in the forms themselves. A form is a phrase with
-slots in braces, and the sign in a slot says how that part leans: `{+claim}` leans with
-the whole, `{-claim}` against it. So `{the} {was} far from {-adjective}` is negation, and
-`although the {aspect} was {-trait}, {+claim}` is concession. A tree is grown
-downwards from the verdict that it shall have, and read upwards to find its verdict.
+The forms contain the rules of composition. A form is a phrase with slots in braces, and
+the sign of a slot is the polarity of that part relative to the whole: `{+claim}` agrees
+with it, `{-claim}` is opposite. So `{the} {was} far from {-adjective}` is negation, and
+`although the {aspect} was {-trait}, {+claim}` is concession. A tree is generated from the
+label downwards; its label is then computed upwards again.
 
-That words betray next to nothing follows from two habits. Inside each construction a slot
-for a word leans with the whole as often as against it, for the pattern of signs is drawn
-before the form; and the forms of opposite patterns use, as far as English allows, the same
-neighbours ("all in all tasty", "not at all tasty"), so that pairs of words tell little too.
+Words hardly predict the label for two reasons. In each construction a word slot has
+either sign equally often, because the pattern of signs is drawn before the form. And forms
+with opposite patterns have similar contexts ("all in all tasty", "not at all tasty"), so
+bigrams predict little too.
 
-What turns a claim round is put only where the opposite is beyond doubt: "it was a lie that
-the soup was tasty" is a complaint, but "it was a lie that everybody liked it" might not be.
+A claim is negated only where the opposite is clear: "it was a lie that the soup was
+tasty" is negative, but "it was a lie that everybody liked it" might not be.
 """
 
 import re
@@ -30,8 +29,8 @@ from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, inflected
 Random = Callable[[], float]
 T = TypeVar("T")
 
-# thing | one or many | made by somebody, or found at a place | how it may be, good/bad |
-# what may be in it, good/bad; indented below: what belongs to it and how that may be, good/bad
+# thing | one or many | made by someone, or located at a place | adjectives, good/bad |
+# contents, good/bad; indented below: aspects with their adjectives, good/bad
 _MATTERS = """
 soup | one | by | tasty/tasteless wholesome/unwholesome | flavour/bitterness
     broth rich/watery, smell inviting/nasty
@@ -99,7 +98,7 @@ pancakes | many | by | tasty/tasteless tempting/unappetising | flavour/grease
     batter smooth/lumpy, smell inviting/nasty
 """
 
-# Words that judge whatever it is: good/bad.
+# Words that fit any thing: good/bad.
 _WORDS = {
     "adjective": "good/bad satisfying/disappointing",
     "noun": "a_success/a_failure a_pleasure/a_disappointment a_treat/a_letdown a_delight/an_annoyance",
@@ -111,7 +110,7 @@ _WORDS = {
     "better": "better/worse finer/poorer",
 }
 
-# Constructions that say something of the thing; a `claim` is any of them.
+# Constructions about the thing itself; a slot `claim` is filled by any of them.
 _CLAIMS = {
     "plain": """
 {the} {was} all in all {+adjective}
@@ -152,7 +151,7 @@ nobody {crowd} had any reason to {-feel} {the}
 """,
 }
 
-# Constructions that put claims and words together.
+# Constructions that combine claims and words.
 _COMPOUNDS = {
     "truth": """
 it was quite true that {the} {was} {+adjective}
@@ -200,35 +199,35 @@ _NEAR = ("in the house", "in the street", "in the family", "in the parish", "on 
 
 
 class Opinion(NamedTuple):
-    """A sentence without its full stop, and whether it speaks well of its matter as a whole."""
+    """A sentence without its full stop, and whether it is positive."""
 
     sentence: str
     is_positive: bool
 
 
 class OpinionWord(NamedTuple):
-    """A leaf: a word that is good or bad by itself."""
+    """A leaf of the tree: a word and its polarity."""
 
     text: str
     good: bool
 
 
 class OpinionPhrase(NamedTuple):
-    """A form with its signed slots filled, in order."""
+    """A node of the tree: a form and the parts that fill its signed slots, in order."""
 
     form: str
     parts: "tuple[OpinionWord | OpinionPhrase, ...]"
 
 
 class Antonyms(NamedTuple):
-    """A good word and the bad one that is its opposite."""
+    """A positive word and its negative opposite."""
 
     good: str
     bad: str
 
 
 class OpinionSubject(NamedTuple):
-    """A kind of thing that people judge, with the words that fit it."""
+    """A kind of thing to judge, with the words that fit it."""
 
     name: str
     many: bool
@@ -238,13 +237,13 @@ class OpinionSubject(NamedTuple):
 
 
 class OpinionContext(NamedTuple):
-    """What one opinion is about: a thing, one aspect of it, and words for all slots."""
+    """The choices of one opinion: its thing, one aspect, and the words for all slots."""
 
     plain: dict[str, str]
     pairs: dict[str, tuple[Antonyms, ...]]
 
 
-# A construction: its forms, sorted by their pattern of signed slots.
+# A construction: its forms, grouped by their pattern of signed slots.
 Construction = tuple[tuple[str, ...], ...]
 
 _SIGNED: Final = re.compile(r"\{([+-])(\w+)\}")
@@ -252,7 +251,7 @@ _SLOT: Final = re.compile(r"\{([+-]?)(\w+)\}")
 
 
 def _pairs(text: str) -> tuple[Antonyms, ...]:
-    """Read pairs of opposites; a word may be a phrase, joined by underscores."""
+    """Return the pairs in a text; underscores join the words of a phrase."""
     return tuple(Antonyms(*pair.replace("_", " ").split("/")) for pair in text.split())
 
 
@@ -273,7 +272,7 @@ def _subject(entry: str) -> OpinionSubject:
 
 
 def _pattern(form: str) -> tuple[tuple[str, str], ...]:
-    """Return the signed slots of a form: each with its sign and its name."""
+    """Return the sign and name of each signed slot of a form."""
     return tuple((match[1], match[2]) for match in _SIGNED.finditer(form))
 
 
@@ -291,7 +290,7 @@ _NAMES = (*lexicon.WOMEN, *lexicon.MEN)
 
 
 def make_opinion(random: Random) -> Opinion:
-    """Draw an opinion: its verdict first, then a construction, then the words for both."""
+    """Return a random opinion; draws the label first, then the construction, then the words."""
     good = random() < 0.5
     construction = _one_of(tuple(CONSTRUCTIONS.values()), random)
     matter = _opinion_context(_one_of(SUBJECTS, random), random)
@@ -300,7 +299,7 @@ def make_opinion(random: Random) -> Opinion:
 
 
 def is_positive(tree: OpinionWord | OpinionPhrase) -> bool:
-    """Work out the verdict of a tree: what every part says of the whole, which must agree."""
+    """Return the label of a tree; raise ValueError if its parts imply different labels."""
     if isinstance(tree, OpinionWord):
         return tree.good
     leanings = zip(_pattern(tree.form), tree.parts, strict=True)
@@ -327,14 +326,14 @@ def _opinion_context(kind: OpinionSubject, random: Random) -> OpinionContext:
 
 
 def _name(kind: OpinionSubject, village: str, random: Random) -> str:
-    """Name a thing by whose it is or where it is, or let it be known."""
+    """Return a thing with its owner or its place, or just with "the"."""
     if random() < 0.3:
         return f"the {kind.name}"
     return f"{_one_of(_NAMES, random)}'s {kind.name}" if kind.made else f"the {kind.name} at {village}"
 
 
 def _grow(construction: Construction, good: bool, matter: OpinionContext, random: Random) -> OpinionPhrase:
-    """Grow a tree of a construction that has the given verdict."""
+    """Return a random tree of a construction with the given label."""
     form = _one_of(_one_of(construction, random), random)
     slots = _pattern(form)
     return OpinionPhrase(

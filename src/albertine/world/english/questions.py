@@ -1,8 +1,8 @@
-"""How things are asked: for each event and each of its fields, several wordings of one question.
+"""The wordings of questions: for each event type and asked field, several wordings of one question.
 
-All wordings of a question ask the same, so two of them are a pair of duplicates.
-Slots are those of the forms; the field that is asked for has none. A question names
-every other field that it needs to have one answer.
+All wordings of a question ask the same, so any two of them are duplicates. The slots are
+those of `forms.py`; the asked field has none. A question names all other fields that it
+needs to have one answer.
 """
 
 from albertine.world import events as e
@@ -270,7 +270,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
     },
 }
 
-# What is asked about how things stand when all is told, and what at the time of something else (%s).
+# Questions about the state at the end of a story, and at the time of an event (%s).
 LAST: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the end?", "With whom was {thing} at the end?"),
     facts.LiesAt: ("In or on what was {thing} at the end?", "What was {thing} in or on at last?"),

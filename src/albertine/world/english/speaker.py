@@ -1,8 +1,8 @@
-"""How persons and things are spoken of: by name, as "the baker", as "she".
+"""Referring expressions: a name, "the baker" or "she" for each mention of a person or thing.
 
-A pronoun stands only where it can mean one: in this sentence, or in the one before if
-there is nobody yet in this one, nobody else of that kind may have been spoken of. What
-is met for the first time gets "a", from then on "the"; someone's own may be "her key".
+A pronoun is used only if it is unambiguous: nobody else of that gender was mentioned in
+this sentence or, if this one has nobody of that gender yet, in the one before. A new
+thing gets "a", a known one "the", and an owned one may be "her key".
 """
 
 from collections.abc import Callable
@@ -12,24 +12,24 @@ from albertine.world.english import lexicon
 from albertine.world.english.grammar import PLURAL, SINGULAR, I, a, number, verb
 
 _LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
-# Of the one who speaks, of the one spoken to, of a woman, of a man, of several.
+# Pronouns for: the speaker, the addressee, a woman, a man, several persons.
 _Words = tuple[str, str, str, str, str]
 _SUBJECTS: _Words = ("I", "you", "she", "he", "they")
 _OBJECTS: _Words = ("me", "you", "her", "him", "them")
 _POSSESSIVES: _Words = ("my", "your", "her", "his", "their")
-_MANY = object()  # more than one has been spoken of: no pronoun
+_MANY = object()  # several were mentioned: a pronoun would be ambiguous
 
-# How likely a pronoun is where it may stand.
+# Probability of a pronoun where it is unambiguous.
 _AS_SUBJECT, _AS_OBJECT, _AS_OWNER, _FOR_THING = 0.85, 0.75, 1.0, 0.6
 
 
 class Speaker:
-    """What has been spoken of so far in a story, and how it is spoken of next.
+    """What a story has mentioned so far, which decides how the next mention is worded.
 
     Args:
-        random: gives numbers from 0 up to 1.
-        exact: speak to someone who knows the persons and things by name but not where they are.
-        repeated_kinds: kinds of things of which the story has several.
+        random: returns numbers in [0, 1).
+        exact: use full names and locations, for a text without context.
+        repeated_kinds: kinds with several things in the story, which need their adjective.
     """
 
     def __init__(
@@ -50,43 +50,39 @@ class Speaker:
         self.trades: dict[Person, str] = {}
         self._count = 0
         self._now_goods: list[Goods] = []
-        self._now: list[object] = [
-            None,
-            None,
-            None,
-            None,
-        ]  # spoken of in this sentence: woman, man, several, thing
-        self._before: list[object] = [None, None, None, None]  # and in the one before
+        # The referents in this sentence and in the one before: woman, man, several, thing.
+        self._now: list[object] = [None] * 4
+        self._before: list[object] = [None] * 4
 
     def end_sentence(self) -> None:
-        """Let what was spoken of in this sentence be what was spoken of before."""
+        """Start a new sentence: the referents of this one become those of the one before."""
         self._before = self._now
         self._now = [None, None, None, None]
         self._now_goods = []
 
     def forget(self) -> None:
-        """Let nothing have been spoken of, so that the next mention is by name."""
+        """Forget all referents, so that the next mention uses a name."""
         self.end_sentence()
         self.end_sentence()
 
     def set_pronoun_referent(self, who: Person) -> None:
-        """Let a person be the one that a pronoun means, whoever else was spoken of."""
+        """Make a person the referent of their pronoun, whoever else was mentioned."""
         self._before[who.gender] = self._now[who.gender] = who
 
     def is_recently_mentioned(self, who: object) -> bool:
-        """Tell whether someone was spoken of in the last sentence, or is one of us."""
+        """Return whether someone was mentioned in the last sentence, or is the speaker or addressee."""
         return who in self._before or who is self.me or who is self.you
 
     # --- persons
 
     def person(self, who: Person) -> int:
-        """Return the grammatical person."""
+        """Return the grammatical person for verbs."""
         if who is self.me:
             return I
         return PLURAL if who.gender == SEVERAL or who is self.you else SINGULAR
 
     def _may_be_pronoun(self, who: object, kind: int) -> bool:
-        """Tell whether a pronoun would mean this one alone; and take note that it is spoken of."""
+        """Record a mention; return whether a pronoun would be unambiguous."""
         now, before = self._now[kind], self._before[kind]
         if now is who:
             return True
@@ -97,7 +93,7 @@ class Speaker:
         return False
 
     def _pronoun(self, who: Person, words: _Words, chance: float) -> str:
-        """Return a pronoun, where it can mean this person alone; the second time in a sentence surely."""
+        """Return a pronoun or nothing: never if ambiguous, always at a repeated mention in a sentence."""
         if who is self.me or who is self.you:
             return words[who is self.you]
         kind = who.gender
@@ -107,37 +103,37 @@ class Speaker:
         return ""
 
     def as_subject(self, who: Person) -> str:
-        """Speak of a person who does something."""
+        """Return a person as subject: a pronoun or a name."""
         return self._pronoun(who, _SUBJECTS, _AS_SUBJECT) or self.name(who)
 
     def as_object(self, who: Person) -> str:
-        """Speak of a person to whom something is done."""
+        """Return a person as object: a pronoun or a name."""
         return self._pronoun(who, _OBJECTS, _AS_OBJECT) or self.name(who)
 
     def possessive(self, who: Person) -> str:
-        """Speak of a person who has something."""
+        """Return a person as possessor: a pronoun or a name."""
         return self._pronoun(who, _POSSESSIVES, _AS_OWNER) or f"{self.name(who)}'s"
 
     def _again(self, who: Person, words: _Words) -> str:
-        """Speak once more of the subject of the clause, whom a pronoun means in any case."""
+        """Return the pronoun of the clause's subject, which is always unambiguous."""
         if who is self.me or who is self.you:
             return words[who is self.you]
         return words[2 + who.gender]
 
     def subject_again(self, who: Person) -> str:
-        """Speak once more of the subject of the clause, as what it is the subject."""
+        """Return the subject pronoun of the clause's subject."""
         return self._again(who, _SUBJECTS)
 
     def object_again(self, who: Person) -> str:
-        """Speak once more of the subject of the clause, as an object."""
+        """Return the object pronoun of the clause's subject."""
         return self._again(who, _OBJECTS)
 
     def possessive_again(self, who: Person) -> str:
-        """Speak of what the subject of the clause has."""
+        """Return the possessive pronoun of the clause's subject."""
         return self._again(who, _POSSESSIVES)
 
     def name(self, who: Person) -> str:
-        """Name a person, in full at first perhaps, by their trade now and then."""
+        """Return a person's name, perhaps with the family name at first, sometimes the trade later."""
         if who.gender == SEVERAL:
             return " and ".join(map(self.name, who.members))
         if who not in self.known:
@@ -150,13 +146,13 @@ class Speaker:
     # --- things
 
     def thing(self, thing: Thing) -> str:
-        """Speak of a thing."""
+        """Return a thing: a pronoun or a noun phrase."""
         if self._may_be_pronoun(thing, 3) and self.random() < _FOR_THING:
             return "it"
         return self._named(thing)
 
     def the_thing(self, thing: Thing) -> str:
-        """Speak of a thing and not as "it"."""
+        """Return a thing as a noun phrase, never as a pronoun."""
         self._may_be_pronoun(thing, 3)
         return self._named(thing, False)
 
@@ -168,110 +164,111 @@ class Speaker:
             return thing.a
         owner = self.owners.get(thing)
         if owned and owner is not None and self.random() < 0.3:
-            return f"{self.possessive(owner)} {thing.kind if thing.kind not in self.repeated_kinds else thing.name}"
+            name = thing.name if thing.kind in self.repeated_kinds else thing.kind
+            return f"{self.possessive(owner)} {name}"
         return f"the {thing.name if thing.kind in self.repeated_kinds or self.random() < 0.3 else thing.kind}"
 
     def thing_place(self, thing: Fixture) -> str:
-        """Say where something stands."""
+        """Return the place of a fixture with its preposition."""
         return thing.place.at
 
     def broken(self, thing: Fixture) -> str:
-        """Name the state of what was broken."""
+        """Return the participle that says how a fixture is broken."""
         return thing.broken
 
     def mended(self, thing: Fixture) -> str:
-        """Name what was done to mend it."""
+        """Return the participle that says how a fixture was repaired."""
         return verb(thing.mends).participle
 
     # --- goods and numbers
 
     def number(self, count: int) -> str:
-        """Write a number."""
+        """Return a number in words, and remember it for `goods`."""
         self._count = count
         return number(count)
 
     def goods(self, goods: Goods) -> str:
-        """Name goods after a number, in agreement with it."""
+        """Return goods in the singular or plural, in agreement with the last number."""
         return goods.one if self._count == 1 else goods.many
 
     def goods_them(self, goods: Goods) -> str:
-        """Name goods that some are taken of; the second time in a sentence by a pronoun."""
+        """Return "the" goods, or "them" at a repeated mention in a sentence."""
         if goods in self._now_goods:
             return "them"
         self._now_goods.append(goods)
         return f"the {goods.many}"
 
     def goods_many(self, goods: Goods) -> str:
-        """Name goods in the plural."""
+        """Return goods in the plural."""
         return goods.many
 
     def goods_used(self, goods: Goods) -> str:
-        """Name what becomes of goods that are eaten or used."""
+        """Return the participle for using goods: eaten, burnt."""
         return verb(goods.use).participle
 
     def price(self, pence: int) -> str:
-        """Write a price."""
+        """Return a price in words."""
         return price_in_words(pence)
 
     # --- places
 
     def spot_at(self, spot: Spot) -> str:
-        """Say where something lies; the room too, unless that is known."""
+        """Return a spot with its preposition, and with its place unless that is the current one."""
         self._now[3] = _MANY
         if spot.place is self.here and not self.exact:
             return spot.at
         return f"{spot.at} {spot.place.at}"
 
     def spot_away(self, spot: Spot) -> str:
-        """Say where something is taken from."""
+        """Return a spot as an origin, and with its place unless that is the current one."""
         self._now[3] = _MANY
         if spot.place is self.here and not self.exact:
             return spot.away
         return f"{spot.away} {spot.place.at}"
 
     def spot_place(self, spot: Spot) -> str:
-        """Say in which room something lies."""
+        """Return the place of a spot with its preposition."""
         return spot.place.at
 
     def place_the(self, place: Place) -> str:
-        """Name a place that is known from now on."""
+        """Return a place with "the", and mark it as known."""
         self.known.add(place)
         return place.the
 
     def place_new(self, place: Place) -> str:
-        """Name a place that may be new."""
+        """Return a place: with "the" if it is known, else with "a" and an adjective."""
         if place in self.known or self.exact:
             return place.the
         self.known.add(place)
         return a(f"{_LOOKS[place.name]} {place.name}")
 
     def place_at(self, place: Place) -> str:
-        """Say where something is or happens."""
+        """Return a place as a location: at the mill."""
         return place.at
 
     def place_to(self, place: Place) -> str:
-        """Say where someone goes."""
+        """Return a place as a destination: to the mill."""
         return place.to
 
     def place_away(self, place: Place) -> str:
-        """Say where someone comes from."""
+        """Return a place as an origin: from the mill."""
         return place.away
 
     # --- words
 
     def plain(self, word: object) -> str:
-        """Say a word as it is."""
+        """Return a value unchanged."""
         return str(word)
 
     def with_article(self, word: str) -> str:
-        """Say a word with "a" before it."""
+        """Return a word with its indefinite article."""
         return a(word)
 
     def manner(self, _: object) -> str:
-        """Say how something is done."""
+        """Return a random adverb of manner."""
         return lexicon.MANNERS[int(len(lexicon.MANNERS) * self.random() ** 2)]
 
 
 def price_in_words(pence: int) -> str:
-    """Write a price."""
+    """Return a price in words."""
     return "a penny" if pence == 1 else f"{number(pence)} pence"

@@ -1,8 +1,8 @@
-"""A log put into sentences: events alone, joined, turned round, with what ties them together.
+"""The text of a story: turns a log into sentences.
 
-Neighbouring deeds of one person may share a sentence (and, then, after doing,
-before doing), a cause and what follows from it another (so, because). The hour is
-said before the next thing that happens. What was hidden is told when it comes out.
+Consecutive deeds of one person may share a sentence ("and", "then", "after doing"), and
+so may a cause and its effect ("so", "because"). The time of day starts the sentence of
+the next event. Hidden events are told when they are revealed.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ _DEEDS = frozenset(
         e.Chore,
     )
 )
-# What happens at an hour, and can be told with it.
+# Events whose sentence can start with a time of day.
 _TIMED = _DEEDS | {e.Meet, e.Lose, e.Seek, e.Miss, e.Break, e.WeatherChange, e.Sight}
-# Sentences without persons, over which a pronoun reaches.
+# Sentences without persons, so that pronouns after them still refer to the sentence before.
 _IMPERSONAL = frozenset((e.WeatherChange, e.Sight, e.AnimalAct, e.Aside))
-# Facts that hold still when they are told.
+# Facts in the present tense.
 _LASTING = frozenset((e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace))
 _THEN = ("then", "after that,", "soon", "a little later,", "next", "at last", "by and by", "presently")
 _SAID = ("said", "told", "said", "whispered", "called")
@@ -42,10 +42,12 @@ _REVEALED = ("it turned out that ", "now it came out that ", "", "the truth was 
 
 
 class StoryText:
-    """The telling of one log, sentence by sentence.
+    """The text of one log.
 
-    After it, `sentences` holds the text, `place_of[i]` the sentence that tells event i
-    (-1 if none does) and `form_of[i]` the form it took, if it took one.
+    Attributes:
+        sentences: the sentences, in order.
+        sentence_of_event: for each event, the index of the sentence that tells it, or -1.
+        form_of_event: for each event, the form that tells it, if it has one.
     """
 
     def __init__(self, speaker: Speaker, log: list[e.Event], links: list[int]):
@@ -62,14 +64,14 @@ class StoryText:
             self._at += self._render_next()
 
     def _render_next(self) -> int:
-        """Tell the next event, or two in one sentence; return how many have been dealt with."""
+        """Render the next event, or the next two in one sentence; return how many were rendered."""
         at, log = self._at, self._log
         event = log[at]
         kind = event.__class__
         if kind is e.TimeOfDay:
             self._opener = event.phrase  # type: ignore[union-attr]
         elif kind is e.Hidden:
-            pass  # until it comes out
+            pass  # told when it is revealed
         elif (special := _SPECIAL.get(kind)) is not None:
             self._add_sentence(special(self, event))
         elif at + 1 < len(log) and (joined := self._joined(event, log[at + 1], self._links[at + 1])):
@@ -81,7 +83,7 @@ class StoryText:
         return 1
 
     def _add_sentence(self, sentence: str) -> None:
-        """Put a sentence down."""
+        """Append a sentence, with a capital and a full stop."""
         if self._opener and self._log[self._at].__class__ in _TIMED:
             sentence = f"{self._opener}, {sentence}"
             self._opener = ""
@@ -98,13 +100,13 @@ class StoryText:
     # --- one event
 
     def _single_event(self, event: Any, link: int) -> str:
-        """Tell an event in a sentence of its own."""
+        """Return a sentence that tells one event."""
         forms = CLAUSES[event.__class__]
         random = self._random
         if event.__class__ in _LASTING:
             return self.clause(event, forms.plain, PRESENT)
         if event.__class__ is e.IsKin and self.speaker.me is not None:
-            return self.clause(event, forms.plain, PRESENT)  # between writer and reader it lasts
+            return self.clause(event, forms.plain, PRESENT)  # in a letter the relation still holds
         if self.speaker.exact:
             return self.clause(event, forms.plain)
         if self._opener and event.__class__ in _TIMED:
@@ -118,16 +120,16 @@ class StoryText:
             return word + self.clause(event, forms.joined or forms.plain)
         if random() < 0.1 and self.sentences and event.__class__ in _DEEDS:
             return f"{_THEN[int(random() * 8)]} {self.clause(event, forms.joined)}"
-        # Who was just spoken of stays the subject: nothing is "done by her".
+        # A person who was just mentioned stays the subject: no "done by her".
         return self.clause(
             event, forms.active if self.speaker.is_recently_mentioned(event[0]) else forms.all_forms
         )
 
     def clause(self, event: Any, forms: tuple[ClauseForm, ...], tense: int = PAST) -> str:
-        """Tell an event in one of some forms."""
+        """Return an event told in a random one of the forms."""
         form = forms[int(self._random() * len(forms))]
         if form.adds_detail:
-            if form in self._used_details:  # a turn of phrase is for once
+            if form in self._used_details:  # each detail appears once per story
                 form = CLAUSES[event.__class__].plain[0]
             self._used_details.add(form)
         speaker = self.speaker
@@ -165,7 +167,7 @@ class StoryText:
     # --- two events
 
     def _joined(self, first: Any, second: Any, link: int) -> str:
-        """Tell two neighbouring events in one sentence, if they go together; else return nothing."""
+        """Return two consecutive events in one sentence, or an empty string if they do not fit together."""
         one, two = first.__class__, second.__class__
         chance = self._random()
         if link:
@@ -207,7 +209,7 @@ class StoryText:
         return said
 
     def _same_subject(self, first: Any, second: Any) -> str:
-        """Tell two deeds of one person, who is named once."""
+        """Return two deeds of one person in a sentence that names the person once."""
         speaker, chance = self.speaker, self._random()
         one, two = first.__class__, second.__class__
         who: Person = first[0]
@@ -224,11 +226,11 @@ class StoryText:
         return f"{before} before{self._pick_second(self._one_verb(two), second, GERUND, person)}"
 
     def _leading(self, kind: type) -> tuple[ClauseForm, ...]:
-        """Return the forms that begin with the one who acts."""
+        """Return the forms that start with the acting person."""
         return CLAUSES[kind].full if self.speaker.exact else CLAUSES[kind].joined
 
     def _one_verb(self, kind: type) -> tuple[ClauseForm, ...]:
-        """Return those of them that have one verb."""
+        """Return the leading forms with one verb."""
         return CLAUSES[kind].full_simple if self.speaker.exact else CLAUSES[kind].simple
 
     def _pick(self, forms: tuple[ClauseForm, ...], event: Any, tense: int, person: int) -> str:
@@ -240,13 +242,13 @@ class StoryText:
         self._at -= 1
         return said
 
-    # --- events with a way of their own
+    # --- event types with their own rules
 
     def _sight(self, event: e.Sight | e.WeatherChange) -> str:
         return event.what[0].lower() + event.what[1:] if self._opener else event.what
 
     def _letter(self, event: e.Letter) -> str:
-        """Let the letter begin: from here on the writer is "I" and the reader "you"."""
+        """Return the start of a letter; from here on the writer is "I" and the reader "you"."""
         speaker = self.speaker
         speaker.me = speaker.you = None
         begun = self.clause(event, CLAUSES[e.Letter].plain)
@@ -260,7 +262,7 @@ class StoryText:
         return word + self.clause(event.what, forms.joined, PLUPERFECT)
 
     def _tell(self, event: e.Tell) -> str:
-        """Let someone speak of what happened, in their own words or in ours."""
+        """Return an event as someone tells it, in direct or in reported speech."""
         who, whom, what = event
         speaker = self.speaker
         forms = CLAUSES[what.__class__]

@@ -1,16 +1,15 @@
-"""Riddles of reference, in which only knowledge of the world tells whom or what a pronoun means.
+"""Winograd schemas: sentences whose pronoun only world knowledge resolves.
 
-Each riddle comes from a schema that has two readings: one phrase of its sentence is said
-in either of two ways, and with the phrase the referent of the pronoun changes. "Nora lent
-Edith a lamp because she had more than one" is about Nora, "... because she had none of
-her own" about Edith. Both candidates agree in gender and number, so grammar is silent, and
-what decides is what everybody knows: who lends has, who borrows lacks.
+A schema has two readings: one phrase of its sentence has two alternatives, and the
+referent of the pronoun depends on which is used. In "Nora lent Edith a lamp because she
+had more than one", she is Nora; in "... because she had none of her own", she is Edith.
+Both candidates agree in gender and number, so grammar does not decide.
 
-A claim puts one candidate where the pronoun was. Reading and candidate are drawn apart,
-each with chance 1/2, so a true claim and a false one consist of the same words in each
-schema; counting words cannot find out which is which. For the same reason two readings
-begin alike after the pronoun wherever the candidates are drawn from different lists
-("it was too blunt", "it was too thick"), else a pair of neighbours would tell.
+A claim replaces the pronoun by one candidate. Reading and candidate are drawn
+independently with probability 1/2, so true and false claims of a schema consist of the
+same words, and counting words does not help. For the same reason both readings start
+with the same words after the pronoun if the candidates come from different lists ("it
+was too blunt", "it was too thick"); otherwise a bigram would reveal the label.
 """
 
 import re
@@ -23,9 +22,9 @@ from albertine.world.english.grammar import a, capital, plural
 Random = Callable[[], float]
 T = TypeVar("T")
 
-# code | who is meant when the first reading is told | lists that the candidates are drawn from, if not
-# the table's own; indented below: the sentence, with the candidates {A} and {B}, [one reading/the other],
-# and {he} for the pronoun in question, after which the claim goes on as the sentence does.
+# code | referent in the first reading | lists of the candidates, if not the table's own; indented below:
+# the sentence with the candidates {A} and {B}, [first reading/second reading], and {he} for the pronoun.
+# The claim is one candidate followed by the rest of the sentence after {he}.
 _ABOUT_PEOPLE = """
 lend | A
     {A} lent {B} {thing} because {he} had [more than one/none of {his} own]
@@ -193,7 +192,7 @@ loan | B
     {A} refused to lend {B} any money because {he} [never paid it back/had been cheated before]
 """
 
-# What the candidates of a schema are drawn from.
+# The lists of candidates.
 _LISTS = """
 hard: hammer, horseshoe, brick, anvil, flat iron, axe
 brittle: vase, teacup, china plate, mirror, glass bottle, egg
@@ -231,7 +230,7 @@ low_building: bakery, inn, school, forge, library, pottery
 high_building: church, lighthouse, town hall, theatre, brewery
 """
 
-# Words for the other slots.
+# The words of the other slots.
 _FILLERS = {
     "skill": "swim, skate, row, dance, juggle, play chess, play the fiddle, play the flute, ride, bake bread",
     "game": "chess, draughts, skittles, cards, archery, wrestling",
@@ -240,9 +239,9 @@ _FILLERS = {
     "traveller": "a doctor, an old sailor, two nuns, the new teacher, a merchant, a wedding party",
 }
 
-# Names that are words too would be a second riddle.
+# Names that are also words would add a second ambiguity.
 _CONFUSING = frozenset({"Rose", "Ivy", "Olive", "Hazel", "Flora", "Will", "Frank", "Basil", "Mark", "Jasper"})
-# Things that are not lent, bought or given away as others are, and looks that would call for a remark.
+# Things that are rarely lent, bought or given, and adjectives of things that nobody would want.
 _UNSOLD = frozenset({"key", "letter", "ticket", "parcel", "seal", "matchbox"})
 _SPOILT = frozenset(
     {"lost", "broken", "torn", "borrowed", "bent", "blunt", "empty", "damp", "frayed", "cracked"}
@@ -257,7 +256,7 @@ _PRONOUNS = {
 
 
 class WinogradExample(NamedTuple):
-    """A sentence with a pronoun, a claim about whom it means, and whether the claim is true."""
+    """A sentence with a pronoun, a claim about its referent, and whether the claim is true."""
 
     sentence: str
     claim: str
@@ -266,7 +265,7 @@ class WinogradExample(NamedTuple):
 
 
 class WinogradSchema(NamedTuple):
-    """A sentence that can be told in two ways, the lists of its candidates, and who is meant in the first."""
+    """A sentence with two readings, the lists of its candidates, and the referent in the first reading."""
 
     code: str
     lists: tuple[str, str]
@@ -295,7 +294,7 @@ def _listed(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _things() -> tuple[str, ...]:
-    """Return what can change hands: a red book, a blue coat."""
+    """Return things that can be lent, bought or given: a red book, a blue coat."""
     looks = ((kind, look) for kind, all_looks in lexicon.THINGS for look in all_looks.split())
     return tuple(a(f"{look} {kind}") for kind, look in looks if not {kind, look} & (_UNSOLD | _SPOILT))
 
@@ -326,7 +325,7 @@ FILLERS = {
 
 
 def make_winograd_example(random: Random) -> WinogradExample:
-    """Draw a riddle: schema, reading and candidate of the claim, in this order, then all its words."""
+    """Return a random example; draws schema, reading and candidate first, then the words."""
     schema = _one_of(SCHEMAS, random)
     reading = int(random() * 2)
     candidate = int(random() * 2)
@@ -345,7 +344,7 @@ def _one_of(options: Sequence[T], random: Random) -> T:
 
 
 def _words(schema: WinogradSchema, random: Random) -> dict[str, str]:
-    """Draw words for every slot of a schema."""
+    """Return random words for every slot of a schema."""
     first_list, second_list = schema.lists
     if first_list == "people":
         first_list = second_list = "women" if random() < 0.5 else "men"

@@ -1,4 +1,4 @@
-"""Questions and claims put into words: everything by its full name, nothing as a pronoun."""
+"""The wording of questions and claims: full names everywhere, no pronouns."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ from albertine.world.english.clauses import CLAUSES, ClauseForm, compile_form
 from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, capital
 from albertine.world.english.speaker import Speaker
 
-_NEVER = 0.999  # what chance says to every pronoun
+_NEVER = 0.999  # above the probability of every optional pronoun
 
 
 def _never() -> float:
@@ -24,24 +24,24 @@ def _compiled(text: str, kind: Any) -> ClauseForm:
 
 
 def worded(text: str, subject: Any) -> str:
-    """Fill the slots of a wording from an event or a claim."""
+    """Return a wording with its slots filled from an event or a claim."""
     return _rendered(_compiled(text, subject.__class__), subject, PAST)
 
 
 def sentence(text: str, subject: Any) -> str:
-    """Fill the slots of a wording, and make it a sentence."""
+    """Return a filled wording as a sentence, with a capital and a full stop or question mark."""
     said = capital(worded(text, subject))
     return said if said.endswith("?") else f"{said}."
 
 
 def clause(event: Any, choice: float, *, lasting: bool = False) -> str:
-    """Tell an event without any context; `choice`, from 0 up to 1, picks the form."""
+    """Return a clause that tells an event without context; `choice` in [0, 1) picks the form."""
     forms = CLAUSES[event.__class__].plain
     return _rendered(forms[int(choice * len(forms))], event, PRESENT if lasting else PAST)
 
 
 def predicate(event: Any, choice: float) -> str:
-    """Say what someone did, without saying who; nothing if no form allows that."""
+    """Return the clause of an event without its subject; empty if no form allows that."""
     forms = CLAUSES[event.__class__].full
     if not forms:
         return ""

@@ -1,6 +1,6 @@
-"""The lexicon made into what stories are cast from: the tables of `lexicon.py` as places, things, goods.
+"""The tables of `lexicon.py` as objects: places, trades, goods, and templates of things.
 
-What never changes (places, trades, goods) is made once and shared by all stories.
+Objects that never change (places, trades, goods) are created once and shared by all stories.
 """
 
 from functools import cache
@@ -12,19 +12,19 @@ from albertine.world.english.grammar import a, inflected, plural, verb
 
 
 class ThingTemplate(NamedTuple):
-    """What a thing is made from: its words, before it is a thing of some story."""
+    """The words of a thing, from which each story creates its own object."""
 
     kind: str
     name: str
     a: str
 
     def thing(self) -> Thing:
-        """Make one."""
+        """Return a new thing."""
         return Thing(*self)
 
 
 class FixtureTemplate(NamedTuple):
-    """The words of something that stands in a place and can break."""
+    """The words of a fixture, from which each story creates its own object."""
 
     kind: str
     name: str
@@ -34,12 +34,12 @@ class FixtureTemplate(NamedTuple):
     mends: str
 
     def fixture(self, place: Place) -> Fixture:
-        """Make one that stands in a place."""
+        """Return a new fixture in a place."""
         return Fixture(self.kind, self.name, self.a, place, self.breaks, self.broken, self.mends)
 
 
 class Animal(NamedTuple):
-    """A kind of animal, its names and its ways."""
+    """A kind of animal, its possible names and its habits."""
 
     kind: str
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Animal(NamedTuple):
 
 
 class Weather(NamedTuple):
-    """A weather: how it comes, and what is seen of it."""
+    """A change of weather: its season, its sentence, and signs of it."""
 
     season: str
     comes: str
@@ -67,7 +67,7 @@ _SITE = {place.name: place for place in SITES}
 
 
 def place_type(place: Place) -> str:
-    """Return what sort of place one is; only places of one sort can stand for each other."""
+    """Return the type of a place; only places of one type can replace each other."""
     if place in VILLAGES:
         return "village"
     if place in BUILDINGS:
@@ -83,7 +83,7 @@ TRADES = tuple(
 
 
 def spots_in(place: Place) -> tuple[Spot, ...]:
-    """Furnish a place."""
+    """Return new spots for a place."""
     where = "in" if place.name in _INDOORS else "out"
     return tuple(
         Spot(name, preposition, place) for name, preposition, side in lexicon.SPOTS if side in (where, "both")
@@ -107,7 +107,7 @@ CHORES_IN = {room: _room_chores(room) for room in ROOMS} | {
 
 @cache
 def in_season(phrases: tuple[str, ...], season: str) -> tuple[str, ...]:
-    """Leave out what there is in the warm half of the year only, in the other."""
+    """Return the phrases that fit a season: in the cold one, none with a word of WARM."""
     if season == "warm":
         return phrases
     return tuple(phrase for phrase in phrases if not set(phrase.lower().split()) & set(lexicon.WARM))
@@ -116,7 +116,7 @@ def in_season(phrases: tuple[str, ...], season: str) -> tuple[str, ...]:
 KIN = lexicon.KIN
 TRAITS = lexicon.TRAITS
 
-# By kind, so that a story can have several of one kind, or none twice.
+# Grouped by kind, so that a story controls whether it has two things of a kind.
 THINGS = tuple(
     tuple(ThingTemplate(kind, f"{look} {kind}", a(f"{look} {kind}")) for look in looks.split())
     for kind, looks in lexicon.THINGS
@@ -139,7 +139,7 @@ _FIXTURES = {
 
 
 def fixtures_in(place: Place) -> tuple[tuple[FixtureTemplate, ...], ...]:
-    """Return what may stand in a place and break, by kind."""
+    """Return the templates of fixtures that fit a place, grouped by kind."""
     return _FIXTURES["in" if place.name in _INDOORS else "out"]
 
 
@@ -156,7 +156,7 @@ ANIMALS = tuple(
 
 
 def _sight(phrase: str) -> str:
-    """Put the bracketed verbs of a sight into the past, agreeing with what stands before."""
+    """Return a phrase with its first bracketed verb in the past tense."""
     before, _, rest = phrase.partition("[")
     base, _, after = rest.partition("]")
     return f"{before}{inflected(base, 0, 2)}{after}" if rest else phrase

@@ -1,1 +1,1 @@
-"""The kinds of stories. Each is one file with a `plan` that lets events happen in a scene."""
+"""The genres. Each is one module with a function `plan` that adds events to a scene."""

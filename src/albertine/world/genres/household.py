@@ -1,15 +1,15 @@
-"""A day in a house: people who live together, their rooms, and what gets lost, broken, eaten and mended."""
+"""The genre of a day in a house: a family, its rooms, and what is lost, broken, repaired and eaten."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
-from albertine.world.cast import Fixture, Goods, Person, Thing
+from albertine.world.cast import WOMAN, Fixture, Goods, Person, Thing
 from albertine.world.english import lexicon, words
 from albertine.world.english.grammar import plural
 from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan a day from some hour on."""
+    """Plan a household story."""
     family = scene.new_family_name()
     scene.title = f"A day with the {plural(family)}"
     people, relation = _family(scene, family)
@@ -18,21 +18,21 @@ def plan(scene: Scene) -> None:
     fixture = scene.new_fixture(scene.choose(scene.places))
     goods = scene.new_goods("eat")
     _introduce_cast(scene, people, relation, fixture, goods)
-    parts = ep.hours(scene)
-    share = max(3, (scene.length - len(scene.log)) // len(parts))
-    for part, phrases in parts:
-        scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
-        for _ in scene.iterations_until(len(scene.log) + share):
+    times = ep.times_of_day(scene)
+    events_per_time = max(3, (scene.length - len(scene.log)) // len(times))
+    for time, phrases in times:
+        scene.add_event(e.TimeOfDay(time, scene.choose(phrases)))
+        for _ in scene.iterations_until(len(scene.log) + events_per_time):
             _add_episode(scene, scene.choose(people), main, fixture, goods)
 
 
 def _family(scene: Scene, family: str) -> tuple[list[Person], str]:
-    """Cast two to four people of one house."""
-    row = scene.choose_skewed(words.KIN)
+    """Add two to four persons; return them, and the relation of the first to the second."""
+    relation = scene.choose_skewed(words.KIN)
     first = scene.new_person(None, family)
-    second = scene.new_person(None, family if row[0] in _BLOOD else None)
+    second = scene.new_person(None, family if relation[WOMAN] in _BLOOD else None)
     others = [scene.new_person(None, family) for _ in range(scene.randint(0, 2))]
-    return [first, second, *others], row[first.gender]
+    return [first, second, *others], relation[first.gender]
 
 
 _BLOOD = frozenset(("sister", "mother", "aunt", "grandmother"))
@@ -41,7 +41,7 @@ _BLOOD = frozenset(("sister", "mother", "aunt", "grandmother"))
 def _introduce_cast(
     scene: Scene, people: list[Person], relation: str, fixture: Fixture, goods: Goods
 ) -> None:
-    """Say who is who and what is there, never in the same order."""
+    """Add two to five facts about the cast, in random order."""
     main, other = people[0], people[1]
     village = scene.choose_skewed(words.VILLAGES)
     trait, habit = scene.choose_skewed(words.TRAITS)
@@ -60,7 +60,7 @@ def _introduce_cast(
 
 
 def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, goods: Goods) -> None:
-    """Let one thing after another happen."""
+    """Add one random episode."""
     if scene.state.location.get(who) is None:
         scene.go(who, scene.choose(scene.places))
     other = scene.other_person(who)
@@ -70,13 +70,13 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
     if draw < 0.26:
         if scene.toss(0.5):
             scene.go(who, scene.choose(scene.places))
-        ep.chores(scene, who, scene.randint(1, 2))
+        ep.do_chores(scene, who, scene.randint(1, 2))
     elif draw < 0.4:
         ep.move_thing(scene, who, _thing(scene, who))
     elif draw < 0.5:
-        ep.lose(scene, who, _thing(scene, who))
+        ep.lose_thing(scene, who, _thing(scene, who))
     elif draw < 0.6:
-        ep.gift(scene, who, _thing(scene, who), other)
+        ep.give_thing(scene, who, _thing(scene, who), other)
     elif draw < 0.68:
         _break_or_mend(scene, who, fixture)
     elif draw < 0.8:
@@ -84,22 +84,22 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
             scene.add_event(e.Has(main, scene.randint(4, 15), goods))
         if scene.state.location.get(main) is None:
             scene.go(main, scene.choose(scene.places))
-        ep.meal(scene, main, goods, scene.people)
+        ep.use_and_share_goods(scene, main, goods, scene.people)
     elif draw < 0.86:
         ep.change_weather(scene, who)
     elif draw < 0.9:
-        ep.sight(scene)
+        ep.add_sight(scene)
     elif draw < 0.95:
-        ep.remark(scene, who)
+        ep.add_remark(scene, who)
     elif scene.state.location.get(other) is not None:
         ep.tell_last_deed(scene, who, other)
 
 
 def _thing(scene: Scene, who: Person) -> Thing:
-    """Return a thing that is here already, or bring one in."""
+    """Return a thing of the scene, or a new one."""
     if scene.things and scene.toss(0.5):
         return scene.choose(scene.things)
-    return ep.introduce(scene, who)
+    return ep.introduce_thing(scene, who)
 
 
 def _break_or_mend(scene: Scene, who: Person, fixture: Fixture) -> None:
@@ -108,4 +108,4 @@ def _break_or_mend(scene: Scene, who: Person, fixture: Fixture) -> None:
         scene.add_event(e.Mend(who, fixture))
         scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
     else:
-        ep.breakage(scene, who, fixture, scene.choose(scene.people))
+        ep.break_fixture(scene, who, fixture, scene.choose(scene.people))

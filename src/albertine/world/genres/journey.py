@@ -1,4 +1,4 @@
-"""A journey from village to village: travellers alone or in twos, whom they meet, what they carry."""
+"""The genre of a journey from village to village, by one or two travellers."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
@@ -6,12 +6,12 @@ from albertine.world.cast import Person, PersonGroup, Place, Thing
 from albertine.world.english import lexicon, words
 from albertine.world.scene import Scene
 
-# Where a traveller stops in a village.
+# Where a traveller stops in a village, and the preposition.
 _STOPS = (("inn", "at"), ("mill", "at"), ("ferry", "by"), ("chapel", "in"), ("farm", "on"), ("station", "at"))
 
 
 def plan(scene: Scene) -> None:
-    """Plan a journey of some stops."""
+    """Plan a journey story."""
     villages = scene.sample_skewed(words.VILLAGES, max(2, min(6, scene.length // scene.randint(8, 13))))
     traveller = scene.new_person()
     companion = scene.new_person() if scene.toss(0.5) else None
@@ -20,13 +20,13 @@ def plan(scene: Scene) -> None:
     baggage = [scene.new_thing() for _ in range(scene.randint(1, 2))]
     _introduce_cast(scene, traveller, companion, baggage, villages[0])
     hour = scene.randint(0, 2)
-    share = max(3, (scene.length - len(scene.log)) // len(villages))
+    events_per_stop = max(3, (scene.length - len(scene.log)) // len(villages))
     for place in scene.places:
         part, phrases = words.HOURS[hour % len(words.HOURS)]
         hour += scene.randint(1, 2)
         scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
         _arrive(scene, traveller, companion, place)
-        for _ in scene.iterations_until(len(scene.log) + share):
+        for _ in scene.iterations_until(len(scene.log) + events_per_stop):
             _add_episode(scene, traveller, companion, baggage)
 
 
@@ -54,7 +54,7 @@ def _introduce_cast(
 
 
 def _arrive(scene: Scene, traveller: Person, companion: Person | None, place: Place) -> None:
-    """Let the travellers come to the next stop, together if they are two."""
+    """Move the travellers to the next stop, together if they are in the same place."""
     if scene.state.location.get(traveller) is not None:
         for _ in range(scene.randint(0, 3)):
             who = traveller if companion is None or scene.toss(0.6) else companion
@@ -76,9 +76,9 @@ def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: l
     if companion is not None and scene.toss(0.3) and scene.state.location.get(companion) is place:
         who, companion = companion, who
     if draw < 0.2:
-        ep.chores(scene, who, scene.randint(1, 2))
+        ep.do_chores(scene, who, scene.randint(1, 2))
     elif draw < 0.3:
-        ep.remark(scene, who)
+        ep.add_remark(scene, who)
     elif draw < 0.48:
         met = f"met {place.the}"
         if len(scene.people) < 6 and met not in scene.used:
@@ -93,29 +93,29 @@ def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: l
             scene.used.add(resting)
             spot = scene.choose_spot(place)
             scene.add_event(e.Put(who, thing, spot))
-            ep.chores(scene, who, 1)
+            ep.do_chores(scene, who, 1)
             scene.add_event(e.Take(who, thing, spot))
     elif draw < 0.66:
         thing = scene.choose(baggage)
         if scene.state.holder_or_spot[thing] is who:
-            ep.lose(scene, who, thing)
+            ep.lose_thing(scene, who, thing)
             scene.go(who, place)
             if companion is not None:
                 scene.go(companion, place)
     elif draw < 0.76:
         ep.change_weather(scene, who)
     elif draw < 0.86:
-        ep.sight(scene)
+        ep.add_sight(scene)
     elif companion is not None:
         thing = scene.choose(baggage)
         if scene.state.location.get(companion) is place:
-            ep.gift(scene, who, thing, companion)
+            ep.give_thing(scene, who, thing, companion)
     else:
-        ep.remark(scene, who)
+        ep.add_remark(scene, who)
 
 
 def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
-    """Let someone on the road sell, give or tell something."""
+    """Make a stranger sell or give something to a traveller, or be told something."""
     if scene.toss(0.35):
         thing = scene.new_thing()
         scene.add_event(e.Owns(stranger, thing))

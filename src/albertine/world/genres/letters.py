@@ -1,4 +1,4 @@
-"""Letters: one person writes to another of a day where they are, and may get an answer."""
+"""The genre of letters: a person writes to another about a day, and may get an answer."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
@@ -8,11 +8,11 @@ from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan a letter, or two that answer each other."""
+    """Plan one letter, or a letter and its answer."""
     one, other = scene.new_person(), scene.new_person()
     villages = scene.sample_skewed(words.VILLAGES, 2)
     scene.title = f"Letters from {villages[0].name}"
-    scene.reserve_word("letter")  # it is what is being read
+    scene.reserve_word("letter")  # otherwise a thing "letter" could be confused with the letter itself
     letters = 1 if scene.length < 24 else 2
     for turn in range(letters):
         writer, reader = (one, other) if turn == 0 else (other, one)
@@ -26,7 +26,7 @@ def plan(scene: Scene) -> None:
 
 
 def _write_letter(scene: Scene, writer: Person, reader: Person, until: int) -> None:
-    row = scene.choose_skewed(words.KIN)
+    relation = scene.choose_skewed(words.KIN)
     neighbour = scene.people[1]
     trait, habit = scene.choose_skewed(words.TRAITS)
     trade, place = scene.new_trade()
@@ -39,7 +39,7 @@ def _write_letter(scene: Scene, writer: Person, reader: Person, until: int) -> N
         e.Stands(fixture, fixture.place),
     ]
     if "letters" not in scene.used:
-        facts.append(e.IsKin(writer, row[writer.gender], reader))
+        facts.append(e.IsKin(writer, relation[writer.gender], reader))
         scene.used.add("letters")
     for fact in scene.sample_skewed(facts, scene.randint(1, 2)):
         scene.add_event(fact)
@@ -63,28 +63,30 @@ def _add_episode(scene: Scene, who: Person, neighbour: Person, goods: Goods, fix
     elif draw < 0.42:
         if scene.toss(0.4):
             scene.go(who, scene.choose(scene.places))
-        ep.chores(scene, who, scene.randint(1, 2))
+        ep.do_chores(scene, who, scene.randint(1, 2))
     elif draw < 0.54:
-        own = [thing for thing in scene.things if scene.state.holder_or_spot[thing] is who]
-        ep.lose(scene, who, scene.choose(own) if own else ep.introduce(scene, who))
+        held = [thing for thing in scene.things if scene.state.holder_or_spot[thing] is who]
+        ep.lose_thing(scene, who, scene.choose(held) if held else ep.introduce_thing(scene, who))
     elif draw < 0.64:
-        ep.gift(scene, who, ep.introduce(scene, who), neighbour if who is not neighbour else scene.people[0])
+        ep.give_thing(
+            scene, who, ep.introduce_thing(scene, who), neighbour if who is not neighbour else scene.people[0]
+        )
     elif draw < 0.72:
-        ep.breakage(scene, who, fixture, scene.choose(scene.people))
+        ep.break_fixture(scene, who, fixture, scene.choose(scene.people))
     elif draw < 0.8:
         if (who, goods) not in scene.state.stock:
             scene.add_event(e.Has(who, scene.randint(4, 15), goods))
-        ep.meal(scene, who, goods, scene.people)
+        ep.use_and_share_goods(scene, who, goods, scene.people)
     elif draw < 0.88:
         ep.change_weather(scene, who)
     elif draw < 0.94:
-        ep.errand(scene, who, scene.other_place(scene.state.location.get(who)))
+        ep.run_errand(scene, who, scene.other_place(scene.state.location.get(who)))
     else:
-        ep.sight(scene)
+        ep.add_sight(scene)
 
 
 def _address_reader(scene: Scene) -> None:
-    """Let the writer turn to the reader."""
+    """Add a sentence to the reader, unless it was used before."""
     line = scene.choose_skewed(lexicon.LETTER_LINES)
     if line not in scene.used:
         scene.used.add(line)

@@ -1,7 +1,7 @@
-"""A page of a handbook: a dish or a craft, step by step; another domain than stories.
+"""The genre of a handbook page: a recipe or a craft, step by step; another domain than stories.
 
-Its steps stand in an order that matters: what is washed is drained, then goes into
-the pot, and what is hot is served.
+The order of its steps matters: ingredients are washed and drained before they go into
+the pot, and the dish is served last.
 """
 
 from albertine.world import events as e
@@ -11,7 +11,7 @@ from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan a page."""
+    """Plan a handbook page."""
     if scene.toss(0.55):
         _dish(scene)
     else:
@@ -19,7 +19,7 @@ def plan(scene: Scene) -> None:
 
 
 def _dish(scene: Scene) -> None:
-    """Cook a dish: what it takes, what is done to each, all together."""
+    """Add a recipe: the ingredients, the preparation of each, the cooking."""
     dish, basket = scene.choose(lexicon.DISHES)
     parts = scene.sample_skewed(basket.split(), max(2, min(5, scene.length // 4)))
     heat = scene.choose(lexicon.HEATS)
@@ -45,7 +45,7 @@ def _dish(scene: Scene) -> None:
 
 
 def _craft(scene: Scene) -> None:
-    """Do a piece of work: tools, steps, cautions."""
+    """Add the steps of a craft, with cautions between them."""
     steps = [step.strip() for step in scene.choose(lexicon.CRAFTS).split("|")]
     scene.title = steps[-1]
     ordinals = lexicon.ORDINALS
@@ -67,7 +67,7 @@ def _craft(scene: Scene) -> None:
 
 
 def _say(scene: Scene, sentence: str) -> None:
-    """Say a sentence, once."""
+    """Add a sentence unless it was used before."""
     if sentence not in scene.used:
         scene.used.add(sentence)
         scene.add_event(e.Sight(sentence))

@@ -1,6 +1,6 @@
-"""A small mystery: something is gone, everyone is asked, and there was a good reason.
+"""The genre of a small mystery: a thing is gone, its owner investigates, the truth comes out.
 
-What really happened is in the log from the start, kept hidden until it comes out.
+What really happened is in the log from the start as `Hidden` events and is told at the end.
 """
 
 from albertine.world import episodes as ep
@@ -11,7 +11,7 @@ from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan a mystery."""
+    """Plan a mystery story."""
     indoors = scene.toss(0.6)
     scene.places = scene.sample_skewed(words.ROOMS if indoors else words.SITES, scene.randint(4, 6))
     family = scene.new_family_name()
@@ -23,7 +23,8 @@ def plan(scene: Scene) -> None:
     home, hiding = scene.sample_skewed(scene.places, 2)
     spot, hidden = scene.choose_spot(home), scene.choose_spot(hiding)
     if scene.toss(0.3):
-        scene.new_thing(repeat_kind=True)  # never seen, but the kind needs its adjective
+        # Not used, but it may make the kind ambiguous, so that the text needs the adjective.
+        scene.new_thing(repeat_kind=True)
         scene.things.pop()
     _introduce_cast(scene, owner, others, thing, spot)
     _place_everyone(scene, owner, others, home)
@@ -35,7 +36,7 @@ def plan(scene: Scene) -> None:
     while tried < 2 or not scene.is_long_enough:
         _investigate(scene, owner, others, thing, hidden)
         tried += 1
-        if tried > 4 + scene.length // 2:  # everyone has been asked, everything searched
+        if tried > 4 + scene.length // 2:  # no more persons to ask or spots to search
             break
     _resolve(scene, owner, culprit, thing, hidden)
 
@@ -53,11 +54,11 @@ def _introduce_cast(scene: Scene, owner: Person, others: list[Person], thing: Th
 
 
 def _place_everyone(scene: Scene, owner: Person, others: list[Person], home: object) -> None:
-    """Let everyone be somewhere, busy with something."""
+    """Send everyone to a place, most with a chore, and the owner away from `home`."""
     for who in (owner, *others[1:], others[0]):
         scene.go(who, scene.choose(scene.places))
         if scene.toss(0.7):
-            ep.chores(scene, who, 1)
+            ep.do_chores(scene, who, 1)
     part, phrases = scene.choose(words.HOURS)
     scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
     if scene.state.location[owner] is home:
@@ -65,7 +66,7 @@ def _place_everyone(scene: Scene, owner: Person, others: list[Person], home: obj
 
 
 def _crime(scene: Scene, culprit: Person, thing: Thing, spot: Spot, hidden: Spot) -> None:
-    """Let the thing be taken and put elsewhere, unseen."""
+    """Add hidden events: the culprit takes the thing and puts it elsewhere."""
     if scene.state.location[culprit] is not spot.place:
         scene.add_event(e.Hidden(e.Go(culprit, spot.place)))
     scene.add_event(e.Hidden(e.Take(culprit, thing, spot)))
@@ -74,7 +75,7 @@ def _crime(scene: Scene, culprit: Person, thing: Thing, spot: Spot, hidden: Spot
 
 
 def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing, hidden: Spot) -> None:
-    """Let the owner ask or search, in vain."""
+    """Make the owner ask or search without success."""
     draw = scene.random()
     place = scene.state.location[owner]
     if draw < 0.4:
@@ -97,17 +98,17 @@ def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing
     elif draw < 0.76:
         scene.go(owner, scene.other_place(place))
     elif draw < 0.84:
-        ep.sight(scene)
+        ep.add_sight(scene)
     elif draw < 0.9:
         ep.change_weather(scene, owner)
     elif draw < 0.95:
-        ep.remark(scene, owner)
+        ep.add_remark(scene, owner)
     else:
-        ep.chores(scene, scene.choose(others[1:]), 1)
+        ep.do_chores(scene, scene.choose(others[1:]), 1)
 
 
 def _resolve(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden: Spot) -> None:
-    """Let the truth come out: by finding the thing, or by being told."""
+    """Reveal the truth: the owner finds the thing, or the culprit tells."""
     taken = next(
         event.what for event in scene.log if event.__class__ is e.Hidden and event.what.__class__ is e.Take
     )

@@ -1,4 +1,4 @@
-"""A newspaper report: an accident, a find or a sale, with the day, those concerned and what came of it."""
+"""The genre of a newspaper report: accidents, finds and sales on one day in a village."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
@@ -8,7 +8,7 @@ from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan a report."""
+    """Plan a newspaper report."""
     village = scene.choose_skewed(words.VILLAGES)
     scene.places = scene.sample_skewed(words.SITES, scene.randint(3, 4))
     scene.title = f"News from {village.name}"
@@ -33,23 +33,23 @@ def _add_episode(scene: Scene, who: Person, other: Person) -> None:
             fixture = scene.new_fixture(place)
             if scene.toss(0.5):
                 scene.add_event(e.Stands(fixture, place))
-                ep.chores(scene, who, 1)
-            ep.breakage(scene, who, fixture, other)
+                ep.do_chores(scene, who, 1)
+            ep.break_fixture(scene, who, fixture, other)
     elif draw < 0.55:
         if len(scene.things) < 5:
-            ep.lose(scene, who, ep.introduce(scene, who))
+            ep.lose_thing(scene, who, ep.introduce_thing(scene, who))
     elif draw < 0.7:
         _sale(scene, who, other)
     elif draw < 0.8:
         ep.change_weather(scene, None)
     elif draw < 0.9:
-        ep.errand(scene, who, scene.choose(scene.places))
+        ep.run_errand(scene, who, scene.choose(scene.places))
     elif scene.state.location.get(other) is not None and who is not other:
         ep.tell_last_deed(scene, who, other)
 
 
 def _sale(scene: Scene, who: Person, other: Person) -> None:
-    """Let something be sold at a price worth telling."""
+    """Make `other` sell a thing to `who` at a high price."""
     if who is other or len(scene.things) >= 5:
         return
     thing = scene.new_thing()

@@ -1,1 +1,1 @@
-"""Tasks on stories: examples with gold answers from the world's state, and the files they are written to."""
+"""The tasks of the little world: examples with gold answers from event logs, in official file layouts."""

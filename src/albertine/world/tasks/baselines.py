@@ -1,4 +1,4 @@
-"""What a bag of words reaches on each task, measured on the examples that were just made."""
+"""The bag-of-words score of each task, fitted to train and scored on dev."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from albertine.world.tasks.glue import GlueExample, GlueTaskSpec
 from albertine.world.tasks.race import RaceArticle
 from albertine.world.tasks.squad import SquadParagraph, SquadQuestion
 
-_MAX_NEGATIVES = 8  # candidates to learn from beside the right one
+_MAX_NEGATIVES = 8  # wrong candidates per training question
 
 
 def glue_baseline(task: GlueTaskSpec, train: Sequence[GlueExample], dev: Sequence[GlueExample]) -> float:
-    """Return the score of a task of GLUE, as it is scored there."""
+    """Return the dev score of a GLUE task by the task's metric."""
     rows = [bag_of_words.features(example.texts) for example in train]
     index = bag_of_words.feature_index(rows)
     train_features = bag_of_words.sparse_features(rows, index)
@@ -41,14 +41,14 @@ def glue_baseline(task: GlueTaskSpec, train: Sequence[GlueExample], dev: Sequenc
 
 
 def _correlation(predictions: NDArray[Any], targets: NDArray[Any]) -> float:
-    """Return Pearson's correlation, which Matthews' is of zeros and ones; 0 where a side never changes."""
+    """Return Pearson's correlation, or 0 if a side is constant; of binary labels it is Matthews'."""
     if predictions.std() == 0 or targets.std() == 0:
         return 0.0
     return float(np.corrcoef(predictions, targets)[0, 1])
 
 
 def race_baseline(train: Sequence[RaceArticle], dev: Sequence[RaceArticle]) -> float:
-    """Return how often the best of four options is the right one."""
+    """Return the dev accuracy on RACE: how often the best-scored option is the answer."""
     rows, right = [], []
     for texts, is_right in _option_features(train):
         rows.append(texts)
@@ -65,7 +65,10 @@ def race_baseline(train: Sequence[RaceArticle], dev: Sequence[RaceArticle]) -> f
 
 
 def _option_features(made: Sequence[RaceArticle]) -> Iterator[tuple[list[str], bool]]:
-    """Yield the features of each option: its words, which of them the article has, and what is asked."""
+    """Yield the features of each option, and whether it is the answer.
+
+    The features are its n-grams, those that the article has too, and each with the question's start.
+    """
     for article in made:
         article_ngrams = bag_of_words.ngrams(" ".join(article.story.sentences))
         for choice in article.questions:
@@ -79,7 +82,7 @@ def _option_features(made: Sequence[RaceArticle]) -> Iterator[tuple[list[str], b
 
 
 def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph]) -> float:
-    """Return how often the best candidate is an answer: anything in the text that ever was one."""
+    """Return the dev exact match on SQuAD of the best candidate, a phrase that is an answer in train."""
     answers = {span.text for paragraph in train for asked in paragraph.answerable for span in asked.answers}
     rows, right = [], []
     for paragraph in train:
@@ -109,7 +112,7 @@ def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph
 
 
 def _candidates(paragraph: SquadParagraph, known_answers: set[str]) -> list[tuple[str, str]]:
-    """Return what in a text may be an answer, each with the sentence where it stands."""
+    """Return the known answers that occur in a text, each with its sentence."""
     found = []
     for sentence in paragraph.story.sentences:
         words = re.findall(r"[\w'-]+", sentence)
@@ -122,7 +125,7 @@ def _candidates(paragraph: SquadParagraph, known_answers: set[str]) -> list[tupl
 
 
 def _span_features(asked: SquadQuestion, candidate: str, sentence: str) -> list[str]:
-    """Return what question and sentence share, and what kind of answer goes with what kind of question."""
+    """Return the n-grams that question and sentence share, and the candidate's words."""
     question_start = " ".join(asked.question.split()[:2]).lower()
     both = [name for name in bag_of_words.features((asked.question, sentence)) if name.startswith("both:")]
     words = candidate.lower().split()

@@ -1,7 +1,7 @@
-"""A run of a story's events told anew, to someone who knows the names and nothing else.
+"""Excerpts: some consecutive events of a story, told on their own with full names.
 
-What is kept back, told twice or spoken in letters is left out, so that the excerpt
-says what its events say: no more, no less.
+Hidden events, reported events and letters are excluded, so that the text of an excerpt
+says exactly what its events say.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _INTERRUPTING = frozenset((e.Hidden, e.Reveal, e.Letter))
 
 
 class Excerpt(NamedTuple):
-    """Some events, and how each hangs together with the one before."""
+    """Some events of a story, and the link of each to the one before."""
 
     events: list[e.Event]
     links: list[int]
@@ -47,7 +47,10 @@ class Excerpt(NamedTuple):
 def choose_excerpt(
     story: Story, random: Callable[[], float], min_events: int, max_events: int, anchors: frozenset[type]
 ) -> Excerpt | None:
-    """Choose a run of so many events, around one of some kinds; None where that run is broken off."""
+    """Return a random excerpt around an event of the anchor types; None if there is none.
+
+    An excerpt that would contain a hidden event or a letter counts as none.
+    """
     log, links = story.log, story.scene.links
     anchor_positions = [at for at, event in enumerate(log) if event.__class__ in anchors]
     if not anchor_positions:
@@ -72,5 +75,5 @@ def choose_excerpt(
 
 
 def excerpt_text(excerpt: Excerpt, random: Callable[[], float]) -> str:
-    """Tell an excerpt by full names."""
+    """Return the text of an excerpt, with full names."""
     return " ".join(StoryText(Speaker(random, exact=True), *excerpt).sentences)

@@ -1,4 +1,4 @@
-"""The nine tasks of GLUE: what makes an example of each, and the columns that its files have."""
+"""The nine tasks of GLUE: how their examples are made, and the columns of their files."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -14,41 +14,39 @@ _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _STORY_GENRES = ("household", "journey", "market", "letters", "mystery")
 _MATCHED_GENRES = ("household", "market", "letters", "mystery")
 _MISMATCHED_GENRES = ("journey", "report")
-_MAX_ATTEMPTS = 20_000  # in a row without an example: never seen, but better than for ever
+_MAX_ATTEMPTS = 20_000  # failures in a row; guards against an endless loop
+_MNLI_LABELS = (inference.ENTAILMENT, inference.NEUTRAL, inference.CONTRADICTION)
+_CLAIM_FAMILIES = ("place", "holder", "spot", "stock", "condition", "order")
 
 
 class GlueExample(NamedTuple):
-    """The texts of one example, its gold label, and where it comes from."""
+    """The texts and the label of one example, and where they come from."""
 
     texts: tuple[str, ...]
     label: str
-    source: str  # the genre of the story, or the construction of the sentence
-    origin: Any  # what a test needs to find the label again
+    source: str  # genre of the story; phenomenon for CoLA, schema for WNLI
+    origin: Any  # the generator's result, from which tests derive the label again
 
 
-ExampleMaker = Callable[[int, str, int], GlueExample | None]
+ExampleMaker = Callable[[int, str, int], GlueExample | None]  # called with seed, stream, number
 
 
-def _random(seed: int, stream: str, number: int) -> Callable[[], float]:
+def _uniform_random(seed: int, stream: str, number: int) -> pairs.UniformRandom:
     return Random(f"{seed} {stream} {number} example").random
 
 
-def _story(seed: int, stream: str, number: int, genres: tuple[str, ...]) -> tuple[Story, Callable[[], float]]:
-    return make_story(seed, stream, number, genres), _random(seed, stream, number)
-
-
 def _cola(seed: int, stream: str, number: int) -> GlueExample:
-    made = acceptability.make_acceptability_example(_random(seed, stream, number))
+    made = acceptability.make_acceptability_example(_uniform_random(seed, stream, number))
     return GlueExample((made.sentence,), str(int(made.acceptable)), made.phenomenon, made)
 
 
 def _sst(seed: int, stream: str, number: int) -> GlueExample:
-    made = opinions.make_opinion(_random(seed, stream, number))
+    made = opinions.make_opinion(_uniform_random(seed, stream, number))
     return GlueExample((capital(made.sentence) + ".",), str(int(made.is_positive)), "opinion", made)
 
 
 def _wnli(seed: int, stream: str, number: int) -> GlueExample:
-    made = winograd.make_winograd_example(_random(seed, stream, number))
+    made = winograd.make_winograd_example(_uniform_random(seed, stream, number))
     return GlueExample((made.sentence, made.claim), str(int(made.is_true)), made.schema, made)
 
 
@@ -57,17 +55,17 @@ def _pair_example(
     stream: str,
     number: int,
     genres: tuple[str, ...],
-    make: Callable[[Story, Callable[[], float], bool], pairs.LabelledTextPair | None],
-    labels: tuple[str, str],
+    make_pair: Callable[[Story, pairs.UniformRandom, bool], pairs.LabelledTextPair | None],
+    labels: tuple[str, str],  # negative, positive
 ) -> GlueExample | None:
-    """Make a pair whose label is drawn before any story is, from the first story that allows it."""
-    random = _random(seed, stream, number)
-    same = random() < 0.5
-    for turn in range(_MAX_ATTEMPTS):
-        tale = make_story_of_any_length(seed, f"{stream} {number}", turn, genres)
-        made = make(tale, random, same)
+    """Draw a label; return a pair with that label, from the first story that has one."""
+    random = _uniform_random(seed, stream, number)
+    is_positive = random() < 0.5
+    for attempt in range(_MAX_ATTEMPTS):
+        story = make_story_of_any_length(seed, f"{stream} {number}", attempt, genres)
+        made = make_pair(story, random, is_positive)
         if made is not None:
-            return GlueExample((made.first, made.second), labels[same], tale.genre, made)
+            return GlueExample((made.first, made.second), labels[is_positive], story.genre, made)
     return None
 
 
@@ -91,9 +89,9 @@ def _qnli(seed: int, stream: str, number: int) -> GlueExample | None:
 
 
 def _stsb(seed: int, stream: str, number: int) -> GlueExample | None:
-    tale, random = _story(seed, stream, number, _STORY_GENRES)
-    made = pairs.similarity_pair(tale, random)
-    return made and GlueExample((made.first, made.second), f"{made.score:.3f}", tale.genre, made)
+    story = make_story(seed, stream, number, _STORY_GENRES)
+    made = pairs.similarity_pair(story, _uniform_random(seed, stream, number))
+    return made and GlueExample((made.first, made.second), f"{made.score:.3f}", story.genre, made)
 
 
 def _inference_example(
@@ -103,24 +101,36 @@ def _inference_example(
     genres: tuple[str, ...],
     label: str,
     claim_family: str,
-    size: tuple[int, int],
+    event_range: tuple[int, int],
 ) -> GlueExample | None:
-    """Make an example of inference; genre and polarity are drawn apart from the label and the family."""
+    """Return an example with a label and a claim family.
+
+    Genre and polarity are drawn without regard to the label, so that they do not predict it.
+
+    Args:
+        seed: seed of the world.
+        stream: name of the stream of stories.
+        number: number of the example in the stream.
+        genres: genres of the file.
+        label: one of `_MNLI_LABELS`.
+        claim_family: a key of `inference.CLAIM_FAMILIES`.
+        event_range: minimum and maximum number of events in the premise.
+    """
     random = Random(f"{seed} {stream} {number} kind").random
-    fit = [genre for genre in inference.GENRES_BY_FAMILY[claim_family] if genre in genres]
-    genre = fit[int(random() * len(fit))]
+    usable = [genre for genre in inference.GENRES_BY_FAMILY[claim_family] if genre in genres]
+    genre = usable[int(random() * len(usable))]
     affirmed = random() < 0.5
-    for turn in range(_MAX_ATTEMPTS):
-        tale = make_story_of_any_length(seed, f"{stream} {number}", turn, (genre,))
-        made = inference.make_inference_example(tale, random, label, claim_family, affirmed, *size)
+    for attempt in range(_MAX_ATTEMPTS):
+        story = make_story_of_any_length(seed, f"{stream} {number}", attempt, (genre,))
+        made = inference.make_inference_example(story, random, label, claim_family, affirmed, *event_range)
         if made is not None:
-            return GlueExample((made.premise, made.hypothesis), label, tale.genre, made)
+            return GlueExample((made.premise, made.hypothesis), label, story.genre, made)
     return None
 
 
 def _mnli_maker(genres: tuple[str, ...]) -> ExampleMaker:
     def make(seed: int, stream: str, number: int) -> GlueExample | None:
-        random = _random(seed, stream, number)
+        random = _uniform_random(seed, stream, number)
         label = _MNLI_LABELS[int(random() * 3)]
         family = _CLAIM_FAMILIES[int(random() * len(_CLAIM_FAMILIES))]
         return _inference_example(seed, stream, number, genres, label, family, (3, 6))
@@ -128,45 +138,51 @@ def _mnli_maker(genres: tuple[str, ...]) -> ExampleMaker:
     return make
 
 
-_MNLI_LABELS = (inference.ENTAILMENT, inference.NEUTRAL, inference.CONTRADICTION)
-_CLAIM_FAMILIES = ("place", "holder", "spot", "stock", "condition", "order")
 _mnli, _mnli_mm = _mnli_maker(_MATCHED_GENRES), _mnli_maker(_MISMATCHED_GENRES)
 
 
 def _rte(seed: int, stream: str, number: int) -> GlueExample | None:
-    """Make an example whose premise is longer, and of two labels: it follows, or it does not."""
-    random = _random(seed, stream, number)
+    """Return an example with a longer premise than in MNLI and two labels."""
+    random = _uniform_random(seed, stream, number)
     follows = random() < 0.5
     family = (*_CLAIM_FAMILIES, "direction")[int(random() * 7)]
-    refuted = random() < 0.5 or family == "direction"  # where a place stands is never left open
+    refuted = random() < 0.5 or family == "direction"  # a claim about a direction is never neutral
     label = inference.ENTAILMENT if follows else inference.CONTRADICTION if refuted else inference.NEUTRAL
     made = _inference_example(seed, stream, number, (*_STORY_GENRES, "place"), label, family, (6, 11))
     return made and made._replace(label=_ENTAILMENT_LABELS[not follows])
 
 
 class GlueSplit(NamedTuple):
-    """One file of a task: its name, which size it has, and what makes its examples."""
+    """One file of a task."""
 
-    file: str
-    partition: str  # train, dev or test
+    file: str  # name without suffix, as in dev_matched
+    partition: str  # train, dev or test; MNLI has two files for dev and two for test
     make: ExampleMaker
 
 
 class GlueTaskSpec(NamedTuple):
-    """A task: its folder, its files, its columns, and how it is scored."""
+    """A task: its folder, files, text columns, labels and metric."""
 
     name: str
     splits: tuple[GlueSplit, ...]
-    text_columns: tuple[str, ...]  # the columns of its texts
-    labels: tuple[str, ...]  # empty if it is a number
+    text_columns: tuple[str, ...]
+    labels: tuple[str, ...]  # empty for regression
     metric: str
 
 
 def _task(
-    name: str, make: ExampleMaker, texts: tuple[str, ...], labels: tuple[str, ...], metric: str = "accuracy"
+    name: str,
+    make: ExampleMaker,
+    text_columns: tuple[str, ...],
+    labels: tuple[str, ...],
+    metric: str = "accuracy",
 ) -> GlueTaskSpec:
     return GlueTaskSpec(
-        name, tuple(GlueSplit(size, size, make) for size in ("test", "dev", "train")), texts, labels, metric
+        name,
+        tuple(GlueSplit(partition, partition, make) for partition in ("test", "dev", "train")),
+        text_columns,
+        labels,
+        metric,
     )
 
 
@@ -196,110 +212,118 @@ TASKS = (
 )
 
 
-def examples(
+def make_examples(
     task: GlueTaskSpec, split: GlueSplit, count: int, seed: int, seen: set[tuple[str, ...]]
 ) -> Iterator[GlueExample]:
-    """Yield the examples of a file; none whose texts have been seen, which go into `seen`.
+    """Yield `count` examples of a file without those whose texts are in `seen`; add the new texts to it.
 
-    Every file has stories of its own. Its examples do not depend on how many are asked
-    for, nor on those of files that come after it.
+    Every file uses its own stream of stories. Its examples depend neither on `count` nor
+    on the files that are written after it.
     """
     number = made = failed_attempts = 0
     while made < count and failed_attempts < _MAX_ATTEMPTS:
         example = split.make(seed, f"{task.name} {split.file}", number)
         number += 1
         failed_attempts += 1
-        if (
-            example is not None and (texts := tuple(sorted(example.texts))) not in seen
-        ):  # nor the other way round
+        # Sorted, because a pair in reverse order counts as the same texts.
+        if example is not None and (texts := tuple(sorted(example.texts))) not in seen:
             seen.add(texts)
             made += 1
             failed_attempts = 0
             yield example
 
 
-def table_rows(task: GlueTaskSpec, split: GlueSplit, rows: list[GlueExample]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of a file, its header first, in the columns that GLUE has."""
+def table_rows(
+    task: GlueTaskSpec, split: GlueSplit, examples: list[GlueExample]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a file in the layout of GLUE, header first if the file has one."""
     layout = _LAYOUTS.get(task.name, _plain_rows)
-    yield from layout(task.text_columns, split.partition, rows)
+    yield from layout(task.text_columns, split.partition, examples)
 
 
-def gold_rows(rows: list[GlueExample]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of a file of gold answers, laid out as a submission to GLUE is."""
+def gold_rows(examples: list[GlueExample]) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a file of gold answers, in the format of a GLUE submission."""
     yield "index", "prediction"
-    for index, row in enumerate(rows):
-        yield str(index), row.label
+    for index, example in enumerate(examples):
+        yield str(index), example.label
 
 
-Columns = tuple[str, ...]
-_Rows = Iterator[Columns]
+_Row = tuple[str, ...]
+_Rows = Iterator[_Row]
 
 
-def _plain_rows(texts: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    hidden = size == "test"
-    yield ("index", *texts) if hidden else ("index", *texts, "label")
-    for index, row in enumerate(rows):
-        yield (str(index), *row.texts) if hidden else (str(index), *row.texts, row.label)
+def _plain_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    is_test = partition == "test"
+    yield ("index", *text_columns) if is_test else ("index", *text_columns, "label")
+    for index, example in enumerate(examples):
+        yield (str(index), *example.texts) if is_test else (str(index), *example.texts, example.label)
 
 
-def _cola_rows(texts: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    if size == "test":
-        yield from _plain_rows(texts, size, rows)
+def _cola_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    if partition == "test":
+        yield from _plain_rows(text_columns, partition, examples)
         return
-    for row in rows:
-        yield row.source, row.label, "" if row.label == "1" else "*", *row.texts
+    for example in examples:
+        yield example.source, example.label, "" if example.label == "1" else "*", *example.texts
 
 
-def _sst_rows(texts: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    if size == "test":
-        yield from _plain_rows(texts, size, rows)
+def _sst_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    if partition == "test":
+        yield from _plain_rows(text_columns, partition, examples)
         return
     yield "sentence", "label"
-    for row in rows:
-        yield *row.texts, row.label
+    for example in examples:
+        yield *example.texts, example.label
 
 
-def _mrpc_rows(_: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    yield ("index" if size == "test" else "Quality"), "#1 ID", "#2 ID", "#1 String", "#2 String"
-    for index, row in enumerate(rows):
-        first = str(index) if size == "test" else row.label
-        yield first, str(2 * index + 1), str(2 * index + 2), *row.texts
+def _mrpc_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    yield ("index" if partition == "test" else "Quality"), "#1 ID", "#2 ID", "#1 String", "#2 String"
+    for index, example in enumerate(examples):
+        first = str(index) if partition == "test" else example.label
+        yield first, str(2 * index + 1), str(2 * index + 2), *example.texts
 
 
-def _stsb_rows(_: Columns, size: str, rows: list[GlueExample]) -> _Rows:
+def _stsb_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
     columns = ("index", "genre", "filename", "year", "old_index", "source1", "source2", *_SENTENCES)
-    hidden = size == "test"
-    yield columns if hidden else (*columns, "score")
-    for index, row in enumerate(rows):
-        line = (str(index), row.source, "none", "none", str(index), "none", "none", *row.texts)
-        yield line if hidden else (*line, row.label)
+    is_test = partition == "test"
+    yield columns if is_test else (*columns, "score")
+    for index, example in enumerate(examples):
+        line = (str(index), example.source, "none", "none", str(index), "none", "none", *example.texts)
+        yield line if is_test else (*line, example.label)
 
 
-def _qqp_rows(texts: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    if size == "test":
-        yield "id", *texts
-        for index, row in enumerate(rows):
-            yield str(index), *row.texts
+def _qqp_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    if partition == "test":
+        yield "id", *text_columns
+        for index, example in enumerate(examples):
+            yield str(index), *example.texts
         return
-    yield "id", "qid1", "qid2", *texts, "is_duplicate"
-    for index, row in enumerate(rows):
-        yield str(index), str(2 * index + 1), str(2 * index + 2), *row.texts, row.label
+    yield "id", "qid1", "qid2", *text_columns, "is_duplicate"
+    for index, example in enumerate(examples):
+        yield str(index), str(2 * index + 1), str(2 * index + 2), *example.texts, example.label
 
 
-def _mnli_rows(_: Columns, size: str, rows: list[GlueExample]) -> _Rows:
-    """Lay out MNLI; the columns of its parses stay empty, since nothing is parsed here."""
+def _mnli_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
+    """Yield the rows of a file of MNLI; the columns for parses are empty."""
     parses = ("sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse")
-    votes = {"train": ("label1",), "dev": tuple(f"label{n}" for n in range(1, 6)), "test": ()}[size]
-    labels = (*votes, "gold_label") if votes else ()
+    annotators = {"train": 1, "dev": 5, "test": 0}[partition]
+    labels = (*(f"label{n + 1}" for n in range(annotators)), "gold_label") if annotators else ()
     yield "index", "promptID", "pairID", "genre", *parses, *_SENTENCES, *labels
-    for index, row in enumerate(rows):
-        line = (str(index), str(index), f"{index}{row.label[0]}", row.source, *("",) * 4, *row.texts)
-        if size == "test":
-            line = (*line[:2], str(index), *line[3:])  # the name of a pair would tell its label
-        yield (*line, *(row.label,) * len(labels))
+    for index, example in enumerate(examples):
+        line = (
+            str(index),
+            str(index),
+            f"{index}{example.label[0]}",
+            example.source,
+            *("",) * 4,
+            *example.texts,
+        )
+        if partition == "test":
+            line = (*line[:2], str(index), *line[3:])  # the pairID above contains a letter of the label
+        yield (*line, *(example.label,) * len(labels))
 
 
-_LAYOUTS: dict[str, Callable[[Columns, str, list[GlueExample]], _Rows]] = {
+_LAYOUTS: dict[str, Callable[[_Row, str, list[GlueExample]], _Rows]] = {
     "CoLA": _cola_rows,
     "SST-2": _sst_rows,
     "MRPC": _mrpc_rows,

@@ -1,7 +1,7 @@
-"""Does one text follow from another: MNLI and RTE, from claims about the end of an excerpt of a story.
+"""Natural language inference (MNLI and RTE): claims about the state at the end of an excerpt.
 
-What a claim is about, whether it is affirmed or denied, and the label are drawn
-before, independently; so the wording of a claim alone tells nothing.
+The claim family, the polarity (affirmed or denied) and the label are drawn independently
+before the excerpt, so the wording of a claim does not predict the label.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,19 +21,19 @@ UniformRandom = Callable[[], float]
 ENTAILMENT: Final = "entailment"
 NEUTRAL: Final = "neutral"
 CONTRADICTION: Final = "contradiction"
-_MAX_EXCERPTS = 8  # runs of events, of one story
+_MAX_EXCERPTS = 8  # of one story
 _TRUTH = {ENTAILMENT: True, NEUTRAL: None, CONTRADICTION: False}
 
 
 class EventOrder(NamedTuple):
-    """The claim that one event came before another."""
+    """The claim that one event happened before another."""
 
     first: e.Event
     second: e.Event
 
 
 class InferenceExample(NamedTuple):
-    """A premise, a hypothesis and whether it follows; and what both come from."""
+    """A premise, a hypothesis and their label, with the events and the claim that they come from."""
 
     premise: str
     hypothesis: str
@@ -53,7 +53,7 @@ def make_inference_example(
     min_events: int,
     max_events: int,
 ) -> InferenceExample | None:
-    """Make an example from a story, if its events allow one with this label in this family and polarity."""
+    """Return an example with the given label, claim family and polarity; None if the story has none."""
     known, unknown, claims_of = CLAIM_FAMILIES[claim_family]
     truth = _TRUTH[label]
     if truth is not None and not affirmed:
@@ -83,11 +83,11 @@ def _hypothesis_text(claim: facts.Claim | EventOrder, affirmed: bool, random: Un
 
 
 class _ExcerptFacts:
-    """Who and what is spoken of in some events, and what their reader knows."""
+    """The persons, things and places of an excerpt, and what its reader knows."""
 
     def __init__(self, events: list[e.Event], log: list[e.Event]):
         self.events = events
-        self.log = log  # all that happened in the story
+        self.log = log  # all events of the story
         self.knowledge = facts.ReaderKnowledge(events)
         self.people: list[Person] = []
         self.things: list[Thing] = []
@@ -125,7 +125,7 @@ _ClaimIterator = Iterator[facts.Claim | EventOrder]
 
 
 def _location_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that someone is somewhere; open only for those who were with nobody either."""
+    """Yield claims that a person is at a place; undecided ones only about persons who met nobody."""
     for who in facts_of_excerpt.people:
         if truth is None and (
             who in facts_of_excerpt.knowledge.seen_with_others or who in facts_of_excerpt.knowledge.place
@@ -137,7 +137,7 @@ def _location_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _Cl
 
 
 def _holder_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that someone carries something; open only for those who do not look for it or own it."""
+    """Yield claims that a person holds a thing; undecided ones only if no event has both."""
     for thing in facts_of_excerpt.things:
         if isinstance(thing, Fixture):
             continue
@@ -150,12 +150,12 @@ def _holder_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _Clai
 
 
 def _mentioned_together(facts_of_excerpt: _ExcerptFacts, who: Person, thing: Thing) -> bool:
-    """Tell whether something was said of both: that someone seeks, wants or owns a thing."""
+    """Return whether an event has both, as when a person seeks, wants or owns a thing."""
     return any(who in event and thing in event for event in facts_of_excerpt.events)
 
 
 def _spot_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that something lies somewhere."""
+    """Yield claims that a thing lies at a spot."""
     for thing in facts_of_excerpt.things:
         if isinstance(thing, Fixture):
             continue
@@ -168,24 +168,24 @@ def _spot_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimI
 
 
 def _was_searched(facts_of_excerpt: _ExcerptFacts, thing: Thing, spot: Spot) -> bool:
-    """Tell whether someone looked there for a thing and found nothing."""
+    """Return whether a person looked for a thing at a spot in vain."""
     return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in facts_of_excerpt.events)
 
 
 def _stock_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim how much is left to someone."""
+    """Yield claims about how many goods a person has."""
     for who, goods in facts_of_excerpt.stocks:
         left = facts_of_excerpt.knowledge.stock.get((who, goods), 4)
         for count in range(max(1, left - 2), left + 3):
             for kind in (facts.HasExactly, facts.HasMore):
                 if truth is None and count == facts_of_excerpt.knowledge.minimum_stock.get((who, goods)):
-                    continue  # open by the letter, but who got six is taken to have six
+                    continue  # logically undecided, but readers assume that who got six has six
                 if facts_of_excerpt.knowledge.truth(claim := kind(who, count, goods)) is truth:
                     yield claim
 
 
 def _condition_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that something is whole."""
+    """Yield claims that a fixture is intact."""
     for thing in facts_of_excerpt.things:
         if (
             isinstance(thing, Fixture)
@@ -198,7 +198,7 @@ _DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.S
 
 
 def _order_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that one deed came before another; open if one of them is not told here."""
+    """Yield claims about the order of two deeds; undecided if the excerpt has only one of them."""
     excerpt_events = [
         event
         for event in facts_of_excerpt.events
@@ -223,7 +223,7 @@ def _order_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _Claim
 
 
 def _direction_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Claim that a place lies in some direction of another that it was not told beside."""
+    """Yield claims about the direction between two places that are not adjacent."""
     beside = facts_of_excerpt.knowledge.neighbors
     places = list(dict.fromkeys(place for place, _ in beside))
     for place in places:
@@ -236,10 +236,9 @@ def _direction_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _C
 
 
 _ClaimGenerator = Callable[[_ExcerptFacts, bool | None], _ClaimIterator]
-_UNDECIDED_EVENTS = frozenset(
-    (e.Owns, e.Want, e.Miss, e.Seek)
-)  # a thing is spoken of, and nobody says where it is
-# What claims are about: the events around which they are settled, and left open; and the claims.
+# Events that mention a thing without saying where it is.
+_UNDECIDED_EVENTS = frozenset((e.Owns, e.Want, e.Miss, e.Seek))
+# Each family: the anchor events for decided claims and for undecided ones, and the generator of claims.
 CLAIM_FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _ClaimGenerator]] = {
     "place": (frozenset((e.Go,)), frozenset((e.Go,)), _location_claims),
     "holder": (
@@ -257,7 +256,7 @@ CLAIM_FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _ClaimGenerato
     "order": (frozenset(_DATED_EVENTS), frozenset(_DATED_EVENTS), _order_claims),
     "direction": (frozenset((e.Near,)), frozenset(), _direction_claims),
 }
-# The genres in which a family has every label often enough.
+# The genres in which a family yields every label often enough.
 GENRES_BY_FAMILY = {
     "place": ("household", "market", "letters", "mystery", "report"),
     "holder": ("household", "market", "letters", "mystery", "journey", "report"),

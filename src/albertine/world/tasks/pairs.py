@@ -1,8 +1,8 @@
 """Pairs of sentences and of questions: MRPC, STS-B, QQP and QNLI.
 
-Pairs that mean the same are two wordings of one event; those that do not have most
-of their words in common all the same: persons swapped, order turned round, one thing
-another. So what the words are tells little, and how they stand tells all.
+Positive pairs are two wordings of the same events. Negative pairs share most of their
+words too, because persons are swapped, the order is reversed or one thing is replaced.
+So the set of words says little about the label, and their order decides.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,12 @@ UniformRandom = Callable[[], float]
 
 _DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
 _MAX_ATTEMPTS = 6
-_TWO_PERSON_SHARE = 0.85  # share of questions that could be turned round
-_SKIP_EASY_PROBABILITY = (
-    0.75  # how likely a pair of others is passed over: one is told from another by its words
-)
+_TWO_PERSON_SHARE = 0.85  # share of queries with two persons, which can be swapped
+_SKIP_EASY_PROBABILITY = 0.75  # for queries without two persons, where words alone decide
 
 
 class LabelledTextPair(NamedTuple):
-    """Two texts, what holds between them, and what they were made from."""
+    """Two texts, their label, and the events or queries that they were made from."""
 
     first: str
     second: str
@@ -44,7 +42,7 @@ class LabelledTextPair(NamedTuple):
 
 
 class ScoredTextPair(NamedTuple):
-    """Two sentences, and how much of what they say is the same, from 0 to 5."""
+    """Two sentences, the share of facts that they have in common from 0 to 5, and their events."""
 
     first: str
     second: str
@@ -64,7 +62,7 @@ def _choose(choices: list[Any], random: UniformRandom) -> Any:
 
 
 def paraphrase_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
-    """Make two sentences of two deeds each, which say the same or not."""
+    """Return two sentences of two deeds each that mean the same or not; None if the story has none."""
     deeds = _deeds(story)
     if len(deeds) < 2:
         return None
@@ -104,7 +102,7 @@ def _two_event_sentence(one: Any, two: Any, random: UniformRandom) -> str:
 
 
 def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | None:
-    """Make two sentences that share some of what they say; the score is the share, from 0 to 5."""
+    """Return two sentences with a similarity score from 0 to 5; None if the story has no deeds."""
     deeds = _deeds(story)
     if not deeds:
         return None
@@ -127,7 +125,7 @@ def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | Non
 
 
 def similarity_score(one: Any, two: Any) -> float:
-    """Return 5 times the share of facts (kind of event, who and what in each part) that two events share."""
+    """Return 5 times the share of facts (event type and fields) that two events have in common."""
     facts = {"kind": one.__class__, **one._asdict()}
     others = {"kind": two.__class__, **two._asdict()}
     agreeing = sum(name in others and others[name] == value for name, value in facts.items())
@@ -139,7 +137,7 @@ def similarity_score(one: Any, two: Any) -> float:
 
 
 def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
-    """Make two questions that ask the same or not, never worded alike."""
+    """Return two differently worded questions that ask the same or not; None if that fails."""
     query = _choose_query(story, random)
     if query is None or (with_persons_swapped(query.event) is None and random() < _SKIP_EASY_PROBABILITY):
         return None
@@ -156,7 +154,7 @@ def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledT
 
 
 def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return a question, mostly one with a person on either side, where the order of words is all."""
+    """Return an answerable query, mostly one with two persons, whose meaning depends on word order."""
     possible = answerable_queries(story)
     two_sided = [query for query in possible if with_persons_swapped(query.event) is not None]
     if not possible:
@@ -165,7 +163,7 @@ def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
 
 
 def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return a question that asks something else with nearly the same words."""
+    """Return a query that asks something else with nearly the same words; None if there is none."""
     turned = with_persons_swapped(query.event)
     draw = random()
     if turned is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
@@ -187,7 +185,7 @@ def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> E
 
 
 def question_sentence_pair(story: Story, random: UniformRandom, is_answered: bool) -> LabelledTextPair | None:
-    """Make a question and a sentence that answers it or not; the sentence is true of its story."""
+    """Return a question and a true sentence of its story that answers it or not; None if that fails."""
     query = _choose_query(story, random)
     if query is None:
         return None
@@ -205,7 +203,7 @@ def question_sentence_pair(story: Story, random: UniformRandom, is_answered: boo
 
 
 def _related_event(query: EventQuery, story: Story, random: UniformRandom) -> Any:
-    """Return an event that has much in common with a question and does not answer it."""
+    """Return an event that shares many values with a query and does not answer it; None if none does."""
     best: list[Any] = []
     most = 1
     for event in all_events(story):

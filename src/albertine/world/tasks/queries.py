@@ -1,8 +1,8 @@
-"""Questions on a story, each a pattern over its events: a kind of event, what is known of it, what is asked.
+"""Queries: questions about a story as patterns over its events.
 
-An answer is whatever stands in the asked field of the events that fit. A question is
-only asked where exactly one answer fits, or, for what cannot be answered, where none
-does, nor anything that could be read as an answer.
+A query has an event type, known fields and an asked field; its answers are the values of
+the asked field in the events that match. An answerable query has exactly one answer. An
+unanswerable one has none, and no event that a reader could take for an answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,29 +19,29 @@ UniformRandom = Callable[[], float]
 
 
 class EventQuery(NamedTuple):
-    """A question: which event of this kind has these known fields, and what is in its asked one."""
+    """A question about the asked field of the events that match an event in its known fields."""
 
-    event: Any  # an event with the known fields
+    event: Any  # an event with the known fields; its other fields are ignored
     asked_field: str
 
     @property
     def known_fields(self) -> tuple[str, ...]:
-        """Return the fields that the wordings name."""
+        """The fields that the wordings name."""
         return _KNOWN_FIELDS[self.event.__class__, self.asked_field]
 
     def fits(self, event: Any) -> bool:
-        """Tell whether an event is one that is asked about."""
+        """Return whether an event matches the query."""
         if event.__class__ is not self.event.__class__:
             return False
         return all(_same_value(getattr(event, name), getattr(self.event, name)) for name in self.known_fields)
 
     def wording(self, choice: float) -> str:
-        """Put the question; `choice`, from 0 up to 1, picks how."""
+        """Return one wording of the question, chosen by `choice` in [0, 1)."""
         texts = QUESTIONS[self.event.__class__][self.asked_field]
         return sentence(texts[int(choice * len(texts))], self.event)
 
     def wordings(self) -> list[str]:
-        """Put the question in every way."""
+        """Return all wordings of the question."""
         return [sentence(text, self.event) for text in QUESTIONS[self.event.__class__][self.asked_field]]
 
 
@@ -50,7 +50,7 @@ def _same_value(one: object, other: object) -> bool:
 
 
 def _named_fields(kind: Any, texts: Sequence[str], asked: str) -> tuple[str, ...]:
-    """Return the fields that any wording of a question names."""
+    """Return the fields that at least one wording of a question names."""
     return tuple(
         name
         for name in kind._fields
@@ -63,7 +63,7 @@ _KNOWN_FIELDS = {
     for kind, asks in QUESTIONS.items()
     for asked, texts in asks.items()
 }
-# Kinds of events that a question about one of them could be taken to mean.
+# Event types that a question about one of them could also mean.
 _INTERCHANGEABLE_EVENTS: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
@@ -71,7 +71,7 @@ _INTERCHANGEABLE_EVENTS: tuple[frozenset[type], ...] = (
     frozenset((e.Has, e.ShareGoods, e.BuyGoods, e.UseGoods)),
     frozenset((e.Lives, e.HasStall)),
 )
-# And kinds that tell something of the same all the same.
+# Event types that say something about the same facts.
 _RELATED_EVENTS = (
     *_INTERCHANGEABLE_EVENTS,
     frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)),
@@ -80,19 +80,19 @@ _RELATED_EVENTS = (
 
 
 def all_events(story: Story) -> list[Any]:
-    """Return all that happened, what came out late too."""
+    """Return all events of a story, with hidden ones unwrapped."""
     return [event.what if isinstance(event, e.Hidden) else event for event in story.log]
 
 
 def answerable_queries(story: Story) -> list[EventQuery]:
-    """Return every question on a story that has exactly one answer."""
+    """Return every query about a story that has exactly one answer."""
     events = all_events(story)
     found: list[EventQuery] = []
     for event in dict.fromkeys(events):
         for asked in QUESTIONS.get(event.__class__, ()):
             query = EventQuery(event, asked)
             if asked in ("number", "price") and sum(map(query.fits, events)) > 1:
-                continue  # the numbers would have to be added up
+                continue  # the answer would be the sum of the numbers
             others = (other for other in events if not query.fits(other))
             if len(answers(query, events)) == 1 and not any(
                 _is_related(query, other, _INTERCHANGEABLE_EVENTS) for other in others
@@ -102,7 +102,7 @@ def answerable_queries(story: Story) -> list[EventQuery]:
 
 
 def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
-    """Return the different answers that a question has in some events."""
+    """Return the distinct answers that a query has in some events."""
     found: list[Any] = []
     for event in events:
         if query.fits(event) and not any(
@@ -113,7 +113,14 @@ def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
 
 
 def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -> Any:
-    """Return an event like one that happened: persons swapped, or one person or thing another."""
+    """Return a variant of an event: its persons swapped or one field replaced; None if there is none.
+
+    Args:
+        event: an event of the story.
+        story: supplies the values that replace others.
+        random: returns numbers in [0, 1).
+        keep: a field that stays as it is; persons are not swapped then.
+    """
     fields: list[str] = [name for name in event._fields if name != keep]
     swapped_event = with_persons_swapped(event)
     if not keep and swapped_event is not None and random() < 0.5:
@@ -128,7 +135,7 @@ def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -
 
 
 def with_persons_swapped(event: Any) -> Any:
-    """Return an event with its two persons in each other's part; None if that is not another event."""
+    """Return an event with its two persons swapped; None without two persons or for a meeting."""
     names = [name for name in event._fields if isinstance(getattr(event, name), Person)]
     if len(names) != 2 or isinstance(event, e.Meet):
         return None
@@ -137,7 +144,7 @@ def with_persons_swapped(event: Any) -> Any:
 
 
 def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
-    """Return what else of the same sort a story speaks of."""
+    """Return other values of the same type that occur in a story."""
     pool: list[Any]
     if isinstance(value, Fixture):
         return []
@@ -157,7 +164,7 @@ def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
 
 
 def mentioned(story: Story, kind: type) -> list[Any]:
-    """Return everyone or everything of a sort that occurs in a story."""
+    """Return all values of a type that occur in a story, in order."""
     found: dict[Any, None] = {}
     for event in all_events(story):
         for value in event:
@@ -168,7 +175,7 @@ def mentioned(story: Story, kind: type) -> list[Any]:
 
 
 def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery, EventQuery] | None:
-    """Return a question that nothing in a story answers, and the answerable one that it was made from."""
+    """Return an unanswerable query and the answerable one that it was made from; None if that fails."""
     possible = answerable_queries(story)
     if not possible:
         return None
@@ -178,7 +185,7 @@ def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery,
 
 
 def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return a question like an answerable one, which nothing in the story answers; None where that fails."""
+    """Return an unanswerable variant of an answerable query; None if that fails."""
     swapped_event = with_persons_swapped(query.event)
     other = (
         swapped_event
@@ -193,20 +200,20 @@ def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom)
     return None if any(could_answer(asked, event) for event in all_events(story)) else asked
 
 
-# What these say of one says something of others too: who lives together, who stands by at a meeting.
+# These imply facts about others that were not told: who lives together, who is at a meeting.
 _NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
 
 
 def could_answer(query: EventQuery, event: Any) -> bool:
-    """Tell whether an event, read with good will, bears on a question: it or its kin, between the same."""
+    """Return whether a reader could take an event, or a related one with the same values, for an answer."""
     return query.fits(event) or _is_related(query, event, _RELATED_EVENTS)
 
 
 def _is_related(query: EventQuery, event: Any, event_groups: tuple[frozenset[type], ...]) -> bool:
-    """Tell whether an event of a kindred kind is between those that a question names."""
+    """Return whether an event of a related type contains all values that a query names."""
     kind = query.event.__class__
     if event.__class__ is kind and kind is not e.Meet:
-        return False  # each in their own part; only a meeting is the same from either side
+        return False  # the values have other roles; only a meeting is symmetric
     if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in event_groups):
         return False
     named = [getattr(query.event, name) for name in query.known_fields]

@@ -1,11 +1,11 @@
-"""RACE: an article and questions with four options; middle asks for one fact, high for two or more.
+"""RACE: articles and questions with four options; middle needs one fact, high two or more.
 
-Wrong options are of the same sort as the right one, from the same story where it has
-enough of them.
+The wrong options have the same type as the answer and come from the same story if it
+has enough of them.
 """
 
 from collections.abc import Callable, Sequence
-from random import Random as Chance
+from random import Random
 from typing import Any, NamedTuple
 
 from albertine.world import events as e
@@ -29,7 +29,7 @@ UniformRandom = Callable[[], float]
 
 
 class RaceQuestion(NamedTuple):
-    """A question, four options, which of them is right, and what it was made from."""
+    """A question, its four options, the index of the answer, and what it was made from."""
 
     question: str
     options: tuple[str, ...]
@@ -38,7 +38,7 @@ class RaceQuestion(NamedTuple):
 
 
 def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Ask for one fact that the text tells in full."""
+    """Return a question about one fact that the text states in full; None if there is none."""
     possible = [query for query in answerable_queries(story) if _is_told(query, story)]
     if not possible:
         return None
@@ -49,7 +49,7 @@ def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
 def _query_question(
     query: EventQuery, question: str, story: Story, random: UniformRandom
 ) -> RaceQuestion | None:
-    """Put a query's answer among others of its sort that the question does not name."""
+    """Return a query as a multiple-choice question, with distractors that the question does not name."""
     value = getattr(query.event, query.asked_field)
     fitting = answers(query, all_events(story))
     wrong = [
@@ -62,7 +62,7 @@ def _query_question(
 
 
 def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Ask for what takes two facts or more."""
+    """Return a question of a random kind that needs two or more facts; None if the story has none."""
     ask: Callable[[Story, UniformRandom], RaceQuestion | None] = _choose(_HIGH_QUESTION_MAKERS, random)
     return ask(story, random)
 
@@ -84,7 +84,7 @@ def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
 def _multiple_choice(
     question: str, answer: Any, distractors: Sequence[Any], asked: str, random: UniformRandom, origin: Any
 ) -> RaceQuestion | None:
-    """Put a right option among three wrong ones."""
+    """Return a question with the answer among three distractors; None if there are too few."""
     text = _option_text(answer, asked)
     others = list(
         dict.fromkeys(other for each in distractors if not _overlap(other := _option_text(each, asked), text))
@@ -96,12 +96,12 @@ def _multiple_choice(
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Tell whether one option is the other, or part of it: at the mill, at the mill in the valley."""
+    """Return whether one option contains the other: at the mill, at the mill in the valley."""
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
 def _option_text(value: Any, asked: str) -> str:
-    """Write an option."""
+    """Return the text of an option."""
     if isinstance(value, str):
         return a(value) if asked == "trade" else value
     if isinstance(value, int):
@@ -117,7 +117,7 @@ def _option_text(value: Any, asked: str) -> str:
 
 
 def _distractors(value: Any, asked: str, story: Story, random: UniformRandom) -> list[Any]:
-    """Return things of the sort of a value, those of the story first."""
+    """Return values of the same type as a value, those of the story first."""
     if isinstance(value, str):
         return _shuffled(_WORD_POOLS[asked], random)
     if isinstance(value, int):
@@ -159,7 +159,7 @@ def _shuffled(values: Sequence[Any], random: UniformRandom) -> list[Any]:
     return [left.pop(int(random() * len(left))) for _ in range(len(left))]
 
 
-# --- what takes more than one fact
+# --- questions that need more than one fact
 
 
 def _end_state_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
@@ -170,18 +170,25 @@ def _earlier_state_question(story: Story, random: UniformRandom) -> RaceQuestion
     return _state_question(earlier_state_questions(story, random), story, random)
 
 
-def _state_question(possible: Sequence[Any], story: Story, random: UniformRandom) -> RaceQuestion | None:
-    possible = [each for each in possible if story.rendered.sentence_of_event[each.decided] >= 0]
+def _state_question(
+    possible: Sequence[StateQuestion], story: Story, random: UniformRandom
+) -> RaceQuestion | None:
+    possible = [each for each in possible if story.rendered.sentence_of_event[each.deciding_event] >= 0]
     if not possible:
         return None
     state_question = _choose(possible, random)
     wrong = [
         value
-        for value in _distractors(state_question.answer, state_question.asked, story, random)
+        for value in _distractors(state_question.answer, state_question.asked_field, story, random)
         if value != state_question.answer
     ]
     return _multiple_choice(
-        state_question.question, state_question.answer, wrong, state_question.asked, random, state_question
+        state_question.question,
+        state_question.answer,
+        wrong,
+        state_question.asked_field,
+        random,
+        state_question,
     )
 
 
@@ -189,13 +196,13 @@ _DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoo
 
 
 def _unique_deeds(story: Story) -> list[Any]:
-    """Return the deeds that happen once, and are told as they happen."""
+    """Return the deeds that happen exactly once."""
     log = story.log
     return [event for event in log if isinstance(event, _DEEDS) and log.count(event) == 1]
 
 
 def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Ask which of four deeds came first, or last."""
+    """Return a question about which of four deeds came first or last."""
     deeds = _unique_deeds(story)
     if len(deeds) < 4:
         return None
@@ -209,7 +216,7 @@ def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion |
 
 
 def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Ask which of four deeds did not happen, or which alone did."""
+    """Return a question about the one of four deeds that did not happen, or that alone did."""
     deeds = _unique_deeds(story)
     if len(deeds) < 3:
         return None
@@ -232,7 +239,7 @@ def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion
 
 
 def _may_have_happened(other: Any, story: Story) -> bool:
-    """Tell whether a made-up deed could be read into a story."""
+    """Return whether an invented deed happened or could be understood from a related event."""
     concerned = {value for value in other if isinstance(value, (Person, Thing))}
     for event in all_events(story):
         handed = event.__class__ in _TRANSFER_EVENTS and other.__class__ in _TRANSFER_EVENTS
@@ -245,17 +252,17 @@ _TRANSFER_EVENTS = (e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)
 
 
 def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Ask about a person who is named by what they did."""
+    """Return a question about a person who is described by another deed of theirs."""
     told = [query for query in answerable_queries(story) if _is_told(query, story)]
     about = [query for query in told if "who" in query.known_fields and len(query.event.who.members) == 1]
     if not about:
         return None
     query = _choose(about, random)
-    who = query.model.who
+    who = query.event.who
     deeds = [
         each.event
         for each in told
-        if each.asked_field == "who" and each.event.who is who and each.event != query.model
+        if each.asked_field == "who" and each.event.who is who and each.event != query.event
     ]
     deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
     if not deeds:
@@ -263,7 +270,7 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
     named = Person(f"the person who {predicate(_choose(deeds, random), random())}", "", who.gender)
     questions = [
         text
-        for text in EventQuery(query.model._replace(who=named), query.asked).wordings()
+        for text in EventQuery(query.event._replace(who=named), query.asked_field).wordings()
         if "'s" not in text
     ]
     return _query_question(query, _choose(questions, random), story, random) if questions else None
@@ -283,7 +290,7 @@ _HIGH_QUESTION_MAKERS = (
 
 _GENRES = ("household", "journey", "market", "letters", "mystery", "place")
 _LEVELS: dict[str, tuple[Callable[[Story, UniformRandom], RaceQuestion | None], int, int]] = {
-    "middle": (middle_question, 10, 30),  # what asks, and the sentences of an article
+    "middle": (middle_question, 10, 30),  # the maker of questions, and the range of sentences
     "high": (high_question, 14, 60),
 }
 LEVELS = tuple(_LEVELS)
@@ -292,7 +299,7 @@ _MAX_ATTEMPTS = 12
 
 
 class RaceArticle(NamedTuple):
-    """A story and the questions on it."""
+    """A story and its questions."""
 
     number: int
     story: Story
@@ -300,14 +307,14 @@ class RaceArticle(NamedTuple):
 
 
 def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArticle]:
-    """Make articles until they have so many questions."""
+    """Return articles with `count` questions in total."""
     ask, shortest, longest = _LEVELS[level]
     made: list[RaceArticle] = []
     left = count
     number = 0
     while left > 0:
         story = make_story(seed, f"RACE {level} {split}", number, _GENRES)
-        random = Chance(f"{seed} RACE {level} {split} {number} questions").random
+        random = Random(f"{seed} RACE {level} {split} {number} questions").random
         questions: dict[Any, RaceQuestion] = {}
         if shortest <= len(story.sentences) <= longest:
             for _ in range(_MAX_ATTEMPTS):
@@ -322,7 +329,7 @@ def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArt
 
 
 def _topic(choice: RaceQuestion) -> Any:
-    """Return what a question is about, however it is worded."""
+    """Return a key for what a question asks, independent of its wording and options."""
     origin = choice.origin
     if isinstance(origin, StateQuestion):
         return origin.claim.__class__, origin.claim[0], origin.num_events
@@ -330,7 +337,7 @@ def _topic(choice: RaceQuestion) -> Any:
 
 
 def race_file(article: RaceArticle, level: str) -> dict[str, Any]:
-    """Lay out a file of RACE."""
+    """Return the content of the article's JSON file."""
     return {
         "answers": ["ABCD"[choice.answer_index] for choice in article.questions],
         "options": [list(choice.options) for choice in article.questions],

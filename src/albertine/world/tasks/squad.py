@@ -1,13 +1,13 @@
-"""SQuAD, 1.1 and 2.0: questions whose answer is a span of a story, and some that only look so.
+"""SQuAD 1.1 and 2.0: questions whose answers are spans of a story, and unanswerable ones.
 
-A span is looked for in the sentence that tells the answering event; a person or thing
-that is a pronoun there is answered by their last mention by name before.
+The span is searched in the sentence that tells the answering event. If a person or thing
+is a pronoun there, the span is the last mention by name before it.
 """
 
 import hashlib
 import re
 from collections.abc import Callable
-from random import Random as Chance
+from random import Random
 from typing import Any, NamedTuple
 
 from albertine.world.cast import Person, Place, Spot, Thing
@@ -21,28 +21,28 @@ UniformRandom = Callable[[], float]
 
 
 class AnswerSpan(NamedTuple):
-    """A piece of a text and where it starts."""
+    """A span of a text and its start offset in characters."""
 
     text: str
     start: int
 
 
 class SquadQuestion(NamedTuple):
-    """A question on a text, its answers (none if it has none), and what looks like one."""
+    """A question, its answers (empty if it is unanswerable), and plausible but wrong answers."""
 
     question: str
     answers: tuple[AnswerSpan, ...]
     plausible_answers: tuple[AnswerSpan, ...]
-    origin: Any  # the query or the standing that it was made from
+    origin: Any  # the query or state question that it was made from
 
 
 def context_text(story: Story) -> str:
-    """Return a story as one paragraph."""
+    """Return the text of a story as one paragraph."""
     return " ".join(story.sentences)
 
 
 def answerable_questions(story: Story, random: UniformRandom, max_questions: int) -> list[SquadQuestion]:
-    """Return some questions that a story answers in so many words."""
+    """Return up to `max_questions` random questions whose answers are spans of the story."""
     questions = []
     for query in answerable_queries(story):
         spans = _answers(query, story)
@@ -58,7 +58,7 @@ def answerable_questions(story: Story, random: UniformRandom, max_questions: int
 
 
 def unanswerable_questions(story: Story, random: UniformRandom, max_questions: int) -> list[SquadQuestion]:
-    """Return some questions that a story does not answer, though something in it looks as if it did."""
+    """Return up to `max_questions` questions that the story does not answer, with plausible answers."""
     questions: dict[str, SquadQuestion] = {}
     for _ in range(3 * max_questions):
         made = unanswerable_query(story, random)
@@ -69,7 +69,7 @@ def unanswerable_questions(story: Story, random: UniformRandom, max_questions: i
 
 
 def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
-    """Find the answer to a query where the text says all that is asked."""
+    """Return the answer spans of a query, from a sentence that names all its fields."""
     fields = [*query.known_fields, query.asked_field]
     for at, event in enumerate(story.log):
         form = story.rendered.form_of_event[at]
@@ -81,7 +81,7 @@ def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
 
 
 def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[AnswerSpan, ...]:
-    """Find a value where event `at` is told, by its fullest name there; then what else it is called."""
+    """Return the span of a value in the sentence of event `at`, and spans of its other names."""
     place = story.rendered.sentence_of_event[at]
     if place < 0:
         return ()
@@ -100,7 +100,7 @@ def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[AnswerSpan, .
 
 
 def _with_other_names(first: AnswerSpan, names: list[re.Pattern[str]], text: str) -> tuple[AnswerSpan, ...]:
-    """Add other names of an answer, as they first occur, to the one that was found."""
+    """Return the span and the first occurrence of every other name of the answer."""
     spans = [first]
     for name in names:
         found = name.search(text)
@@ -126,31 +126,29 @@ def _surface_forms(value: Any, asked: str) -> list[str]:
 # --- the files
 
 _GENRES = ("household", "journey", "market", "letters", "mystery", "place")
-_QUESTIONS_PER_STORY = 5  # answered questions on a story
-_UNANSWERABLE_PER_STORY = {
-    "train": 2,
-    "dev": 4,
-}  # as in SQuAD 2.0: a third of the training part, half of the rest
+_QUESTIONS_PER_STORY = 5  # answerable ones
+# As in SQuAD 2.0: about a third of the training questions, half of the others.
+_UNANSWERABLE_PER_STORY = {"train": 2, "dev": 4}
 _MAX_ANSWERS = 3
 
 
 class SquadParagraph(NamedTuple):
-    """A story and the questions on it."""
+    """A story and its questions."""
 
     number: int
     story: Story
-    answerable: list[SquadQuestion]  # answered
-    unanswerable: list[SquadQuestion]  # not answered; only in version 2.0
+    answerable: list[SquadQuestion]
+    unanswerable: list[SquadQuestion]  # only in version 2.0
 
 
 def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
-    """Make stories until they have so many answered questions."""
+    """Return stories with `count` answerable questions in total."""
     made: list[SquadParagraph] = []
     left = count
     number = 0
     while left > 0:
         story = make_story(seed, f"SQuAD {split}", number, _GENRES)
-        random = Chance(f"{seed} SQuAD {split} {number} questions").random
+        random = Random(f"{seed} SQuAD {split} {number} questions").random
         questions = answerable_questions(story, random, min(_QUESTIONS_PER_STORY, left))
         if questions:
             made.append(
@@ -167,7 +165,7 @@ def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
 
 
 def squad_file(made: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
-    """Lay out a file of SQuAD, version "1.1" or "v2.0"."""
+    """Return the content of a JSON file of SQuAD, version "1.1" or "v2.0"."""
     return {
         "version": version,
         "data": [

@@ -1,4 +1,4 @@
-"""Questions about how things stand: at the end, or when something happened. They take more than one fact."""
+"""Questions about the state of the world at the end of a story or before an event."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,22 +15,22 @@ UniformRandom = Callable[[], float]
 
 
 class StateQuestion(NamedTuple):
-    """A question on how things stood at some point of a story, and the event that decided it."""
+    """A question about the state at one point of a story, and the event that determines the answer."""
 
     question: str
     claim: facts.Claim
     asked_field: str
-    num_events: int  # how many events had happened
-    deciding_event: int  # which of them the answer comes from
+    num_events: int  # number of events before that point
+    deciding_event: int  # index of the event that determines the answer
 
     @property
     def answer(self) -> Any:
-        """Return what the asked field is."""
+        """The value of the asked field."""
         return getattr(self.claim, self.asked_field)
 
 
 def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuestion]:
-    """Return questions on how a story ends."""
+    """Return questions about the state at the end of a story; none for letters."""
     log = story.log
     if any(isinstance(event, e.Letter) for event in log):
         return []
@@ -41,7 +41,7 @@ def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuesti
 
 
 def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQuestion]:
-    """Return questions on how things stood before an event that is like no other."""
+    """Return questions about the state before an event that occurs once in the story."""
     log = story.log
     if any(isinstance(event, (e.Letter, e.Hidden)) for event in log):
         return []
@@ -75,7 +75,7 @@ def _worded_question(texts: Sequence[str], claim: facts.Claim, random: UniformRa
 
 
 def _secretly_moved(story: Story) -> set[Person]:
-    """Return those whose ways were kept back, so that a reader may not know where they are."""
+    """Return the persons with hidden movements: a reader may not know where they are."""
     return {
         who
         for event in story.log
@@ -85,7 +85,7 @@ def _secretly_moved(story: Story) -> set[Person]:
 
 
 def _askable_claims(events: Sequence[Any], uncertain: set[Person]) -> Iterator[tuple[facts.Claim, str, int]]:
-    """Yield what a reader of some events knows, what of it may be asked, and the event that tells."""
+    """Yield claims that a reader knows, with the field to ask for and the index of the deciding event."""
     reader = facts.ReaderKnowledge(events)
     for who, place in reader.place.items():
         if who not in uncertain:
@@ -108,7 +108,7 @@ _LOCATED = (e.Take, e.Find, e.Put, e.Lose, e.Seek)
 
 
 def _moves(who: Person) -> Callable[[Any], bool]:
-    """Return a test for events that say where someone is."""
+    """Return a predicate for events that say where a person is."""
 
     def moves(event: Any) -> bool:
         if isinstance(event, e.Go):
@@ -121,15 +121,15 @@ def _moves(who: Person) -> Callable[[Any], bool]:
 
 
 def _handles(thing: Thing) -> Callable[[Any], bool]:
-    """Return a test for events that say who has a thing, or where it lies."""
+    """Return a predicate for events that say who holds a thing or where it lies."""
     return lambda event: thing in event and isinstance(event, _HANDLED)
 
 
 def _counts(who: Person, goods: Goods) -> Callable[[Any], bool]:
-    """Return a test for events that say how many of some goods someone has."""
+    """Return a predicate for events that set or change how many goods a person has."""
     return lambda event: who in event and goods in event
 
 
 def _last(events: Sequence[Any], test: Callable[[Any], bool]) -> int:
-    """Return the place of the last event that passes a test."""
+    """Return the index of the last event that passes a test."""
     return next(at for at in range(len(events) - 1, -1, -1) if test(events[at]))
