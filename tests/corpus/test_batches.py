@@ -1,4 +1,4 @@
-"""Batches: full strips, the same samples for any number of ranks and workers, and exact resumption."""
+"""Batches: full strips, samples that do not depend on ranks or workers, and exact resuming."""
 
 import itertools
 from typing import Any
@@ -21,8 +21,8 @@ def dataset(request: pytest.FixtureRequest, corpus: Corpus) -> PretrainDataset:
     return PretrainDataset(corpus, ObjectiveSettings(pair=request.param, max_length=64))
 
 
-def take_batches(sampler: PretrainDataset, count: int, **options: Any) -> list[Batch]:
-    return list(itertools.islice(BatchLoader(sampler, BATCH_TOKENS, **options), count))
+def take_batches(dataset: PretrainDataset, count: int, **options: Any) -> list[Batch]:
+    return list(itertools.islice(BatchLoader(dataset, BATCH_TOKENS, **options), count))
 
 
 def sequences(batch: Batch) -> list[tuple[int, ...]]:
@@ -71,8 +71,11 @@ def test_samples_are_in_order_and_fill_the_strip(dataset: PretrainDataset) -> No
 def test_union_over_ranks_is_independent_of_world_size(
     dataset: PretrainDataset, world_size: int, pool: int
 ) -> None:
-    alone = take_batches(dataset, 12, pool=pool)
-    shares = [take_batches(dataset, 12, pool=pool, rank=rank, ranks=world_size) for rank in range(world_size)]
+    alone = take_batches(dataset, 12, pool_size=pool)
+    shares = [
+        take_batches(dataset, 12, pool_size=pool, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
     for step, whole in enumerate(alone):
         together = [row for rank in range(world_size) for row in sequences(shares[rank][step])]
         assert together == sequences(whole)
@@ -84,14 +87,14 @@ def test_union_over_ranks_is_independent_of_world_size(
 @pytest.mark.parametrize("pool", [1, 5])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resumes_exactly_from_any_position(dataset: PretrainDataset, pool: int, workers: int) -> None:
-    whole = take_batches(dataset, 20, pool=pool)
+    whole = take_batches(dataset, 20, pool_size=pool)
     batches = BatchLoader(dataset, BATCH_TOKENS, pool_size=pool, workers=workers)
     for number, batch in enumerate(itertools.islice(batches, 13)):
         assert equal_batches(batch, whole[number])
-    # Workers are ahead of what was handed out; the position is not.
+    # Workers prefetch batches; the position counts only those returned.
     position = DataPosition(**vars(batches.position))
-    going_on = take_batches(dataset, 7, pool=pool, position=position, workers=workers)
-    assert all(equal_batches(one, other) for one, other in zip(going_on, whole[13:], strict=True))
+    resumed = take_batches(dataset, 7, pool_size=pool, position=position, workers=workers)
+    assert all(equal_batches(one, other) for one, other in zip(resumed, whole[13:], strict=True))
 
 
 @pytest.mark.parametrize("pool", [1, 3])
@@ -114,7 +117,7 @@ def test_pool_groups_samples_by_length(dataset: PretrainDataset) -> None:
     def spread(batches: list[Batch]) -> float:
         return float(np.mean([np.ptp(batch.strip.lengths) for batch in batches]))
 
-    plain, pooled = take_batches(dataset, 60), take_batches(dataset, 60, pool=20)
+    plain, pooled = take_batches(dataset, 60), take_batches(dataset, 60, pool_size=20)
     assert spread(pooled) < 0.7 * spread(plain)
     assert all(sum(batch.strip.lengths) <= BATCH_TOKENS for batch in pooled)
 

@@ -1,4 +1,4 @@
-"""Building a corpus: the same bytes however it is done, and no break that it does not survive."""
+"""Building a corpus: reproducible bytes, resuming after any interruption, errors and checks."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def run_build(text: Path, tokenizer: Path, out: Path, **options: Any) -> Manifes
 
 @pytest.fixture
 def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make many jobs and many shards of little text."""
+    """Make jobs and shards so small that a short text gives many."""
     monkeypatch.setattr(sources, "CHUNK_BYTES", 2000)
     monkeypatch.setattr(encode_jobs, "JOB_BYTES", 3000)
     monkeypatch.setattr(shard_writer, "SHARD_TOKENS", 5000)
@@ -57,13 +57,14 @@ def read_text(text: Path) -> list[str]:
 
 
 def test_corpus_holds_the_text(corpus: Corpus, text: Path, tokenizer: Path) -> None:
-    mine = load_tokenizer(tokenizer)
-    rule = WordBoundaries(mine)
+    loaded = load_tokenizer(tokenizer)
+    boundaries = WordBoundaries(loaded)
     expected = {
-        tuple(one for line in text.split("\n") for one in mine.encode(line)) for text in read_text(text)
+        tuple(one for line in text.split("\n") for one in loaded.encode(line, add_special_tokens=False))
+        for text in read_text(text)
     }
     found = set()
-    counts = np.zeros(len(mine))
+    counts = np.zeros(len(loaded))
     for split in ("train", "dev"):
         for shard in corpus.shards(split):
             starts = shard.word_starts(0, len(shard.tokens))
@@ -72,23 +73,23 @@ def test_corpus_holds_the_text(corpus: Corpus, text: Path, tokenizer: Path) -> N
                 tokens = shard.tokens[first:last]
                 found.add(tuple(tokens.tolist()))
                 assert np.array_equal(shard.word_starts(first, last), starts[first:last])
-                assert np.array_equal(starts[first:last], rule.starts(tokens))
+                assert np.array_equal(starts[first:last], boundaries.starts(tokens))
                 inside = shard.sentence_starts[
                     (shard.sentence_starts >= first) & (shard.sentence_starts < last)
                 ]
                 assert inside[0] == first
                 for begin, end in zip(inside, [*inside[1:], last], strict=True):
-                    assert mine.decode(shard.tokens[begin:end].tolist()).endswith(".")
+                    assert loaded.decode(shard.tokens[begin:end].tolist()).endswith(".")
                 if split == "train":
-                    counts += np.bincount(tokens, minlength=len(mine))
+                    counts += np.bincount(tokens, minlength=len(loaded))
     assert found == expected
     manifest = corpus.manifest
-    chances = counts[counts > 0] / counts.sum()
-    assert manifest.unigram_entropy == pytest.approx(-(chances * np.log(chances)).sum())
+    frequencies = counts[counts > 0] / counts.sum()
+    assert manifest.unigram_entropy == pytest.approx(-(frequencies * np.log(frequencies)).sum())
     assert manifest.tokens["train"] == counts.sum()
     assert manifest.documents == {"train": 32, "dev": 8}
     assert manifest.vocab_size == 130
-    assert manifest.tokenizer_fingerprint == mine.fingerprint == corpus.tokenizer.fingerprint
+    assert manifest.tokenizer_fingerprint == loaded.fingerprint == corpus.tokenizer.fingerprint
 
 
 @pytest.mark.usefixtures("small_jobs")
@@ -108,7 +109,7 @@ def test_job_and_shard_sizes_do_not_change_the_corpus(
 def test_worker_count_does_not_change_output(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()
-    for part in range(3):  # three jobs: each is as large as one may be
+    for part in range(3):  # three files, so three jobs
         lines = made_up_sentences(part, 60)
         (text / f"{part}.jsonl").write_text(
             "\n".join(json.dumps({"text": " ".join(lines)}) for _ in range(1)) + "\n"
@@ -134,15 +135,15 @@ def test_worker_count_does_not_change_output(tokenizer: Path, tmp_path: Path) ->
     assert {name.partition("-")[0] for name in file_contents(tmp_path / "1")} >= {"train", "manifest.json"}
 
 
-# Every file a job of its own, so that there is work for several processes.
+# One job per file, so that several processes have work.
 SMALL_JOBS = """
 import sys
-from albertine.corpus import jobs
-jobs.JOB_BYTES = 100
+from albertine.corpus import encode_jobs
+encode_jobs.JOB_BYTES = 100
 from albertine.cli import app
-from albertine.command import run
+from albertine.command import run_command
 if __name__ == "__main__":
-    sys.exit(run(app, sys.argv[1:]))
+    sys.exit(run_command(app, sys.argv[1:]))
 """
 
 
@@ -152,21 +153,21 @@ def test_interrupted_build_resumes_to_the_same_bytes(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     run_build(text, tokenizer, tmp_path / "whole", held_out=0.2)
-    made: list[str] = []
-    whole_replace = Path.replace
+    replaced: list[str] = []
+    original_replace = Path.replace
 
-    def counted(self: Path, target: Path) -> Path:
-        made.append(Path(target).name)
-        if len(made) == after:
+    def replace_or_interrupt(self: Path, target: Path) -> Path:
+        replaced.append(Path(target).name)
+        if len(replaced) == after:
             raise KeyboardInterrupt
-        return whole_replace(self, target)
+        return original_replace(self, target)
 
-    monkeypatch.setattr(Path, "replace", counted)
+    monkeypatch.setattr(Path, "replace", replace_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_build(text, tokenizer, tmp_path / "broken", held_out=0.2)
-    monkeypatch.setattr(Path, "replace", whole_replace)
+    monkeypatch.setattr(Path, "replace", original_replace)
     assert not (tmp_path / "broken" / "manifest.json").exists()
-    with pytest.raises(InputError, match="unfinished, run its build again" if after > 1 else "no corpus"):
+    with pytest.raises(InputError, match="unfinished, repeat its" if after > 1 else "no corpus"):
         Corpus(tmp_path / "broken")
     kept = file_contents(tmp_path / "broken")
     times = {
@@ -174,7 +175,7 @@ def test_interrupted_build_resumes_to_the_same_bytes(
     }
     run_build(text, tokenizer, tmp_path / "broken", held_out=0.2)
     assert file_contents(tmp_path / "broken") == file_contents(tmp_path / "whole")
-    for name, written in times.items():  # finished shards are not written again
+    for name, written in times.items():  # finished shards are not rewritten
         if "/" not in name:
             assert (tmp_path / "broken" / name).stat().st_mtime_ns == written
 
@@ -183,23 +184,23 @@ def test_interrupted_build_resumes_to_the_same_bytes(
 def test_build_interrupted_during_cleanup_is_complete_or_resumes(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    whole_removal = shutil.rmtree
+    original_rmtree = shutil.rmtree
 
-    def breaking(path: Path, *others: Any, **asked: Any) -> None:
+    def interrupt(path: Path, *others: Any, **options: Any) -> None:
         if path.name in ("building", ".building.partial"):
             raise KeyboardInterrupt
-        whole_removal(path, *others, **asked)
+        original_rmtree(path, *others, **options)
 
     run_build(text, tokenizer, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Path if where == "rename" else shutil, where, breaking)
+        patch.setattr(Path if where == "rename" else shutil, where, interrupt)
         with pytest.raises(KeyboardInterrupt):
             run_build(text, tokenizer, tmp_path / "broken")
-    check_corpus(tmp_path / "broken")  # the manifest was there
+    check_corpus(tmp_path / "broken")  # the manifest is written before the cleanup
     if where == "rename":
         run_build(text, tokenizer, tmp_path / "broken")
     else:
-        with pytest.raises(InputError, match="a finished corpus is there"):
+        with pytest.raises(InputError, match="already a finished corpus"):
             run_build(text, tokenizer, tmp_path / "broken")
     assert file_contents(tmp_path / "broken") == file_contents(tmp_path / "whole")
 
@@ -233,13 +234,13 @@ def test_interrupt_exits_with_status_130(tokenizer: Path, tmp_path: Path) -> Non
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "made").glob("building/note.json")) and time.monotonic() < deadline:
+    while not list((tmp_path / "made").glob("building/build.json")) and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
-    assert "Traceback" not in told
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
 
 
 def test_resuming_with_other_text_or_settings_is_refused(
@@ -263,9 +264,20 @@ def test_resuming_with_other_text_or_settings_is_refused(
     check_corpus(tmp_path / "made")
 
 
+def test_unfinished_corpus_of_format_1_is_refused(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+    with locked_build_folder(tmp_path / "whole") as work:
+        shutil.copytree(work, tmp_path / "made" / "building")
+    building = tmp_path / "made" / "building"
+    (building / "note.json").touch()
+    (building / "part-000000.arrow").touch()
+    with pytest.raises(InputError, match=r"format 1, written by an older version .*; remove"):
+        run_build(text, tokenizer, tmp_path / "made")
+    assert (building / "part-000000.arrow").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_full_disk_gives_one_line_error_and_no_corpus(text: Path, tokenizer: Path, tmp_path: Path) -> None:
-    # At the end there is room again, for `make coverage` to write what it counted.
+    # The limit is lifted at exit, so that `make coverage` can write its data.
     limited = "import atexit, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
     limited += "before = resource.getrlimit(resource.RLIMIT_FSIZE); "
     limited += "atexit.register(resource.setrlimit, resource.RLIMIT_FSIZE, before); "
@@ -302,9 +314,10 @@ def test_duplicates_are_dropped(tokenizer: Path, tmp_path: Path) -> None:
     manifest = build_corpus(files, tokenizer, tmp_path / "made", settings)
     assert (manifest.documents["train"], manifest.duplicates) == (4, 2)
     first = Corpus(tmp_path / "made").shards("train")[0]
-    mine = load_tokenizer(tokenizer)
+    loaded = load_tokenizer(tokenizer)
     expected = [
-        sum(len(mine.encode(line)) for line in text.split("\n")) for text in (one, two, three, one + "\nKa.")
+        sum(len(loaded.encode(line, add_special_tokens=False)) for line in text.split("\n"))
+        for text in (one, two, three, one + "\nKa.")
     ]
     assert np.diff(first.document_offsets).tolist() == expected
     kept = build_corpus(
@@ -316,18 +329,18 @@ def test_duplicates_are_dropped(tokenizer: Path, tmp_path: Path) -> None:
 def test_held_out_documents_depend_on_seed_and_fraction(
     text: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    aside = {}
-    for name, asked in (("a", {"seed": 0}), ("b", {"seed": 0}), ("c", {"seed": 1})):
-        manifest = run_build(text, tokenizer, tmp_path / name, held_out=0.1, **asked)
+    held_out = {}
+    for name, options in (("a", {"seed": 0}), ("b", {"seed": 0}), ("c", {"seed": 1})):
+        manifest = run_build(text, tokenizer, tmp_path / name, held_out=0.1, **options)
         assert manifest.documents == {"train": 36, "dev": 4}
-        aside[name] = Corpus(tmp_path / name).shards("dev")[0].tokens.tolist()
-    assert aside["a"] == aside["b"] != aside["c"]
+        held_out[name] = Corpus(tmp_path / name).shards("dev")[0].tokens.tolist()
+    assert held_out["a"] == held_out["b"] != held_out["c"]
     assert "held out:" not in capsys.readouterr().err
     assert run_build(text, tokenizer, tmp_path / "least", held_out=0.001).documents["dev"] == 1
-    assert "of the text, where 0.1% was asked for" in capsys.readouterr().err
+    assert "of the tokens, 0.1% requested" in capsys.readouterr().err
     (tmp_path / "one.txt").write_text("\n".join(made_up_sentences(1, 30)))
     with pytest.raises(
-        InputError, match=r"--held-out 0\.01: whole documents are set aside, and the text is 1 document"
+        InputError, match=r"--held-out 0\.01: only whole documents are held out, and the text is 1 document"
     ):
         run_build(tmp_path / "one.txt", tokenizer, tmp_path / "none", held_out=0.01)
 
@@ -335,7 +348,7 @@ def test_held_out_documents_depend_on_seed_and_fraction(
 def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path) -> None:
     lines = [json.dumps({"text": " ".join(made_up_sentences(seed, 5))}) for seed in range(4)]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "not JSON", *lines[2:], '{"txt": 1}']))
-    with pytest.raises(InputError, match=r"a\.jsonl, byte \d+: a line that is not JSON .*--on-error skip"):
+    with pytest.raises(InputError, match=r"a\.jsonl, byte \d+: not JSON .*--on-error skip"):
         run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made")
     assert not (tmp_path / "made").exists()
     manifest = run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made", on_error="skip")
@@ -362,42 +375,42 @@ def damage(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["changed", "shorter", "missing", "manifest", "counts", "tokenizer", "format"]
+    "damaged_part", ["changed", "shorter", "missing", "manifest", "counts", "tokenizer", "format"]
 )
 def test_check_names_the_damaged_file(
-    corpus: Corpus, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+    corpus: Corpus, tmp_path: Path, damaged_part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(corpus.folder, copy)
     assert run_command(app, ["corpus", "check", str(copy)]) == 0
-    assert "every checksum and count agrees" in capsys.readouterr().err
+    assert "all checksums and counts agree" in capsys.readouterr().err
     shard, manifest = copy / "train-00000.arrow", copy / "manifest.json"
-    if how == "changed":
+    if damaged_part == "changed":
         damage(shard)
-    elif how == "shorter":
+    elif damaged_part == "shorter":
         shard.write_bytes(shard.read_bytes()[:-100])
-    elif how == "missing":
+    elif damaged_part == "missing":
         shard.unlink()
-    elif how == "manifest":
+    elif damaged_part == "manifest":
         manifest.write_text(manifest.read_text()[:-30])
-    elif how == "counts":
+    elif damaged_part == "counts":
         manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"documents": None}))
-    elif how == "tokenizer":
+    elif damaged_part == "tokenizer":
         file = copy / "tokenizer" / "tokenizer.json"
         file.write_text(file.read_text().replace('"▁ka', '"▁kx'))
     else:
-        manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 9'))
+        manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 9'))
     capsys.readouterr()
     assert run_command(app, ["corpus", "check", str(copy)]) in (1, 2)
-    told = capsys.readouterr().err
+    error = capsys.readouterr().err
     named = {
         "manifest": "manifest.json",
         "counts": "manifest.json",
         "tokenizer": "tokenizer",
         "format": "format 9",
-    }.get(how, "train-00000.arrow")
-    assert named in told
-    assert told.count("\n") == 1
+    }.get(damaged_part, "train-00000.arrow")
+    assert named in error
+    assert error.count("\n") == 1
 
 
 def test_truncated_shard_is_refused(corpus: Corpus, tmp_path: Path) -> None:
@@ -410,7 +423,7 @@ def test_truncated_shard_is_refused(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_changed_byte_in_arrow_metadata_is_refused_or_harmless(corpus: Corpus, tmp_path: Path) -> None:
-    """Where the file tells of its columns, at its ends. What is in them `corpus check` knows."""
+    """Arrow's metadata is at both ends of the file; `corpus check` finds changes of the columns."""
     whole = (corpus.folder / "train-00000.arrow").read_bytes()
     shutil.copytree(corpus.folder, tmp_path / "copy")
     draw = random.Random(1)
@@ -427,7 +440,7 @@ def test_changed_byte_in_arrow_metadata_is_refused_or_harmless(corpus: Corpus, t
     assert refused > 5
 
 
-def test_samples_are_shown(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_samples(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run_command(
             app, ["corpus", "show", str(corpus.folder), "--samples", "4", "--objective.max-length", "64"]
@@ -435,7 +448,7 @@ def test_samples_are_shown(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -
         == 0
     )
     shown = capsys.readouterr().out
-    assert shown.count("to be predicted") == 5
+    assert shown.count("to predict") == 5
     assert "[CLS]" in shown
     assert "{" in shown
     assert (
@@ -444,9 +457,9 @@ def test_samples_are_shown(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)["samples"]
-    assert len(told) == 3
-    assert len(told[0]["pieces"]) == len(told[0]["types"])
+    samples = json.loads(capsys.readouterr().out)["samples"]
+    assert len(samples) == 3
+    assert len(samples[0]["tokens"]) == len(samples[0]["segments"])
 
 
 def test_empty_text_is_refused(tokenizer: Path, tmp_path: Path) -> None:
@@ -458,14 +471,14 @@ def test_empty_text_is_refused(tokenizer: Path, tmp_path: Path) -> None:
 
 
 def test_foreign_folder_is_left_unchanged(text: Path, tokenizer: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "project"
-    (mine / "building").mkdir(parents=True)
-    (mine / "building" / "plan.txt").write_text("a house")
-    (mine / "photo.jpg").write_text("x")
+    folder = tmp_path / "project"
+    (folder / "building").mkdir(parents=True)
+    (folder / "building" / "plan.txt").write_text("a plan")
+    (folder / "photo.jpg").write_text("x")
     for source in (text, tmp_path / "nowhere"):
         with pytest.raises(InputError, match="exists already"):
-            run_build(source, tokenizer, mine)
-    assert file_contents(mine) == {"building/plan.txt": b"a house", "photo.jpg": b"x"}
+            run_build(source, tokenizer, folder)
+    assert file_contents(folder) == {"building/plan.txt": b"a plan", "photo.jpg": b"x"}
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no such file"):
         run_build(tmp_path / "nowhere", tokenizer, tmp_path / "empty")
@@ -489,15 +502,15 @@ def test_leftover_build_folder_of_a_finished_corpus_is_removed(
         pytest.raises(InputError, match="another process is building there"),
     ):
         run_build(text, tokenizer, tmp_path / "made")
-    with pytest.raises(InputError, match="a finished corpus is there"):
+    with pytest.raises(InputError, match="already a finished corpus"):
         run_build(text, tokenizer, tmp_path / "made")
     assert file_contents(tmp_path / "made") == made
     assert Corpus(tmp_path / "made").manifest == whole
 
 
-def test_two_builds_do_not_share_a_folder(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_second_build_in_the_same_folder_is_refused(text: Path, tokenizer: Path, tmp_path: Path) -> None:
     with locked_build_folder(tmp_path / "made") as work:
-        (work / "part-000000.arrow").write_text("under way")
+        (work / "part-000000.arrow").write_text("unfinished")
         with pytest.raises(InputError, match="another process is building there"):
             run_build(text, tokenizer, tmp_path / "made")
         assert (work / "part-000000.arrow").exists()
@@ -516,12 +529,12 @@ def test_workers_exit_with_their_parent(tokenizer: Path, tmp_path: Path) -> None
     process.wait()
     while time.monotonic() < deadline:
         try:
-            os.killpg(process.pid, 0)  # is anyone of the group alive?
+            os.killpg(process.pid, 0)  # raises once all processes of the group have exited
         except ProcessLookupError:
             return
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
-    pytest.fail("workers live on")
+    pytest.fail("workers outlived their parent")
 
 
 @pytest.mark.usefixtures("small_jobs")
@@ -531,11 +544,11 @@ def test_changed_shard_settings_reuse_parts_and_rewrite_shards(
     def failing(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    whole = manifest.write_manifest
+    original = manifest.write_manifest
     monkeypatch.setattr(build, "write_manifest", failing)
     with pytest.raises(OSError, match="No space"):
         run_build(text, tokenizer, tmp_path / "made", held_out=0.1)
-    monkeypatch.setattr(build, "write_manifest", whole)
+    monkeypatch.setattr(build, "write_manifest", original)
     run_build(text, tokenizer, tmp_path / "made", held_out=0.3)
     assert Corpus(tmp_path / "made").manifest.documents == {"train": 28, "dev": 12}
     check_corpus(tmp_path / "made")

@@ -1,4 +1,4 @@
-"""Samples: pure functions that restore to the text, with the chances that the paper gives."""
+"""Samples: pure functions of their index, made of the text, with the probabilities of the paper."""
 
 import itertools
 import math
@@ -27,11 +27,11 @@ from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.randomness import Permutation, RandomStream, integers, random_bits, uniform
 from albertine.text.word_encoder import WordBoundaries
 
-DEVIATIONS = 5.0  # a bound that one test in two million passes by chance
+DEVIATIONS = 5.0  # standard deviations; exceeded by chance once in two million tests
 
 
 def is_within_binomial(hits: int, trials: int, probability: float) -> bool:
-    """Tell whether so many hits in so many trials are what the binomial allows."""
+    """Return whether a number of hits is within `DEVIATIONS` of the binomial mean."""
     return (
         abs(hits - trials * probability)
         <= DEVIATIONS * math.sqrt(trials * probability * (1 - probability)) + 1
@@ -48,11 +48,11 @@ def document_tokens(corpus: Corpus, split: Any = "train") -> list[list[int]]:
 
 
 def original_segments(sample: PretrainSample) -> list[list[int]]:
-    """Return the segments of a sample as they stood in the text."""
-    original, ordinary = sample.original_tokens(), sample.original_tokens() > 4
+    """Return the token ids of each segment before masking."""
+    original, is_ordinary = sample.original_tokens(), sample.original_tokens() > 4
     return [
-        original[ordinary & (sample.segments == kind)].tolist()
-        for kind in range(int(sample.segments.max()) + 1)
+        original[is_ordinary & (sample.segments == segment)].tolist()
+        for segment in range(int(sample.segments.max()) + 1)
     ]
 
 
@@ -73,12 +73,12 @@ def many_samples(corpus: Corpus) -> list[PretrainSample]:
 
 
 def test_sample_depends_only_on_its_index(dataset: PretrainDataset) -> None:
-    places = np.arange(2 * len(dataset))
-    together = dataset.draw(places)
-    elsewhere = pickle.loads(pickle.dumps(dataset))
-    for place in (0, 1, 17, len(dataset), 2 * len(dataset) - 1):
-        for other in (dataset.draw(np.array([place]))[0], elsewhere.draw(np.array([place]))[0]):
-            for name, value in vars(together[place]).items():
+    indices = np.arange(2 * len(dataset))
+    together = dataset.draw(indices)
+    reopened = pickle.loads(pickle.dumps(dataset))
+    for index in (0, 1, 17, len(dataset), 2 * len(dataset) - 1):
+        for other in (dataset.draw(np.array([index]))[0], reopened.draw(np.array([index]))[0]):
+            for name, value in vars(together[index]).items():
                 assert np.array_equal(value, getattr(other, name)), name
 
 
@@ -96,9 +96,9 @@ def test_epochs_and_seeds_differ(dataset: PretrainDataset, corpus: Corpus) -> No
 
 
 def test_max_lengths_bound_the_drawn_lengths(dataset: PretrainDataset) -> None:
-    places = np.arange(3 * len(dataset))
-    lengths = dataset.max_lengths(places)
-    drawn = np.array([len(sample) for sample in dataset.draw(places)])
+    indices = np.arange(3 * len(dataset))
+    lengths = dataset.max_lengths(indices)
+    drawn = np.array([len(sample) for sample in dataset.draw(indices)])
     assert (drawn <= lengths).all()
     assert drawn.max() <= 64
     if dataset.objective.pair != "nsp":
@@ -126,27 +126,27 @@ def test_labels_restore_the_text(dataset: PretrainDataset, corpus: Corpus) -> No
     labels = Counter()  # type: Counter[int]
     for sample in dataset.draw(np.arange(len(dataset))):
         parts = original_segments(sample)
-        homes = [{at for at, text in enumerate(texts) if is_inside(part, text)} for part in parts]
-        assert all(homes)
+        documents = [{at for at, text in enumerate(texts) if is_inside(part, text)} for part in parts]
+        assert all(documents)
         assert all(parts)
         labels[sample.pair_label] += 1
         if dataset.objective.pair == "nsp" and sample.pair_label:
-            continue  # another document's may hold the same words by chance
-        assert set.intersection(*homes)
+            continue  # the segment of another document may occur elsewhere by chance
+        assert set.intersection(*documents)
     if dataset.objective.pair == "none":
         assert set(labels) == {0}
 
 
 def test_unswapped_pair_is_the_text(corpus: Corpus) -> None:
-    # With room for whatever a document holds nothing is shortened, so the halves must meet exactly.
+    # max_length exceeds every document, so nothing is truncated and the segments are adjacent.
     drawn = PretrainDataset(corpus, ObjectiveSettings(max_length=20_000, short_seq_prob=0))
     texts = document_tokens(corpus)
-    kinds = set()
+    labels = set()
     for sample in drawn.draw(np.arange(4 * len(drawn))):
         a, b = original_segments(sample)
-        kinds.add(sample.pair_label)
+        labels.add(sample.pair_label)
         assert any(is_inside(b + a if sample.pair_label else a + b, text) for text in texts)
-    assert kinds == {0, 1}
+    assert labels == {0, 1}
 
 
 def test_nsp_takes_its_second_segment_from_another_document(corpus: Corpus) -> None:
@@ -170,17 +170,17 @@ def test_half_of_the_pairs_are_swapped(many_samples: list[PretrainSample]) -> No
 
 def test_short_targets_have_the_expected_distribution(corpus: Corpus) -> None:
     windows = SampleWindows(corpus.shards("train"), ObjectiveSettings(max_length=64))
-    laid = [windows.lookup(epoch, np.arange(len(windows))) for epoch in range(60)]
-    targets = np.concatenate([one.target_length for one in laid])
+    epochs = [windows.lookup(epoch, np.arange(len(windows))) for epoch in range(60)]
+    targets = np.concatenate([one.target_length for one in epochs])
     short = targets[targets < 61]
-    # A short target is drawn from 2 to 61, so one in sixty of them is full after all.
+    # A short target is drawn from 2 to 61, so one in sixty has the full length.
     assert is_within_binomial(len(short), len(targets), 0.1 * 59 / 60)
     assert short.min() == 2
     counts = np.bincount(short, minlength=61)[2:]
     assert all(is_within_binomial(int(count), len(short), 1 / 59) for count in counts)
-    lengths = np.concatenate([one.stop - one.start for one in laid])
+    lengths = np.concatenate([one.stop - one.start for one in epochs])
     shard = corpus.shards("train")[0]
-    ends = np.concatenate([shard.document_offsets[one.document + 1] - one.start for one in laid])
+    ends = np.concatenate([shard.document_offsets[one.document + 1] - one.start for one in epochs])
     assert (lengths >= np.minimum(targets, ends)).all()
 
 
@@ -193,16 +193,16 @@ def test_pair_none_fills_max_length_with_consecutive_text(corpus: Corpus) -> Non
 
 
 def test_chosen_tokens_are_masked_kept_and_replaced_80_10_10(many_samples: list[PretrainSample]) -> None:
-    hidden = kept = total = 0
+    masked = kept = total = 0
     replaced: Counter[int] = Counter()
     for sample in many_samples:
         seen = sample.tokens[sample.masked_positions]
         total += len(seen)
-        hidden += int((seen == 4).sum())
+        masked += int((seen == 4).sum())
         kept += int((seen == sample.labels).sum())
         replaced.update(seen[(seen != 4) & (seen != sample.labels)].tolist())
     ordinary = 130 - 5
-    assert is_within_binomial(hidden, total, 0.8)
+    assert is_within_binomial(masked, total, 0.8)
     assert is_within_binomial(kept, total, 0.1 + 0.1 / ordinary)
     assert is_within_binomial(replaced.total(), total, 0.1 * (1 - 1 / ordinary))
     assert min(replaced) >= 5
@@ -214,99 +214,100 @@ def test_chosen_tokens_are_masked_kept_and_replaced_80_10_10(many_samples: list[
 
 def test_masked_positions_are_uniform_over_the_sequence(many_samples: list[PretrainSample]) -> None:
     full = [sample.masked_positions for sample in many_samples if len(sample) == 64]
-    early = sum(int((places < 32).sum()) for places in full)
+    early = sum(int((positions < 32).sum()) for positions in full)
     assert abs(early / sum(map(len, full)) - 0.5) < 0.01
 
 
 @pytest.mark.parametrize(
-    ("length", "most", "expected"),
+    ("length", "max_predictions", "expected"),
     [(64, 77, 10), (512, 77, 77), (513, 77, 77), (8, 77, 1), (10, 20, 2), (512, 20, 20), (4, 20, 1)],
 )
-def test_prediction_count(length: int, most: int, expected: int) -> None:
-    assert prediction_count(length, ObjectiveSettings(max_predictions=most)) == expected
+def test_prediction_count(length: int, max_predictions: int, expected: int) -> None:
+    assert prediction_count(length, ObjectiveSettings(max_predictions=max_predictions)) == expected
 
 
 def test_ngram_lengths_follow_the_paper() -> None:
-    # Words of one piece, far more room than budget: runs as they are drawn, not cut.
+    # Words of one token, far more words than predictions: runs are hardly ever shortened.
     count, trials = 3000, 300
-    begins = np.arange(1, count + 1)
+    starts = np.arange(1, count + 1)
     lengths: Counter[int] = Counter()
     for trial in range(trials):
-        places = choose_masked_positions(
-            begins, begins + 1, np.full(count, count), 60, 3, RandomStream(trial, 2 * count)
+        positions = choose_masked_positions(
+            starts, starts + 1, np.full(count, count), 60, 3, RandomStream(trial, 2 * count)
         )
-        runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+        runs = np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1)
         lengths.update(map(len, runs))
     total = sum(lengths.values())
     for n in (1, 2, 3):
-        # The last run may be cut by the budget, and two may touch: a hundredth is allowed for both.
-        chance = (1 / n) / (1 + 1 / 2 + 1 / 3)
-        assert abs(lengths[n] / total - chance) < 0.012 + DEVIATIONS * math.sqrt(
-            chance * (1 - chance) / total
+        # The budget may shorten the last run, and two runs may touch: 0.012 is allowed for both.
+        probability = (1 / n) / (1 + 1 / 2 + 1 / 3)
+        assert abs(lengths[n] / total - probability) < 0.012 + DEVIATIONS * math.sqrt(
+            probability * (1 - probability) / total
         )
 
 
 @given(
     sizes=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=30), min_size=1, max_size=2),
-    wanted=st.integers(1, 30),
+    max_predictions=st.integers(1, 30),
     ngram=st.integers(1, 5),
     key=st.integers(0, 2**64 - 1),
 )
 def test_masked_runs_are_whole_words_within_budget_and_segment(
-    sizes: list[list[int]], wanted: int, ngram: int, key: int
+    sizes: list[list[int]], max_predictions: int, ngram: int, key: int
 ) -> None:
-    begins, ends, limits = [], [], []
+    word_starts, word_ends, segment_ends = [], [], []
     at = 1
     for segment in sizes:
         for size in segment:
-            begins.append(at)
+            word_starts.append(at)
             at += size
-            ends.append(at)
-        limits += [len(begins)] * len(segment)
+            word_ends.append(at)
+        segment_ends += [len(word_starts)] * len(segment)
         at += 1
-    stream = RandomStream(key, 2 * len(begins))
-    places = choose_masked_positions(
-        np.array(begins), np.array(ends), np.array(limits), wanted, ngram, stream
+    stream = RandomStream(key, 2 * len(word_starts))
+    positions = choose_masked_positions(
+        np.array(word_starts), np.array(word_ends), np.array(segment_ends), max_predictions, ngram, stream
     )
-    assert len(places) <= wanted
-    assert len(set(places.tolist())) == len(places)
-    chosen = set(places.tolist())
-    for begin, end in zip(begins, ends, strict=True):
-        assert len(chosen & set(range(begin, end))) in (0, end - begin)
+    assert len(positions) <= max_predictions
+    assert len(set(positions.tolist())) == len(positions)
+    chosen = set(positions.tolist())
+    for start, end in zip(word_starts, word_ends, strict=True):
+        assert len(chosen & set(range(start, end))) in (0, end - start)
     assert not chosen - {
-        place for begin, end in zip(begins, ends, strict=True) for place in range(begin, end)
+        position for start, end in zip(word_starts, word_ends, strict=True) for position in range(start, end)
     }
-    if min(end - begin for begin, end in zip(begins, ends, strict=True)) <= wanted:
+    if min(end - start for start, end in zip(word_starts, word_ends, strict=True)) <= max_predictions:
         assert chosen
-    # Nothing that fits was left out: every word still outside is too long for what is left.
-    left = wanted - len(chosen)
-    outside = [end - begin for begin, end in zip(begins, ends, strict=True) if begin not in chosen]
+    # With single words, every word that was not chosen exceeds the remaining budget.
+    left = max_predictions - len(chosen)
+    outside = [end - start for start, end in zip(word_starts, word_ends, strict=True) if start not in chosen]
     assert ngram > 1 or not outside or min(outside) > left
 
 
 def test_masked_tokens_are_whole_words(many_samples: list[PretrainSample], corpus: Corpus) -> None:
-    rule = WordBoundaries(corpus.tokenizer)
+    boundaries = WordBoundaries(corpus.tokenizer)
     for sample in many_samples[:400]:
         chosen = set(sample.masked_positions.tolist())
         base = 1
-        for half in original_segments(sample):
-            starts = [*np.flatnonzero(rule.starts(np.array(half))).tolist(), len(half)]
+        for segment in original_segments(sample):
+            starts = [*np.flatnonzero(boundaries.starts(np.array(segment))).tolist(), len(segment)]
             for begin, end in itertools.pairwise(starts):
                 word = set(range(base + begin, base + end))
                 assert len(chosen & word) in (0, len(word))
-            base += len(half) + 1
+            base += len(segment) + 1
 
 
-@given(a=st.integers(1, 60), b=st.integers(1, 60), room=st.integers(2, 60), seed=st.integers(0, 1000))
-def test_truncation_matches_the_reference_lengths(a: int, b: int, room: int, seed: int) -> None:
+@given(a=st.integers(1, 60), b=st.integers(1, 60), max_tokens=st.integers(2, 60), seed=st.integers(0, 1000))
+def test_truncation_matches_the_reference_lengths(a: int, b: int, max_tokens: int, seed: int) -> None:
     shard: Any = None
-    ours = truncate_pair(Segment(shard, 0, a), Segment(shard, 100, 100 + b), room, RandomStream(seed, 8))
+    rng = RandomStream(seed, 8)
+    ours = truncate_pair(Segment(shard, 0, a), Segment(shard, 100, 100 + b), max_tokens, rng)
 
     def theirs(size: int) -> list[tuple[int, bool]]:
         return [(0, True)] * size
 
     one, other = theirs(a), theirs(b)
-    reference_masking.truncate_pair(one, other, room, random.Random(seed))
+    reference_masking.truncate_pair(one, other, max_tokens, random.Random(seed))
     assert (len(ours[0]), len(ours[1])) == (len(one), len(other))
     assert 0 <= ours[0].start <= ours[0].stop <= a
     assert 100 <= ours[1].start <= ours[1].stop <= 100 + b
@@ -321,7 +322,7 @@ def test_truncation_removes_from_both_ends_equally() -> None:
     assert is_within_binomial(front, 2000 * 30, 0.5)
 
 
-def test_the_reference_algorithm_gives_the_same_distributions(corpus: Corpus) -> None:
+def test_distributions_match_the_reference_algorithm(corpus: Corpus) -> None:
     shard = corpus.shards("train")[0]
     draw = random.Random(5)
     theirs: list[reference_masking.ReferenceInstance] = []
@@ -337,8 +338,8 @@ def test_the_reference_algorithm_gives_the_same_distributions(corpus: Corpus) ->
             theirs += reference_masking.reference_instances(
                 document, max_length=200, short_fraction=0.1, max_masked=77, vocab_size=130, rng=draw
             )
-    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=200))
-    ours = list(sampler.draw(np.arange(20 * len(sampler))))
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=200))
+    ours = list(dataset.draw(np.arange(20 * len(dataset))))
 
     def shape(lengths: list[int], first: list[int], masked: list[int]) -> list[float]:
         full = [n for n in range(len(lengths)) if lengths[n] == 200]
@@ -364,10 +365,10 @@ def test_the_reference_algorithm_gives_the_same_distributions(corpus: Corpus) ->
 
 @given(count=st.integers(1, 3000), key=st.integers(0, 2**63))
 def test_permutation_contains_every_index(count: int, key: int) -> None:
-    order = Permutation(count, key)
-    places = np.arange(count)
-    assert np.array_equal(np.sort(order[places]), places)
-    assert order[np.array([count - 1])][0] == order[places][-1]
+    permutation = Permutation(count, key)
+    indices = np.arange(count)
+    assert np.array_equal(np.sort(permutation[indices]), indices)
+    assert permutation[np.array([count - 1])][0] == permutation[indices][-1]
 
 
 def test_permutation_is_well_shuffled() -> None:
@@ -384,9 +385,9 @@ def test_random_bits_are_uniform_and_stable() -> None:
     faces = np.bincount(integers(random_bits(9, np.arange(60_000)), 6))
     assert all(is_within_binomial(int(face), 60_000, 1 / 6) for face in faces)
     assert sum(RandomStream(key, 1).binomial(64) for key in range(2000)) in range(63_000, 65_000)
-    # Written down: a run that is taken up years later must see the same samples.
+    # Fixed values: a run resumed with a later version must see the same samples.
     assert random_bits(1, 2, 3).tolist() == [EXPECTED_BITS]
-    assert RandomStream(5, 2).bits(2).tolist() == EXPECTED_STREAM
+    assert RandomStream(5, 2).next_bits(2).tolist() == EXPECTED_STREAM
 
 
 EXPECTED_BITS = 7041752555471512236
@@ -394,11 +395,11 @@ EXPECTED_STREAM = [7134611160154358618, 13877614986023876344]
 
 
 def test_mask_tokens_changes_only_given_positions() -> None:
-    tokens, places = np.arange(5, 105).astype(np.int32), np.arange(0, 100, 2)
-    hidden = tokens.copy()
-    mask_tokens(hidden, places, 4, np.arange(200, 300), RandomStream(0, 200))
-    assert np.array_equal(hidden[1::2], tokens[1::2])
-    assert set(hidden[places].tolist()) <= {4, *tokens[places].tolist(), *range(200, 300)}
+    tokens, positions = np.arange(5, 105).astype(np.int32), np.arange(0, 100, 2)
+    masked = tokens.copy()
+    mask_tokens(masked, positions, 4, np.arange(200, 300), RandomStream(0, 200))
+    assert np.array_equal(masked[1::2], tokens[1::2])
+    assert set(masked[positions].tolist()) <= {4, *tokens[positions].tolist(), *range(200, 300)}
 
 
 def test_invalid_objective_settings_are_refused(corpus: Corpus) -> None:
@@ -416,11 +417,11 @@ def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: 
     seen = [np.zeros(len(shard.tokens), np.int64) for shard in shards]
     layouts = set()
     for epoch in range(60):
-        laid = windows.lookup(epoch, np.arange(len(windows)))
-        for shard, first, last in zip(laid.shard, laid.start, laid.stop, strict=True):
-            seen[shard][first:last] += 1
-        layouts.add(tuple(sorted(laid.start.tolist())))
-    assert len(layouts) == 60  # no two epochs cut alike
+        window = windows.lookup(epoch, np.arange(len(windows)))
+        for shard, start, stop in zip(window.shard, window.start, window.stop, strict=True):
+            seen[shard][start:stop] += 1
+        layouts.add(tuple(sorted(window.start.tolist())))
+    assert len(layouts) == 60  # no two epochs place their windows alike
     for shard, times in zip(shards, seen, strict=True):
         lengths = np.diff(shard.document_offsets)
         long = np.repeat(lengths >= 8, lengths)
@@ -434,7 +435,7 @@ def test_nsp_segment_length_does_not_reveal_the_label(corpus: Corpus) -> None:
     samples = drawn.draw(np.arange(20 * len(drawn)))
     second = [[int((s.segments == 1).sum()) for s in samples if s.pair_label == label] for label in (0, 1)]
     spread = math.sqrt(sum(np.var(one) / len(one) for one in second))
-    # A foreign document may end early, and then the segment is shorter; never is it otherwise.
+    # The other document may end early, so its segment may be shorter, but never longer.
     assert np.mean(second[1]) - np.mean(second[0]) < DEVIATIONS * spread
     assert np.mean(second[1]) > 0.75 * np.mean(second[0])
 
@@ -444,12 +445,12 @@ def test_ids_outside_the_vocabulary_are_refused(corpus: Corpus, tmp_path: Path) 
     file = tmp_path / "copy" / "train-00000.arrow"
     changed = Corpus(tmp_path / "copy")
     shard = changed.shards("train")[0]
-    place = file.read_bytes().index(shard.tokens[:200].tobytes())
+    offset = file.read_bytes().index(shard.tokens[:200].tobytes())
     damaged = bytearray(file.read_bytes())
-    damaged[place : place + 400] = b"\xff" * 400
+    damaged[offset : offset + 400] = b"\xff" * 400
     file.write_bytes(damaged)
-    with pytest.raises(InputError, match="pieces that are not in its vocabulary; `albertine corpus check"):
+    with pytest.raises(InputError, match="token ids outside the vocabulary; run `albertine corpus check"):
         TokenFrequencies.from_corpus(Corpus(tmp_path / "copy"))
-    sampler = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=32))
+    dataset = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=32))
     with pytest.raises(InputError, match="damaged"):
-        sampler.draw(np.arange(len(sampler)))
+        dataset.draw(np.arange(len(dataset)))

@@ -1,4 +1,4 @@
-"""Text of every kind and packing is read whole, in any portions, or refused by place."""
+"""Text of every format and compression is read completely, in chunks of any size, or refused by location."""
 
 import contextlib
 import gzip
@@ -25,17 +25,17 @@ LINES = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was."
 
 
 def read_all(*names: object, skip: bool = False, **options: str) -> list[list[str]]:
-    reading = ReadingSettings(**options)  # type: ignore[arg-type]  # names as a person gives them
-    troubles = ReadErrors(skip=skip)
+    reading = ReadingSettings(**options)  # type: ignore[arg-type]  # values as on the command line
+    errors = ReadErrors(skip=skip)
     found = find_sources([str(name) for name in names])
     read = [
         one
         for source in found
         for part in source_chunks(source)
-        for one in read_documents(part, reading, troubles)
+        for one in read_documents(part, reading, errors)
     ]
     if skip:
-        read.append([*troubles.locations, str(troubles.count)])
+        read.append([*errors.locations, str(errors.count)])
     return read
 
 
@@ -50,30 +50,30 @@ def compressed(content: bytes, suffix: str) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_prose(tmp_path: Path, packing: str, ending: str, mark: bytes) -> None:
-    file = tmp_path / f"book.txt{packing}"
-    file.write_bytes(compressed(mark + BOOK.replace("\n", ending).encode(), packing))
+@pytest.mark.parametrize("byte_order_mark", [b"", b"\xef\xbb\xbf"])
+def test_prose(tmp_path: Path, suffix: str, ending: str, byte_order_mark: bytes) -> None:
+    file = tmp_path / f"book.txt{suffix}"
+    file.write_bytes(compressed(byte_order_mark + BOOK.replace("\n", ending).encode(), suffix))
     assert read_all(file) == [SENTENCES]
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
-def test_lines(tmp_path: Path, packing: str) -> None:
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_lines(tmp_path: Path, suffix: str) -> None:
     text = "\n\n".join("\n".join(document) for document in LINES)
-    (tmp_path / f"a.txt{packing}").write_bytes(compressed(text.encode(), packing))
+    (tmp_path / f"a.txt{suffix}").write_bytes(compressed(text.encode(), suffix))
     assert read_all(tmp_path) == LINES
     assert read_all(tmp_path, layout="prose") == [[one for document in LINES for one in document]]
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
-def test_json_lines(tmp_path: Path, packing: str) -> None:
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_json_lines(tmp_path: Path, suffix: str) -> None:
     rows = [{"body": BOOK, "id": 1}, {"body": "One more. And another."}]
     text = "\n".join(map(json.dumps, rows)) + "\n\n"
-    (tmp_path / f"a.jsonl{packing}").write_bytes(compressed(text.encode(), packing))
+    (tmp_path / f"a.jsonl{suffix}").write_bytes(compressed(text.encode(), suffix))
     assert read_all(tmp_path, field="body") == [SENTENCES, ["One more.", "And another."]]
-    with pytest.raises(InputError, match="byte 0: no field text; it has body, id; name one with --field"):
+    with pytest.raises(InputError, match="byte 0: no field text; fields: body, id; choose one with --field"):
         read_all(tmp_path)
 
 
@@ -81,12 +81,12 @@ def test_parquet(tmp_path: Path) -> None:
     table = pa.table({"text": [BOOK, "One more. And another.", "  "]})
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     assert read_all(tmp_path) == [SENTENCES, ["One more.", "And another."]]
-    with pytest.raises(InputError, match=r"no field body; it has text"):
+    with pytest.raises(InputError, match=r"no field body; fields: text"):
         read_all(tmp_path, field="body")
     parquet.write_table(pa.table({"text": [BOOK, None]}), tmp_path / "a.parquet")
-    assert read_all(tmp_path, skip=True)[-1][0].endswith("row 1: no text in field text, but NoneType")
+    assert read_all(tmp_path, skip=True)[-1][0].endswith("row 1: field text is NoneType, expected text")
     (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
-    with pytest.raises(InputError, match="no whole Parquet file"):
+    with pytest.raises(InputError, match="damaged, or not Parquet"):
         read_all(tmp_path)
 
 
@@ -97,7 +97,7 @@ def test_hub_dataset_from_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         text = "\n".join(json.dumps({"text": row}) for row in rows)
         (tmp_path / "set" / f"train-{name}.jsonl").write_text(text)
     assert read_all(f"hub:{tmp_path / 'set'}") == [SENTENCES, ["One more.", "And another."]]
-    with pytest.raises(InputError, match="no such data set"):
+    with pytest.raises(InputError, match="cannot open the dataset"):
         read_all(f"hub:{tmp_path / 'nowhere'}")
 
 
@@ -164,17 +164,17 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.txt", b"fine\nnot \xff fine\n", "byte 9: not UTF-8"),
         ("a.txt", b"", "empty"),
         ("a.txt", "wide".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-        ("a.jsonl", b'{"text": "x"}\n{"text": \n', "byte 14: a line that is not JSON"),
-        ("a.jsonl", b'{"text": 5}\n', "no text in field text, but int"),
-        ("a.jsonl", b"[1]\n", "no text in field text, but list"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": \n', "byte 14: not JSON"),
+        ("a.jsonl", b'{"text": 5}\n', "field text is int, expected text"),
+        ("a.jsonl", b"[1]\n", "field text is list, expected text"),
         ("a.jsonl", b'{"text": "\xff"}\n', "byte 0: not UTF-8"),
-        ("a.txt.gz", gzip.compress(b"some text. " * 99, mtime=0)[:-9], "torn or not gzip"),
-        ("a.txt.gz", b"no gzip at all", "torn or not gzip"),
-        ("a.txt.zst", compressed(b"some text. " * 99, ".zst")[:-9], "torn or not zstd"),
-        ("a.txt.zst", b"no zstd at all", "torn or not zstd"),
-        ("a.parquet.gz", b"PAR1", "Parquet compresses inside"),
-        ("a.json", b"{}", "JSON in one piece; give a .jsonl"),
-        ("a.txt", b"w\0i\0d\0e\0", "has zero bytes"),
+        ("a.txt.gz", gzip.compress(b"some text. " * 99, mtime=0)[:-9], "damaged, or not gzip"),
+        ("a.txt.gz", b"no gzip at all", "damaged, or not gzip"),
+        ("a.txt.zst", compressed(b"some text. " * 99, ".zst")[:-9], "damaged, or not zstd"),
+        ("a.txt.zst", b"no zstd at all", "damaged, or not zstd"),
+        ("a.parquet.gz", b"PAR1", "Parquet has its own compression"),
+        ("a.json", b"{}", "a single JSON document; convert it to .jsonl"),
+        ("a.txt", b"w\0i\0d\0e\0", "zero bytes, not UTF-8 text"),
         ("a.jsonl", b'{"text": "\\ud800"}', "half a character"),
     ],
 )
@@ -190,10 +190,10 @@ def test_unreadable_input_is_named(tmp_path: Path, name: str, content: bytes, pr
 def test_unreadable_input_is_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"It is fine.\nIt is \xff not.\nThis is.\n")
     (tmp_path / "b.jsonl").write_bytes(b'{"text": "Good."}\n{"txt": "x"}\nbad\n{"text": "Also good."}\n')
-    *found, troubles = read_all(tmp_path, skip=True)
+    *found, errors = read_all(tmp_path, skip=True)
     assert found == [["It is fine.", "This is."], ["Good."], ["Also good."]]
-    assert troubles[-1] == "3"
-    assert "a.txt, byte 18: not UTF-8" in troubles[0]
+    assert errors[-1] == "3"
+    assert "a.txt, byte 18: not UTF-8" in errors[0]
 
 
 @pytest.mark.parametrize("argument", ["nowhere", "no*where", "-"])
@@ -205,7 +205,7 @@ def test_missing_input_is_named(argument: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_folder_without_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no text in this folder"):
+    with pytest.raises(InputError, match="no text files in this folder"):
         find_sources([str(tmp_path)])
 
 
@@ -215,11 +215,11 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes("wide".encode("utf-16"))
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
     (tmp_path / "e.txt").write_bytes(b"")
-    *found, troubles = read_all(tmp_path, skip=True)
+    *found, errors = read_all(tmp_path, skip=True)
     assert found[0] == ["It is fine."]
-    assert troubles[-1] == "4"
-    for name in ("b.txt.gz: torn", "c.txt: UTF-16", "d.parquet: no whole", "e.txt: empty"):
-        assert any(name in one for one in troubles)
+    assert errors[-1] == "4"
+    for name in ("b.txt.gz: damaged", "c.txt: UTF-16", "d.parquet: damaged", "e.txt: empty"):
+        assert any(name in one for one in errors)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -240,7 +240,7 @@ def test_lines_layout_is_detected_in_long_files() -> None:
     assert detect_layout(text, "en") == "lines"
 
 
-def test_a_text_of_one_line_is_cut_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_long_line_is_split_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("word " * 500)
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "word " * 500}))
     monkeypatch.setattr(sources, "CHUNK_BYTES", 99)
@@ -251,8 +251,10 @@ def test_a_text_of_one_line_is_cut_between_words(tmp_path: Path, monkeypatch: py
 
 
 def test_corrupt_gzip_gives_a_one_line_error(tmp_path: Path) -> None:
-    whole = gzip.compress("\n".join(f"Sentence number {n}." for n in range(500)).encode())
-    for place in range(0, len(whole), 23):
-        (tmp_path / "a.txt.gz").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+    content = gzip.compress("\n".join(f"Sentence number {n}." for n in range(500)).encode())
+    for offset in range(0, len(content), 23):
+        (tmp_path / "a.txt.gz").write_bytes(
+            content[:offset] + bytes([content[offset] ^ 0x55]) + content[offset + 1 :]
+        )
         with contextlib.suppress(AlbertineError):
             read_all(tmp_path / "a.txt.gz")

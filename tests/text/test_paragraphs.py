@@ -1,4 +1,4 @@
-"""Paragraphs come out of wrapped lines as they were before the wrapping."""
+"""Paragraphs of wrapped text are restored."""
 
 import textwrap
 
@@ -32,11 +32,11 @@ def wrap_paragraphs(paragraphs: list[str], between: str, indent: str = "", width
         "\n\n".join(BOOK),
         "\n\n\n".join("  " + one + "  " for one in BOOK),
     ],
-    ids=["blank lines", "crlf", "indents", "no mark", "a line each", "apart", "loose"],
+    ids=["blank lines", "crlf", "indents", "no mark", "one line each", "separated", "indented lines"],
 )
 def test_paragraphs_of_any_layout_are_found(text: str) -> None:
     found = list(paragraphs(text))
-    # Without any mark a paragraph whose last line is full runs on into the next; no word is lost or moved.
+    # Without a mark, a paragraph whose last line is full is joined to the next; no word is lost or moved.
     assert " ".join(found) == " ".join(BOOK)
     if detect_wrapping(text.splitlines()) is None or "\n\n" in text or "\n   " in text or "\r" in text:
         assert found == BOOK
@@ -77,6 +77,6 @@ def test_lines_of_a_spaceless_script_are_joined_without_spaces() -> None:
     assert found == "".join(lines)
 
 
-def test_short_lines_are_not_a_wrapped_text() -> None:
+def test_short_lines_are_not_taken_for_wrapped_text() -> None:
     chat = ["hi there", "hello who is it", "it is me again", "oh ok what now", "nothing much"] * 10
     assert list(paragraphs("\n".join(chat))) == chat

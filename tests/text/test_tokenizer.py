@@ -1,4 +1,4 @@
-"""Tokenizers from every kind of file, against the libraries that made the files."""
+"""Tokenizers of every file format, compared with the libraries that define the formats."""
 
 import contextlib
 import io
@@ -40,7 +40,7 @@ SPECIAL_TOKENS = ["[CLS]", "[SEP]", "[MASK]"]
 
 @pytest.fixture(scope="session")
 def spiece() -> bytes:
-    """Train by the library, with ALBERT's flags, a vocabulary that has pieces of digits and comma."""
+    """Return a SentencePiece model with ALBERT's flags and with pieces that end in a digit and a comma."""
     model = io.BytesIO()
     lines = [line for line in STORY.lower().split(". ") for _ in range(30)]
     lines += [f"in {1000 + n}, they had {n}, {n},000 and {n},500, of it" for n in range(100)]
@@ -66,7 +66,7 @@ def folder(tmp_path: Path, spiece: bytes) -> Path:
 
 
 def reference_ids(model: bytes, text: str) -> list[int]:
-    """ALBERT's cleaning, the library's pieces, and a comma after a digit cut off, from their description."""
+    """Return the ids of ALBERT's reference code: normalization, the library's pieces, splits after digits."""
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     text = "".join(
@@ -85,22 +85,20 @@ def reference_ids(model: bytes, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "हि" not in text])
-def test_sentencepiece_gives_the_ids_of_the_library_and_the_reference(
-    folder: Path, spiece: bytes, text: str
-) -> None:
-    assert load_tokenizer(folder).encode(text) == reference_ids(spiece, text)
+def test_sentencepiece_ids_match_the_reference(folder: Path, spiece: bytes, text: str) -> None:
+    assert load_tokenizer(folder).encode(text, add_special_tokens=False) == reference_ids(spiece, text)
 
 
 def test_fixture_has_digit_comma_pieces(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
     assert len(tokenizer.replacements) >= 3
     before = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
-    assert tokenizer.encode("1,000 17, 2,500,") != before
+    assert tokenizer.encode("1,000 17, 2,500,", add_special_tokens=False) != before
 
 
 def test_google_file_name_is_found(tmp_path: Path, spiece: bytes) -> None:
     (tmp_path / "30k-clean.model").write_bytes(spiece)
-    assert load_tokenizer(tmp_path).encode("the captain")
+    assert load_tokenizer(tmp_path).encode("the captain", add_special_tokens=False)
 
 
 def test_capitals_and_accents_follow_tokenizer_config(folder: Path) -> None:
@@ -113,7 +111,7 @@ def test_capitals_and_accents_follow_tokenizer_config(folder: Path) -> None:
 
 @pytest.mark.parametrize("cased", [True, False])
 @pytest.mark.parametrize("text", TEXTS)
-def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, cased: bool) -> None:
+def test_wordpiece_ids_match_transformers(tmp_path: Path, text: str, cased: bool) -> None:
     from transformers import BertTokenizer
 
     words = sorted({piece for word in STORY.split() for piece in (word, word.lower())})
@@ -132,7 +130,7 @@ def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, case
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
     theirs = BertTokenizer.from_pretrained(tmp_path)
     ours = load_tokenizer(tmp_path)
-    assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert ours.encode(text, add_special_tokens=False) == theirs(text, add_special_tokens=False)["input_ids"]
     ids, types = ours.encode_with_special_tokens(text, "the boat")
     both = theirs(text, "the boat")
     assert (ids, types) == (both["input_ids"], both["token_type_ids"])
@@ -140,31 +138,32 @@ def test_wordpiece_gives_the_ids_of_transformers(tmp_path: Path, text: str, case
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory: pytest.TempPathFactory, spiece: bytes) -> Path:
-    """Write a vocabulary as transformers does."""
+    """Return a folder with a tokenizer that transformers converted and saved."""
     from transformers import AlbertTokenizer
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=spiece)
     vocabulary = [(pieces.id_to_piece(one), pieces.get_score(one)) for one in range(len(pieces))]
-    place = tmp_path_factory.mktemp("converted")
-    AlbertTokenizer(vocab=vocabulary).save_pretrained(place)
-    return place
+    folder = tmp_path_factory.mktemp("converted")
+    AlbertTokenizer(vocab=vocabulary).save_pretrained(folder)
+    return folder
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_tokenizer_json_gives_the_ids_of_transformers(converted: Path, text: str) -> None:
+def test_tokenizer_json_ids_match_transformers(converted: Path, text: str) -> None:
     from transformers import AlbertTokenizer
 
     theirs = AlbertTokenizer.from_pretrained(converted)
     ours = load_tokenizer(converted)
-    assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert ours.encode(text, add_special_tokens=False) == theirs(text, add_special_tokens=False)["input_ids"]
     assert ours.encode_with_special_tokens(text, "x")[0] == theirs(text, "x")["input_ids"]
-    assert ours.decode(ours.encode(text)) == theirs.decode(ours.encode(text), skip_special_tokens=True)
+    ids = ours.encode(text, add_special_tokens=False)
+    assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
 
 
-def all_tokenizers(spiece: bytes, converted: Path, place: Path) -> list[Tokenizer]:
+def all_tokenizers(spiece: bytes, converted: Path, folder: Path) -> list[Tokenizer]:
     for name in ("a", "b"):
-        (place / name).mkdir()
-    (place / "a" / "spiece.model").write_bytes(spiece)
+        (folder / name).mkdir()
+    (folder / "a" / "spiece.model").write_bytes(spiece)
     pieces = [
         "[PAD]",
         "[UNK]",
@@ -181,32 +180,33 @@ def all_tokenizers(spiece: bytes, converted: Path, place: Path) -> list[Tokenize
         "]",
         "mask",
     ]
-    (place / "b" / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    return [load_tokenizer(place / "a"), load_tokenizer(place / "b"), load_tokenizer(converted)]
+    (folder / "b" / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    return [load_tokenizer(folder / "a"), load_tokenizer(folder / "b"), load_tokenizer(converted)]
 
 
 @pytest.fixture(scope="session")
 def tokenizers(spiece: bytes, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Tokenizer]:
-    return all_tokenizers(spiece, converted, tmp_path_factory.mktemp("kinds"))
+    return all_tokenizers(spiece, converted, tmp_path_factory.mktemp("tokenizers"))
 
 
 @given(texts=st.lists(st.text(max_size=30) | st.sampled_from(TEXTS), max_size=5))
 @example(texts=["[CLS]", "a [MASK]b <pad>"])
 def test_word_encoder_matches_the_backend(texts: list[str], tokenizers: list[Tokenizer]) -> None:
     for tokenizer in tokenizers:
-        encoder, literal, special = (
+        encoder, splitting, special = (
             WordEncoder(tokenizer),
             tokenizer.with_split_special_tokens(),
             tokenizer.special_ids,
         )
-        taken = set(vars(special).values())  # a text has none of these, also where it spells one out
-        for _ in range(2):  # afresh, and from what is remembered
+        special_ids = set(vars(special).values())  # text never gives these, even if it spells one out
+        for _ in range(2):  # without and with cached words
             ids, counts = encoder.encode(texts)
-            whole = [
-                [special.unk if one in taken else one for one in row] for row in literal.encode_batch(texts)
+            expected = [
+                [special.unk if one in special_ids else one for one in row]
+                for row in splitting.encode_batch(texts)
             ]
-            assert ids.tolist() == [one for row in whole for one in row]
-            assert counts.tolist() == list(map(len, whole))
+            assert ids.tolist() == [one for row in expected for one in row]
+            assert counts.tolist() == list(map(len, expected))
 
 
 def test_text_never_becomes_a_special_token(spiece: bytes, converted: Path, tmp_path: Path) -> None:
@@ -214,7 +214,9 @@ def test_text_never_becomes_a_special_token(spiece: bytes, converted: Path, tmp_
         special = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
         ids, _ = WordEncoder(tokenizer).encode(["a [MASK] the[SEP]captain [CLS] <pad> [PAD]"])
         assert not special & set(ids.tolist())
-        assert special & set(tokenizer.encode("a [MASK] b"))  # typed on purpose, it is
+        assert special & set(
+            tokenizer.encode("a [MASK] b", add_special_tokens=False)
+        )  # typed on purpose, it is
 
 
 def test_word_boundaries(converted: Path, tmp_path: Path) -> None:
@@ -269,15 +271,15 @@ def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("spiece.model", b"\x0a\xff\xff\xff\xff", "torn or no vocabulary"),
+        ("spiece.model", b"\x0a\xff\xff\xff\xff", "damaged, or not a vocabulary"),
         ("spiece.model", b"", "one unknown piece"),
         ("tokenizer.json", b"{}", "not a tokenizer"),
         ("tokenizer.json", b"\x00", "not a tokenizer"),
-        ("vocab.txt", b"the\ncat\n", "has no [UNK]"),
-        ("vocab.txt", b"[UNK]\n[CLS]\n", "has no pad_token"),
-        ("vocab.txt", b"\xff\xfe", "torn or no vocabulary"),
+        ("vocab.txt", b"the\ncat\n", "no [UNK]"),
+        ("vocab.txt", b"[UNK]\n[CLS]\n", "no pad_token"),
+        ("vocab.txt", b"\xff\xfe", "damaged, or not a vocabulary"),
         ("tokenizer_config.json", b"{", "not JSON"),
-        ("tokenizer_config.json", b"[]", "no table of options"),
+        ("tokenizer_config.json", b"[]", "expected a JSON object"),
     ],
 )
 def test_corrupt_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
@@ -296,7 +298,7 @@ def test_truncated_vocabulary_is_refused_or_loads(tmp_path: Path, spiece: bytes)
 
 
 def test_folder_without_tokenizer_names_the_expected_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no tokenizer here; it would be tokenizer\.json"):
+    with pytest.raises(InputError, match=r"no tokenizer here; expected tokenizer\.json"):
         load_tokenizer(tmp_path)
 
 
@@ -304,7 +306,7 @@ def test_vocabulary_with_a_repeated_token(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nthe\ncat\n")
     tokenizer = load_tokenizer(tmp_path)
     assert len(tokenizer) == 8
-    assert tokenizer.encode("the cat") == [6, 7]
+    assert tokenizer.encode("the cat", add_special_tokens=False) == [6, 7]
     assert WordBoundaries(tokenizer).starts(np.array([6, 7])).all()
 
 
@@ -318,16 +320,16 @@ def test_added_tokens_of_several_words_are_found(converted: Path, tmp_path: Path
     ids, _ = WordEncoder(tokenizer).encode(["so the captain paid"])
     assert (
         ids.tolist()
-        == tokenizer.encode("so the captain paid")
+        == tokenizer.encode("so the captain paid", add_special_tokens=False)
         == theirs("so the captain paid", add_special_tokens=False)["input_ids"]
     )
     assert len(tokenizer) - 1 in ids
 
 
 def test_changed_byte_in_a_vocabulary_is_harmless_or_named(tmp_path: Path, spiece: bytes) -> None:
-    for place in range(0, len(spiece), 1499):
+    for offset in range(0, len(spiece), 1499):
         (tmp_path / "spiece.model").write_bytes(
-            spiece[:place] + bytes([spiece[place] ^ 0x55]) + spiece[place + 1 :]
+            spiece[:offset] + bytes([spiece[offset] ^ 0x55]) + spiece[offset + 1 :]
         )
         with contextlib.suppress(InputError):
             load_tokenizer(tmp_path)

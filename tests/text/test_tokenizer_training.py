@@ -1,4 +1,4 @@
-"""A vocabulary of one's own: ALBERT's, the same in every process, and open to transformers."""
+"""Tokenizer training: ALBERT's layout, the same result in every process, ids equal to transformers'."""
 
 import io
 import random
@@ -49,7 +49,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("vocabulary") / "made"
+    out = tmp_path_factory.mktemp("tokenizer") / "made"
     build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=120))
     return out
 
@@ -58,7 +58,7 @@ def test_special_tokens_come_first_and_vocab_size_is_met(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
     assert len(tokenizer) == 120
     assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
-    assert vars(tokenizer.special_ids) == {"pad": 0, "unknown": 1, "opening": 2, "closing": 3, "mask": 4}
+    assert vars(tokenizer.special_ids) == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert not [one for one in tokenizer.vocabulary if one[-1] == "," and one[-2:-1].isdigit()]
 
 
@@ -75,7 +75,10 @@ def test_transformers_loads_it_and_gives_the_same_ids(
     for kind in (AutoTokenizer, PreTrainedTokenizerFast):
         theirs = kind.from_pretrained(tmp_path / "made")
         for line in [*random_text(20, seed=1).split("\n\n"), "", "Kalo ÉMI é 🙂 漢字", "a [MASK] b", "``x''"]:
-            assert ours.encode(line) == theirs(line, add_special_tokens=False)["input_ids"]
+            assert (
+                ours.encode(line, add_special_tokens=False)
+                == theirs(line, add_special_tokens=False)["input_ids"]
+            )
             both = theirs(line, "kalo", return_token_type_ids=True)
             assert ours.encode_with_special_tokens(line, "kalo") == (
                 both["input_ids"],
@@ -109,12 +112,12 @@ def test_text_sample_is_bounded_and_seeded(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(tokenizer_training, "count_words", count)
 
-    def made(**asked: int) -> str:
-        return train_tokenizer(found, TokenizerSettings(vocab_size=100, **asked)).fingerprint  # type: ignore[arg-type]
+    def train(**options: int) -> str:
+        return train_tokenizer(found, TokenizerSettings(vocab_size=100, **options)).fingerprint  # type: ignore[arg-type]
 
     assert sum(one.size for one in found) > 2 << 20
-    assert made(sample_mb=1) == made(sample_mb=1) != made(sample_mb=1, seed=1)
-    assert made(sample_mb=9) == made(sample_mb=9, seed=1)  # all of the text is the same for any seed
+    assert train(max_text_mb=1) == train(max_text_mb=1) != train(max_text_mb=1, seed=1)
+    assert train(max_text_mb=9) == train(max_text_mb=9, seed=1)  # without sampling the seed has no effect
     assert seen[0] == seen[1] < 0.55 * seen[-1]
 
 
@@ -130,9 +133,9 @@ def test_words_are_counted_after_normalization() -> None:
     [
         (
             30_000,
-            r"--vocab-size 30000: too little text for it; --vocab-size \d+ or less is possible",
+            r"--vocab-size 30000: too little text; use --vocab-size \d+ or less, or give more text",
         ),
-        (20, r"--vocab-size 20: the text has \d+ characters that need a piece each"),
+        (20, r"--vocab-size 20: the text has \d+ characters that need a token each"),
     ],
 )
 def test_unreachable_vocab_size_is_refused(text: Path, tmp_path: Path, size: int, problem: str) -> None:
@@ -141,19 +144,19 @@ def test_unreachable_vocab_size_is_refused(text: Path, tmp_path: Path, size: int
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("or_less", [True, False])
-def test_too_little_text_is_refused(tmp_path: Path, or_less: bool) -> None:
+@pytest.mark.parametrize("allow_smaller", [True, False])
+def test_too_little_text_is_refused(tmp_path: Path, allow_smaller: bool) -> None:
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(InputError, match="too little text for any vocabulary; give more"):
         build_tokenizer(
-            [str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(allow_smaller=or_less)
+            [str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(allow_smaller=allow_smaller)
         )
 
 
 def test_suggested_vocab_size_is_reachable(text: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=30_000))
-    possible = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
+    possible = int(str(raised.value).partition("; use --vocab-size ")[2].split()[0])
     build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=possible))
     assert len(load_tokenizer(tmp_path / "made")) == possible
 
@@ -184,16 +187,17 @@ def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep: bo
 
     text = unicodedata.normalize(form, KOREAN + " Ça été à l'école ﬁn Ａｂｃ ①.")
     (tmp_path / "a.txt").write_text((text + "\n") * 20, encoding="utf-8")
-    # As many pieces as the text gives, which is how the refusal of more says.
-    asked: dict[str, Any] = {"coverage": 1.0, "keep_accents": keep}
+    # The largest possible vocabulary, as suggested by the error message.
+    options: dict[str, Any] = {"character_coverage": 1.0, "keep_accents": keep}
     with pytest.raises(InputError) as raised:
-        build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(**asked))
-    size = int(str(raised.value).partition("; --vocab-size ")[2].split()[0])
-    build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(vocab_size=size, **asked))
+        build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(**options))
+    size = int(str(raised.value).partition("; use --vocab-size ")[2].split()[0])
+    settings = TokenizerSettings(vocab_size=size, **options)
+    build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
     ours = load_tokenizer(tmp_path / "made")
-    assert ours.special_ids.unk not in ours.encode(text)
+    assert ours.special_ids.unk not in ours.encode(text, add_special_tokens=False)
     assert (
-        ours.encode(text)
+        ours.encode(text, add_special_tokens=False)
         == AutoTokenizer.from_pretrained(tmp_path / "made")(text, add_special_tokens=False)["input_ids"]
     )
 
@@ -201,7 +205,7 @@ def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep: bo
 def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
     characters = "".join(chr(0x4E00 + n) for n in range(120))
     (tmp_path / "a.txt").write_text(characters + "。", encoding="utf-8")
-    with pytest.raises(InputError, match="characters that need a piece each"):
+    with pytest.raises(InputError, match="characters that need a token each"):
         build_tokenizer(
             [str(tmp_path / "a.txt")],
             tmp_path / "made",
@@ -210,11 +214,11 @@ def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
 
 
 def test_common_words_are_single_tokens(tmp_path: Path) -> None:
-    # Words between spaces alone, so that none is half hidden behind a comma.
+    # No punctuation, so that both trainers see the same words.
     draw = random.Random(3)
     known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))).lower() for _ in range(400)]
-    chances = [1 / (n + 1) for n in range(len(known))]
-    lines = [" ".join(draw.choices(known, chances, k=12)) for _ in range(1500)]
+    weights = [1 / (n + 1) for n in range(len(known))]
+    lines = [" ".join(draw.choices(known, weights, k=12)) for _ in range(1500)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
     settings = TokenizerSettings(vocab_size=200, layout="lines", keep_accents=True)
     build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
@@ -224,10 +228,10 @@ def test_common_words_are_single_tokens(tmp_path: Path) -> None:
     )
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     ours = load_tokenizer(tmp_path / "made")
-    pieces = sum(map(len, ours.encode_batch(lines)))
-    assert pieces < 1.03 * sum(len(theirs.encode(line)) for line in lines)
+    total = sum(map(len, ours.encode_batch(lines)))
+    assert total < 1.03 * sum(len(theirs.encode(line)) for line in lines)
     common = [word for word, _ in Counter(" ".join(lines).split()).most_common(100)]
-    assert sum(len(ours.encode(word)) == 1 for word in common) >= 90
+    assert sum(len(ours.encode(word, add_special_tokens=False)) == 1 for word in common) >= 90
 
 
 def test_training_lines_preserve_word_counts() -> None:
@@ -250,16 +254,16 @@ def test_signal_ends_training_at_once(stop_signal: signal.Signals, status: int, 
     (tmp_path / "a.txt").write_text("\n\n".join(" ".join(many[at : at + 9]) for at in range(0, len(many), 9)))
     command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(tmp_path / "a.txt")]
     process = subprocess.Popen(
-        [*command, "--vocab-size", "8000", "--or-less", "--out", str(tmp_path / "made")],
+        [*command, "--vocab-size", "8000", "--allow-smaller", "--out", str(tmp_path / "made")],
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stderr
-    assert any("pieces from" in line for line in process.stderr)
+    assert any("distinct words" in line for line in process.stderr)
     time.sleep(3.0)
-    asked = time.monotonic()
+    sent = time.monotonic()
     process.send_signal(stop_signal)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (status, "\nalbertine: interrupted\n")
-    assert time.monotonic() - asked < 5
+    _, output = process.communicate(timeout=60)
+    assert (process.returncode, output) == (status, "\nalbertine: interrupted\n")
+    assert time.monotonic() - sent < 5
     assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]

@@ -1,1 +1,1 @@
-"""From text to samples: sharded corpora, pair sampling (SOP, NSP, none) and n-gram masking."""
+"""Sharded corpora, and the pre-training samples drawn from them: segment pairs and n-gram masking."""

@@ -1,17 +1,15 @@
-"""Batches: strips of samples, each filled to a budget of tokens.
+"""Batches of pre-training samples, each with at most a given number of tokens.
 
-Samples come in the order of training and a batch takes as many as fit; how long each
-will be is known without drawing it. So one process cuts the order into batches, and
-workers draw them; and any number of ranks cuts the same, and each takes its share of
-every batch. What training has seen is one place in the order, which is all there is
+A batch holds the next samples in training order, as many as fit. The maximum length of a
+sample can be computed from its index, so the main process plans batches as lists of
+indices, and worker processes draw the samples. Every rank plans the same batches and
+takes its own part of each. The position in the training order is therefore the only state
 to save.
 
-With a `pool` of several batches at a time, their samples are dealt out by length:
-attention on a CPU is fastest where lengths are equal.
+With `pool_size` above 1, that many batches form a pool: they are planned together and
+their samples are grouped by length, because attention on a CPU is fastest with equal lengths.
 
-The processes are those of torch's `DataLoader`, handed ready lists of places. (grain
-would bring workers, shuffling and state of its own; here an order and a place are
-all the state there is, and shuffling is a function.)
+See docs/decisions/dataloader.md.
 """
 
 import signal
@@ -31,18 +29,16 @@ from albertine.errors import InputError
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.processes import block_signals
-from albertine.randomness import random_bits
-
-_POOL_STREAM = 5  # what the hash is asked for
+from albertine.randomness import Stream, random_bits
 
 
 @dataclass(frozen=True)
 class DataPosition:
-    """Where training is: all that must be saved to go on with the next batch.
+    """Position in the training data: the state needed to resume with the next batch.
 
     Attributes:
-        sample_index: the first sample of the pool, counted on through all epochs.
-        batch_in_pool: which of the pool's batches comes next.
+        sample_index: index of the pool's first sample in training order, counted across epochs.
+        batch_in_pool: index of the next batch within the pool.
     """
 
     sample_index: int = 0
@@ -51,12 +47,12 @@ class DataPosition:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's share of a rank; with many ranks and few samples to a step it may be empty.
+    """One rank's samples of one step; may be empty if the step has fewer samples than ranks.
 
     Attributes:
-        strip: the sequences.
-        targets: what is to be predicted of them.
-        step_samples: how many samples the whole step has, over all ranks.
+        strip: the sequences, end to end.
+        targets: masked positions with their labels, and the label of each pair.
+        step_samples: number of samples in the whole step, over all ranks.
     """
 
     strip: Strip
@@ -64,7 +60,7 @@ class Batch:
     step_samples: int
 
     def to(self, device: torch.device) -> "Batch":
-        """Move it to a device."""
+        """Return a copy on a device."""
         masked = self.targets.masked
         moved = MaskedLMTargets(masked.indices.to(device), masked.labels.to(device))
         return Batch(
@@ -74,10 +70,11 @@ class Batch:
         )
 
     def split(self, max_tokens: int) -> Iterator["Batch"]:
-        """Cut it into as few pieces of about equal size as have at most `max_tokens` tokens each."""
+        """Yield micro-batches of at most `max_tokens` tokens: as few as possible, of similar size."""
         masked, start = self.targets.masked, 0
         tokens = len(self.strip.tokens)
         count = -(-tokens // max_tokens)
+        # Sequences stay whole, so micro-batches of exactly `tokens / count` could need one more.
         even_size = -(-tokens // max(1, count)) + max(self.strip.lengths, default=0)
         for strip in self.strip.split(min(max_tokens, even_size)):
             stop = start + len(strip)
@@ -90,7 +87,7 @@ class Batch:
             start = stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes as arrays; tensors go by a server that outlives an end."""
+        """Pickle as numpy arrays; for tensors, torch starts a server process that may outlive the run."""
         masked, strip = self.targets.masked, self.strip
         tensors = (
             strip.tokens,
@@ -100,21 +97,35 @@ class Batch:
             masked.labels,
             self.targets.pair_labels,
         )
-        return _batch_from_arrays, (*(one.numpy() for one in tensors), self.step_samples)
+        return _batch_from_arrays, (*(tensor.numpy() for tensor in tensors), self.step_samples)
 
 
 def _batch_from_arrays(*fields: Any) -> Batch:
     *arrays, step_samples = fields
-    tokens, segments, offsets, indices, labels, pair = map(torch.from_numpy, arrays)
+    tokens, segments, offsets, indices, labels, pair_labels = map(torch.from_numpy, arrays)
     return Batch(
         Strip(tokens, segments, offsets),
-        PretrainingTargets(MaskedLMTargets(indices, labels), pair),
+        PretrainingTargets(MaskedLMTargets(indices, labels), pair_labels),
         step_samples,
     )
 
 
 class BatchLoader:
-    """Iterates over batches, from a position on, without end; or once through an epoch."""
+    """Iterates over batches from a position: endlessly, or to the end of the epoch.
+
+    Args:
+        dataset: source of the samples.
+        batch_tokens: maximum number of tokens per batch, over all ranks.
+        position: where to begin.
+        single_epoch: stop at the end of the epoch.
+        pool_size: number of batches that are planned together.
+        rank: rank of this process.
+        world_size: number of ranks.
+        workers: number of worker processes; 0 draws the samples in this process.
+
+    Attributes:
+        position: position after the last batch that was returned.
+    """
 
     def __init__(
         self,
@@ -145,16 +156,16 @@ class BatchLoader:
 
     @property
     def epoch_samples(self) -> int:
-        """How many samples an epoch has."""
+        """Number of samples per epoch."""
         return len(self._dataset)
 
     def __iter__(self) -> Generator[Batch]:
         pending_positions: deque[DataPosition] = deque()
 
         def batch_indices() -> Iterator[tuple[NDArray[np.int64], int]]:
-            for mine, samples, after in self._plan_batches(self.position):
+            for indices, step_samples, after in self._plan_batches(self.position):
                 pending_positions.append(after)
-                yield mine, samples
+                yield indices, step_samples
 
         loader: DataLoader[Batch] = DataLoader(
             _BatchDataset(self._dataset),
@@ -162,16 +173,16 @@ class BatchLoader:
             sampler=batch_indices(),
             num_workers=self._workers,
             prefetch_factor=4 if self._workers else None,
-            collate_fn=_identity,
+            collate_fn=_identity,  # `_BatchDataset` returns whole batches
         )
-        with block_signals(signal.SIGINT, signal.SIGTERM):  # workers end with the process that started them
+        with block_signals(signal.SIGINT, signal.SIGTERM):  # Ctrl-C must not kill workers
             batches = iter(loader)
         for batch in batches:
             self.position = pending_positions.popleft()
             yield batch
 
     def _plan_batches(self, position: DataPosition) -> Iterator[tuple[NDArray[np.int64], int, DataPosition]]:
-        """Yield a rank's places of each batch, the samples of all ranks, and the position after it."""
+        """Yield for each batch: sample indices of this rank, total number of samples, next position."""
         start, first_batch = position.sample_index, position.batch_in_pool
         stop = (start // len(self._dataset) + 1) * len(self._dataset) if self._single_epoch else None
         while stop is None or start < stop:
@@ -179,18 +190,19 @@ class BatchLoader:
             batches = self._length_grouped_batches(lengths, start)
             if first_batch >= len(batches):
                 raise InputError(
-                    f"batch {first_batch} of a pool of {len(batches)}: the position is of another pool"
+                    f"position: batch {first_batch} of a pool of {len(batches)}; "
+                    "resume with the pool size and batch_tokens that it was saved with"
                 )
             for number, batch in enumerate(batches[first_batch:], start=first_batch):
-                last = number + 1 == len(batches)
-                after = DataPosition(start + len(lengths)) if last else DataPosition(start, number + 1)
-                yield self._rank_samples(batch, lengths[batch - start]), len(batch), after
+                is_last = number + 1 == len(batches)
+                after = DataPosition(start + len(lengths)) if is_last else DataPosition(start, number + 1)
+                yield self._rank_indices(batch, lengths[batch - start]), len(batch), after
             start, first_batch = start + len(lengths), 0
 
     def _pool_lengths(self, start: int, stop: int | None) -> NDArray[np.int64]:
-        """Return the lengths of the samples that fit into a pool."""
+        """Return the maximum length of each sample of the pool that begins at `start` [samples]."""
         pool_tokens = self._batch_tokens * self._pool_size
-        count = pool_tokens // self._dataset.objective.max_length + 1
+        count = pool_tokens // self._dataset.objective.max_length + 1  # enough if all are of max_length
         while True:
             count = count if stop is None else min(count, stop - start)
             lengths = self._dataset.max_lengths(np.arange(start, start + count))
@@ -200,7 +212,7 @@ class BatchLoader:
             count = 2 * count
 
     def _length_grouped_batches(self, lengths: NDArray[np.int64], start: int) -> list[NDArray[np.int64]]:
-        """Cut a pool into batches of samples of like lengths, in random order."""
+        """Return the sample indices of each batch of a pool: similar lengths in a batch, batches shuffled."""
         indices = np.arange(start, start + len(lengths))
         if self._pool_size == 1:
             return [indices]
@@ -214,19 +226,19 @@ class BatchLoader:
             batches[-1].append(start + offset)
             size += int(lengths[offset])
         order = np.argsort(
-            random_bits(self._dataset.objective.seed, _POOL_STREAM, start, np.arange(len(batches)))
+            random_bits(self._dataset.objective.seed, Stream.BATCH_POOL, start, np.arange(len(batches)))
         )
         return [np.array(batches[number]) for number in order.tolist()]
 
-    def _rank_samples(self, indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a rank's part of a batch: those whose middles lie in its part of the strip."""
+    def _rank_indices(self, indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the samples of this rank: those with their middle in its equal share of the tokens."""
         middles = lengths.cumsum() - lengths / 2
         owners = np.minimum(middles * self._world_size // lengths.sum(), self._world_size - 1)
         return np.compress(owners == self._rank, indices)
 
 
 class _BatchDataset(Dataset[Batch]):
-    """Draws a batch, given its places; in whichever process."""
+    """Draws the batch for given sample indices, in the main process or in a worker."""
 
     def __init__(self, dataset: PretrainDataset):
         self._dataset = dataset
@@ -237,10 +249,10 @@ class _BatchDataset(Dataset[Batch]):
 
 
 def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
-    """Lay samples end to end; `step_samples` is how many the whole step has."""
+    """Return samples as a batch, end to end; `step_samples` counts the samples of all ranks."""
     lengths = [len(sample) for sample in samples]
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    masked = [sample.masked_positions + base for sample, base in zip(samples, offsets[:-1], strict=True)]
+    masked = [sample.masked_positions + offset for sample, offset in zip(samples, offsets[:-1], strict=True)]
     strip = Strip(
         _concatenated([sample.tokens for sample in samples]),
         _concatenated([sample.segments for sample in samples]),
@@ -253,8 +265,8 @@ def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
     return Batch(strip, targets, step_samples)
 
 
-def _concatenated(rows: list[NDArray[Any]]) -> Tensor:
-    return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows]).astype(np.int64))
+def _concatenated(arrays: list[NDArray[Any]]) -> Tensor:
+    return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *arrays]).astype(np.int64))
 
 
 def _identity(batch: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Builds a corpus: text and a tokenizer in, shards and a manifest out.
+"""Builds a corpus from text and a tokenizer.
 
-    portions of text -> parts, by many processes -> shards, in order -> manifest.json
+    chunks of text -> parts, written by several processes -> shards, in order -> manifest.json
 
-Everything unfinished lies in OUT/building (see `workplace`). Killed at any moment, the
-same command goes on: finished parts and shards are kept, everything else has a name
-that nothing else reads. The manifest comes last.
+Unfinished files are in OUT/building (see `build_folder`). If interrupted, the same command
+resumes: it keeps finished parts and shards, and ignores partial files. The manifest is
+written last. See docs/decisions/corpus-in-two-phases.md.
 """
 
 import dataclasses
@@ -28,11 +28,11 @@ _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
 _MAX_LISTED = 100
 
 
-def build_corpus(texts: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
-    """Build a corpus in `out`, or go on with one that was broken off there."""
+def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
+    """Build a corpus in `out`, or resume an interrupted build there; return its manifest."""
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
-        found = find_sources(texts, spool=work / "standard-input")
+        found = find_sources(sources, spool=work / "standard-input")
         record_build(work, found, loaded.fingerprint, settings)
         if not (out / "tokenizer").exists():
             with atomic_folder(out / "tokenizer") as folder:
@@ -55,12 +55,12 @@ def build_corpus(texts: Sequence[str], tokenizer: Path, out: Path, settings: Cor
 
 
 def _report_large_held_out(manifest: Manifest, requested: float) -> None:
-    """Say it where whole documents are far more than the share that was asked for."""
+    """Print a message if the held-out documents have more than twice the requested fraction of tokens."""
     fraction = manifest.tokens["dev"] / max(1, sum(manifest.tokens.values()))
     if fraction > 2 * requested > 0:
         progress.print_message(
-            f"held out: {fraction:.0%} of the text, where {100 * requested:g}% was asked for; "
-            "documents are held out whole, and these are few or long"
+            f"held out: {fraction:.0%} of the tokens, {100 * requested:g}% requested; "
+            "only whole documents are held out, and the text has few or long ones"
         )
 
 

@@ -1,4 +1,4 @@
-"""`albertine corpus check`: whether a corpus is what it was when it was built."""
+"""`albertine corpus check`: verifies that a corpus is unchanged since it was built."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from albertine.errors import WorkError
 
 
 def check_corpus(folder: Path) -> Corpus:
-    """Verify every shard's checksum and inner order, and the tokenizer; a failure names the file."""
+    """Verify the tokenizer and every shard's checksum, counts and offsets; an error names the file."""
     corpus = Corpus(folder)
     size = len(corpus.tokenizer)
     with progress.progress_counter(
@@ -22,7 +22,7 @@ def check_corpus(folder: Path) -> Corpus:
             problem = _problem(folder / entry.file, entry, size)
             if problem:
                 raise WorkError(
-                    f"{folder / entry.file}: {problem}; build the corpus again, or get the file again"
+                    f"{folder / entry.file}: {problem}; build the corpus again or get the file again"
                 )
             advance(_file_size(folder, entry))
     for quantity, counts in (("documents", corpus.manifest.documents), ("tokens", corpus.manifest.tokens)):
@@ -30,9 +30,10 @@ def check_corpus(folder: Path) -> Corpus:
             found = sum(getattr(entry, quantity) for entry in _entries(corpus) if entry.split == split)
             if found != count:
                 raise WorkError(
-                    f"{folder}: the manifest says {count:,} {quantity} in {split}, its shards {found:,}"
+                    f"{folder}: {count:,} {quantity} in {split} in manifest.json, {found:,} in the shards; "
+                    "build the corpus again"
                 )
-    progress.print_message(f"{folder}: as it was built; every checksum and count agrees")
+    progress.print_message(f"{folder}: unchanged; all checksums and counts agree")
     return corpus
 
 
@@ -46,22 +47,22 @@ def _file_size(folder: Path, entry: ShardEntry) -> int:
 
 
 def _problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
-    """Return what is wrong with a shard."""
+    """Return the first problem of a shard, or None."""
     if not file.exists():
         return "missing"
     if checksum(file) != entry.sha256:
-        return "not the bytes that were written (checksum)"
+        return "checksum differs from the manifest"
     shard = Shard(file)
     documents, sentences = shard.document_offsets.astype(np.int64), shard.sentence_starts.astype(np.int64)
     found = (len(documents) - 1, len(sentences), len(shard.tokens))
     if found != (entry.documents, entry.sentences, entry.tokens):
-        return "holds other counts than the manifest says"
+        return "counts differ from the manifest"
     if len(shard.tokens) and int(shard.tokens.max()) >= vocab_size:
-        return "has ids that the tokenizer does not"
+        return "token ids outside the vocabulary"
     if (np.diff(documents) <= 0).any() or documents[0] != 0 or documents[-1] != len(shard.tokens):
-        return "has documents out of order"
+        return "document offsets not increasing"
     if (np.diff(sentences) <= 0).any() or not np.isin(documents[:-1], sentences).all():
-        return "has sentences out of order"
+        return "sentence starts out of order"
     if not shard.word_starts(0, len(shard.tokens))[sentences].all():
-        return "has sentences that begin inside a word"
+        return "sentence starts inside a word"
     return None

@@ -1,4 +1,4 @@
-"""A corpus on disk: its manifest, its tokenizer, its shards mapped into memory."""
+"""A corpus on disk: manifest, tokenizer and memory-mapped shards."""
 
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,11 @@ from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 
 class Corpus:
-    """What was built into a folder; opening it reads no text.
+    """A built corpus; opening it reads only the manifest.
 
     Attributes:
-        folder: where it lies.
-        manifest: what it is.
+        folder: the folder of the corpus.
+        manifest: counts, shards and settings.
     """
 
     def __init__(self, folder: Path):
@@ -27,22 +27,25 @@ class Corpus:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that its ids are of."""
+        """The tokenizer of the corpus."""
         tokenizer = load_tokenizer(self.folder / "tokenizer")
         if tokenizer.fingerprint != self.manifest.tokenizer_fingerprint:
-            raise InputError(f"{self.folder / 'tokenizer'}: not the tokenizer that the corpus was built with")
+            raise InputError(
+                f"{self.folder / 'tokenizer'}: not the tokenizer of the corpus; "
+                "restore it or build the corpus again"
+            )
         return tokenizer
 
     def check_ids(self, ids: NDArray[Any]) -> None:
-        """Refuse ids of pieces that the vocabulary has not: the disk or somebody has changed a shard."""
+        """Refuse ids outside the vocabulary, which mean that a shard file was changed or damaged."""
         if len(ids) and ids.max() >= len(self.tokenizer):
             raise InputError(
-                f"{self.folder}: damaged, it has pieces that are not in its vocabulary; "
-                f"`albertine corpus check {self.folder}` says where"
+                f"{self.folder}: damaged, token ids outside the vocabulary; "
+                f"run `albertine corpus check {self.folder}` to find the shard"
             )
 
     def shards(self, split: CorpusSplit) -> list[Shard]:
-        """Return the shards of a split, opened once."""
+        """Return the shards of a split; each is opened once."""
         if split not in self._shards:
             entries = [entry for entry in self.manifest.shards if entry.split == split]
             if not entries:
@@ -54,9 +57,25 @@ class Corpus:
                 found = (len(shard.document_offsets) - 1, len(shard.sentence_starts), len(shard.tokens))
                 if found != (entry.documents, entry.sentences, entry.tokens):
                     raise InputError(
-                        f"{self.folder / entry.file}: not the shard that the manifest tells of; "
+                        f"{self.folder / entry.file}: counts differ from manifest.json; "
                         "build the corpus again"
                     )
                 shards.append(shard)
             self._shards[split] = shards
         return self._shards[split]
+
+
+def open_corpus(folder: Path | None) -> Corpus:
+    """Open the corpus of a `--corpus` setting; raise `InputError` if it is not set."""
+    if folder is None:
+        raise InputError("--corpus is missing: a folder that `albertine corpus build` made")
+    return Corpus(folder)
+
+
+def check_same_tokenizer(source: str, fingerprint: str, corpus: Corpus) -> None:
+    """Raise `InputError` if the tokenizer of a checkpoint is not the corpus's."""
+    if fingerprint != corpus.manifest.tokenizer_fingerprint:
+        raise InputError(
+            f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "
+            f"({corpus.manifest.tokenizer_fingerprint}); build the corpus with --tokenizer {source}"
+        )

@@ -1,9 +1,9 @@
-"""Samples: what the network sees, each a pure function of corpus, objective, seed, epoch and place.
+"""Pre-training samples, each a pure function of corpus, objective (with its seed) and index.
 
-    [CLS] a a a [SEP] b b b b [SEP]      with some pieces to be predicted
+    [CLS] a a a [SEP] b b b b [SEP]      with some tokens masked
 
-Nothing is kept from one sample to the next, so any of them can be drawn at once, by
-any process, as often as one likes.
+A sample does not depend on those before it, so any process can draw any sample directly.
+See docs/decisions/sample-windows.md.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,19 @@ from albertine.corpus.segment_pairs import Segment, SegmentPair, draw_pair
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.windows import SampleWindows, WindowArrays
 from albertine.errors import InputError
-from albertine.randomness import RandomStream, random_bits
-
-_SAMPLE_STREAM = 4  # what the hash is asked for; windows ask for 0 to 3
+from albertine.randomness import RandomStream, Stream, random_bits
 
 
 @dataclass(frozen=True)
 class PretrainSample:
-    """One sequence, masked.
+    """One masked sequence.
 
     Attributes:
-        tokens: ids as the network sees them.
-        segments: 0 for the first segment, 1 for the second.
-        masked_positions: places of the pieces to predict, in order.
-        labels: what stood there.
-        pair_label: of the pair (see `pairs`).
+        tokens: input ids after masking [tokens].
+        segments: 0 for the first segment, 1 for the second [tokens].
+        masked_positions: positions of the tokens to predict, ascending [masked].
+        labels: original ids at these positions [masked].
+        pair_label: label of the segment pair (see `SegmentPair`).
     """
 
     tokens: NDArray[np.int32]
@@ -48,17 +46,17 @@ class PretrainSample:
         return len(self.tokens)
 
     def original_tokens(self) -> NDArray[np.int32]:
-        """Return the ids as they stood in the text."""
+        """Return the ids before masking [tokens]."""
         tokens = self.tokens.copy()
         tokens[self.masked_positions] = self.labels
         return tokens
 
 
 class PretrainDataset:
-    """Draws the samples of a split.
+    """Map-style dataset of the samples of a split; indices continue across epochs.
 
     Attributes:
-        objective: how they are drawn.
+        objective: settings of pairs, lengths and masking.
     """
 
     def __init__(self, corpus: Corpus, objective: ObjectiveSettings, split: CorpusSplit = "train"):
@@ -66,25 +64,30 @@ class PretrainDataset:
         self._shards = corpus.shards(split)
         self._windows = SampleWindows(self._shards, objective)
         if not len(self._windows):
-            raise InputError(f"{corpus.folder}: no document of {split} is long enough for a sample")
+            raise InputError(
+                f"{corpus.folder}: no document of {split} is long enough for a sample; "
+                "build it from longer documents"
+            )
         if objective.pair == "nsp" and corpus.manifest.documents[split] < 2:
-            raise InputError(f"{corpus.folder}: nsp takes a second document, and {split} has one")
+            raise InputError(
+                f"{corpus.folder}: objective.pair nsp needs two documents, {split} has one; use sop or none"
+            )
         special = corpus.tokenizer.special_ids
         self._cls, self._sep, self._mask = special.cls, special.sep, special.mask
         self._ordinary_ids = np.setdiff1d(np.arange(len(corpus.tokenizer)), list(vars(special).values()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A process that draws samples opens the files itself.
+        # A worker process maps the files itself.
         return _reopen_dataset, (self._corpus.folder, self.objective, self._split)
 
     def __len__(self) -> int:
-        """Return how many samples an epoch has."""
+        """Return the number of samples per epoch."""
         return len(self._windows)
 
     def max_lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many pieces samples have at most, by place counted on through all epochs.
+        """Return the maximum number of tokens of each sample [samples].
 
-        Exactly as many, but for a pair of `nsp` whose other document ends early.
+        The length is exact except for `nsp`, where the other document may be shorter than the segment.
         """
         special_tokens = self.objective.max_length - self._windows.max_text_tokens
         lengths = np.empty(len(indices), np.int64)
@@ -96,12 +99,12 @@ class PretrainDataset:
         return lengths
 
     def draw(self, indices: NDArray[np.int64]) -> list[PretrainSample]:
-        """Draw the samples at some places, counted on through all epochs: place N is the second's first."""
+        """Return the samples at some indices; index `len(self)` is the first sample of the second epoch."""
         drawn: dict[int, PretrainSample] = {}
         for epoch, rows in self._by_epoch(indices):
             in_epoch = indices[rows] % len(self)
             windows = self._windows.lookup(epoch, in_epoch)
-            keys = random_bits(self.objective.seed, epoch, _SAMPLE_STREAM, in_epoch)
+            keys = random_bits(self.objective.seed, epoch, Stream.SAMPLES, in_epoch)
             for row, at in enumerate(rows.tolist()):
                 drawn[at] = self._draw_sample(windows, row, int(keys[row]))
         return [drawn[at] for at in range(len(indices))]
@@ -129,7 +132,7 @@ class PretrainDataset:
         return PretrainSample(tokens, segments, positions, labels, pair.label)
 
     def _with_special_tokens(self, pair: SegmentPair) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Put the special pieces around the segments."""
+        """Return ids and segment ids [tokens] of a pair with [CLS] and [SEP] added."""
         size = 1 + sum(len(segment) + 1 for segment in pair.segments)
         tokens, segments = np.empty(size, np.int32), np.zeros(size, np.int32)
         tokens[0], at = self._cls, 1
@@ -143,8 +146,8 @@ class PretrainDataset:
 
 
 def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the words of a sample begin and end, and for each the first word of the next segment."""
-    # Every place where something begins: [CLS], a word, [SEP]. What a word ends at is the next of them.
+    """Return start and end position of each word [words], and the index of its segment's end, in words."""
+    # Boundaries are [CLS], each word start and each [SEP]; a word ends at the next boundary.
     is_boundary = np.concatenate(
         [_TRUE, *(part for one in pair.segments for part in (one.word_starts, _TRUE))]
     )

@@ -1,8 +1,8 @@
-"""The first half of building: portions of text become parts, by as many processes as there are.
+"""First phase of a corpus build: several processes encode chunks of text into parts.
 
-A job is a few portions of about the same size together; it is what one process
-does at a time, and what is not done twice after a break. Jobs and what they write
-depend on the text alone, so the number of processes changes no byte.
+A job is a few chunks of about `JOB_BYTES` in total. One process runs a job at a time, and
+a finished job is not repeated when the build resumes. Jobs and their output depend only on
+the text, so the number of processes does not change the result.
 """
 
 import hashlib
@@ -30,19 +30,19 @@ JOB_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class EncodeJob:
-    """Some portions, and the file that their documents go into."""
+    """Some chunks of text, and the part file for their documents."""
 
     chunks: tuple[SourceChunk, ...]
     file: Path
 
     @property
     def text_bytes(self) -> int:
-        """Size of its plain text; 0 where only reading tells."""
-        return sum(portion.stop - portion.start for portion in self.chunks if portion.source.is_splittable)
+        """Bytes of plain text; compressed sources count as 0."""
+        return sum(chunk.stop - chunk.start for chunk in self.chunks if chunk.source.is_splittable)
 
 
 def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
-    """Yield the jobs that make up the sources, in order."""
+    """Yield jobs that cover the sources, in order."""
     gathered: list[SourceChunk] = []
     size = count = 0
 
@@ -62,7 +62,7 @@ def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
 
 
 def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSettings) -> None:
-    """Do all jobs whose files are not there yet."""
+    """Run the jobs whose part files do not exist yet."""
     remaining = [job for job in jobs if not job.file.exists()]
     total = sum(job.text_bytes for job in jobs)
     workers = min(settings.workers or os.cpu_count() or 1, max(1, len(remaining)))
@@ -74,7 +74,7 @@ def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSetting
                 worker.run(job)
                 advance(job.text_bytes)
         else:
-            advice = "The same command goes on from here, --workers 1 needs the least"
+            advice = "repeat the command to resume; --workers 1 needs the least memory"
             worker_arguments = (tokenizer, settings)
             for job, _ in run_in_processes(
                 _run_job,
@@ -92,7 +92,7 @@ _worker: "_EncodeWorker | None" = None
 
 def _start_worker(tokenizer: Path, settings: CorpusSettings) -> None:
     global _worker
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread per process; the processes run in parallel
     _worker = _EncodeWorker(tokenizer, settings)
 
 
@@ -102,7 +102,7 @@ def _run_job(job: EncodeJob) -> None:
 
 
 class _EncodeWorker:
-    """Does jobs, and remembers words from one to the next."""
+    """Runs jobs, and keeps the encoder's word cache from one to the next."""
 
     def __init__(self, folder: Path, settings: CorpusSettings):
         tokenizer = load_tokenizer(folder)
@@ -110,7 +110,7 @@ class _EncodeWorker:
         self._settings = settings
 
     def run(self, job: EncodeJob) -> None:
-        """Write a job's part, and beside it first what could not be read."""
+        """Write the part of a job; its read errors are written first, to a file beside it."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
         with atomic_file(job.file) as file:
             write_record_batches(file, self._encode_job(job, errors))
@@ -118,7 +118,7 @@ class _EncodeWorker:
                 errors_file.write_text(json.dumps([errors.count, errors.locations]), encoding="utf-8")
 
     def _encode_job(self, job: EncodeJob, errors: ReadErrors) -> Iterator[pa.RecordBatch]:
-        """Yield the documents of a job in batches, so that a file of any size needs the same memory."""
+        """Yield the documents of a job in batches of bounded size, which bounds the memory."""
         gathered: list[list[str]] = []
         size, is_first = 0, True
         for chunk in job.chunks:
@@ -132,7 +132,7 @@ class _EncodeWorker:
             yield self._encode_documents(gathered)
 
     def _encode_documents(self, texts: list[list[str]]) -> pa.RecordBatch:
-        """Encode documents, given as their sentences; what is empty to the tokenizer is left out."""
+        """Encode documents, given as lists of sentences; documents without tokens are dropped."""
         tokens, lengths = self._encoder.encode([sentence for text in texts for sentence in text])
         counts = [len(text) for text in texts]
         ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -151,10 +151,10 @@ class _EncodeWorker:
 
 
 def read_errors_file(job: EncodeJob) -> Path:
-    """Return the file that lists what of a job could not be read."""
+    """Return the file with the read errors of a job: their count, and a list of locations."""
     return job.file.with_suffix(".json")
 
 
 def _fingerprint(text: list[str]) -> bytes:
-    """Return sixteen bytes that only an equal text shares."""
+    """Return a 16-byte hash of a document's text."""
     return hashlib.blake2b("\n".join(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()

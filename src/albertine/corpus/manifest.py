@@ -1,4 +1,4 @@
-"""`manifest.json`: what a corpus is, and the last thing written of it. Without one it is unfinished."""
+"""`manifest.json` describes a corpus. It is written last: a folder without one is unfinished."""
 
 import dataclasses
 import hashlib
@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albertine.atomic import atomic_file
-from albertine.errors import InputError
+from albertine.errors import InputError, check_format
 
 MANIFEST_FILE = "manifest.json"
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 2
 CorpusSplit = Literal["train", "dev"]
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard: its file, what it holds, and the checksum of its bytes."""
+    """File, counts and checksum of a shard."""
 
     file: str
     split: CorpusSplit
@@ -29,11 +29,13 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a corpus is.
+    """Description of a corpus.
 
     Attributes:
-        unigram_entropy: of the pieces of train, in nats: the loss of a model that has learned only how
-            often each piece occurs, and what one must fall below to have learned anything more.
+        unigram_entropy: entropy of the token frequencies of train, in nats. It is about the MLM loss of
+            a model that knows only token frequencies, so a useful model must be below it.
+        skipped: number of files, lines or records that could not be read.
+        skipped_locations: the first of these, as text.
     """
 
     tokenizer_fingerprint: str
@@ -54,34 +56,31 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write a manifest; from then on the corpus is one."""
+    """Write the manifest, which marks the corpus as finished."""
     text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, sort_keys=True)
     with atomic_file(folder / MANIFEST_FILE) as file:
         file.write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a corpus."""
+    """Return the manifest of a corpus."""
     file = folder / MANIFEST_FILE
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        if values.get("format") != MANIFEST_FORMAT:
-            raise InputError(
-                f"{file}: format {values.get('format')}, not {MANIFEST_FORMAT}; build the corpus again"
-            )
+        check_format(file, values.get("format"), MANIFEST_FORMAT, "build the corpus again")
         shards = [ShardEntry(**shard) for shard in values.pop("shards")]
         found = Manifest(shards=shards, **values)
         _validate(found)
         return found
     except FileNotFoundError:
         if not folder.exists():
-            raise InputError(f"{folder}: no such folder; name one of albertine corpus build") from None
-        unfinished = "; it is unfinished, run its build again" if (folder / "building").exists() else ""
+            raise InputError(
+                f"{folder}: no such folder; name the folder of a corpus (albertine corpus build)"
+            ) from None
+        unfinished = "; it is unfinished, repeat its build command" if (folder / "building").exists() else ""
         raise InputError(f"{folder}: no corpus{unfinished or ' here (no manifest.json)'}") from None
     except NotADirectoryError:
-        raise InputError(
-            f"{folder}: a file, and no corpus; name a folder of albertine corpus build"
-        ) from None
+        raise InputError(f"{folder}: a file; name the folder of a corpus (albertine corpus build)") from None
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -89,17 +88,17 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _validate(manifest: Manifest) -> None:
-    """Refuse values of other kinds than were written."""
+    """Raise ValueError for values that a build does not write."""
     for name in ("documents", "sentences", "tokens"):
         counts = getattr(manifest, name)
         if set(counts) != {"train", "dev"} or not all(isinstance(one, int) for one in counts.values()):
-            raise ValueError(f"{name} is no count")
+            raise ValueError(f"{name}: not a count per split")
     for shard in manifest.shards:
         if "/" in shard.file or shard.split not in ("train", "dev"):
             raise ValueError(f"shard {shard.file}")
 
 
 def checksum(file: Path) -> str:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

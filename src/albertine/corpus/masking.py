@@ -1,12 +1,12 @@
-"""Masking: which pieces of a sample are to be predicted, and what stands in their place.
+"""N-gram masking: chooses the tokens of a sample to predict, and replaces them.
 
-Runs of one to `ngram` whole words, a run of n with chance in proportion to 1/n, at
-random places, none over another, until the budget is spent; a run that would pass
-it is made shorter, or left out. Of the pieces chosen 80% become [MASK], 10% stay,
-10% become any ordinary piece, each drawn by itself.
+Runs of 1 to `ngram` whole words are chosen at random positions without overlap until the
+prediction budget is used; a run of n words has probability proportional to 1/n. A run that
+exceeds the budget is shortened or dropped. Of the chosen tokens 80% become [MASK], 10%
+stay, and 10% become a random ordinary token, each drawn independently.
 
-The reference code lets a run cross from one segment into the next, and puts
-special pieces in as random ones; the paper says neither, and here neither happens.
+Unlike the reference code, a run stays within its segment, and a random token is never a
+special one. The paper describes neither.
 """
 
 from functools import cache
@@ -20,7 +20,7 @@ from albertine.randomness import RandomStream, integers, uniform
 
 
 def prediction_count(length: int, objective: ObjectiveSettings) -> int:
-    """Return how many pieces of a sample of some length are to be predicted."""
+    """Return the number of tokens to predict in a sample of `length` tokens."""
     return min(objective.max_predictions, max(1, round(length * objective.mlm_probability)))
 
 
@@ -32,22 +32,22 @@ def choose_masked_positions(
     ngram: int,
     rng: RandomStream,
 ) -> NDArray[np.int64]:
-    """Choose the pieces of a sample to predict; return their places, in order.
+    """Return the positions of the tokens to predict, ascending [masked].
 
     Args:
-        word_starts: where each word begins.
-        word_ends: where each word ends.
-        segment_ends: for each word, the number of the first word of the next segment, which no run may reach.
-        max_predictions: how many pieces at most.
+        word_starts: position of the first token of each word [words].
+        word_ends: position after the last token of each word [words].
+        segment_ends: index of the first word after each word's segment; a run stops there [words].
+        max_predictions: maximum number of tokens.
         ngram: longest run, in words.
-        rng: where randomness comes from.
+        rng: source of randomness.
     """
     count = len(word_starts)
-    bits = rng.bits(2 * count)
+    bits = rng.next_bits(2 * count)
     order = np.argsort(bits[:count])
     taken = bytearray(count)
     chosen: list[int] = []
-    # Twice as many words as pieces are wanted nearly always do; the rest is looked at only then.
+    # Twice as many words as tokens are nearly always enough; the others are used only if they are not.
     for words in (order[: 2 * max_predictions], order[2 * max_predictions :]):
         if len(chosen) == max_predictions:
             break
@@ -76,7 +76,7 @@ def _harmonic_sums(ngram: int) -> NDArray[np.float64]:
 
 
 def _run_lengths(draws: NDArray[np.float64], longest: NDArray[np.int64], ngram: int) -> NDArray[np.int64]:
-    """Draw how many words each run has: n with chance in proportion to 1/n, where there is room for n."""
+    """Return the words of each run, up to `longest`; n words have probability proportional to 1/n [runs]."""
     sums = _harmonic_sums(ngram)
     return np.minimum(np.searchsorted(sums, draws * sums[longest - 1], side="right") + 1, longest)
 
@@ -88,8 +88,8 @@ def mask_tokens(
     ordinary_ids: NDArray[Any],
     rng: RandomStream,
 ) -> None:
-    """Put [MASK], the piece itself, or any ordinary piece where pieces are to be predicted."""
+    """Replace `tokens` in place at `positions`: 80% [MASK], 10% unchanged, 10% a random ordinary id."""
     count = len(positions)
-    draws = uniform(rng.bits(count))
-    random_ids = ordinary_ids[integers(rng.bits(count), len(ordinary_ids))]
+    draws = uniform(rng.next_bits(count))
+    random_ids = ordinary_ids[integers(rng.next_bits(count), len(ordinary_ids))]
     tokens[positions] = np.where(draws < 0.8, mask_id, np.where(draws < 0.9, tokens[positions], random_ids))

@@ -1,15 +1,16 @@
-"""Pairs: two segments out of a window, as SOP, NSP or neither wants them.
+"""Segment pairs for sentence-order prediction (SOP) and next-sentence prediction (NSP).
 
-A window's sentences are cut in two after a random one. Sentence-order prediction
-keeps the halves or swaps them, with equal chance; next-sentence prediction keeps
-them or takes the second from another document; without either there is one
-segment. What is too long loses pieces one by one from its longer half, each time at
-the front or at the back.
+A window is split in two after a random sentence. SOP swaps the two segments with
+probability 1/2; NSP replaces the second by one of another document with probability 1/2.
+With `pair = "none"` there is one segment. A pair that is too long loses tokens one by one
+from its longer segment, each at the front or at the end at random.
 
-Where the reference code departs from the paper, the paper is followed: it makes a
-pair of two documents, in place of a swap, of a window that is one sentence, and
-here the sentence is cut at a word; and it hands the sentences that NSP replaced to
-the next sample, while here they wait for another epoch.
+Where the reference code differs from the paper, this follows the paper:
+
+- A window of one sentence is split at a word. The reference code pairs it with another
+  document in place of a swap.
+- Text that NSP replaced is used in another epoch. The reference code puts it into the next
+  sample.
 """
 
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.shards import Shard
 from albertine.randomness import RandomStream
 
-_ATTEMPTS = 8  # to find another document by chance
+_ATTEMPTS = 8  # random draws of another document
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Pieces that follow each other in a shard."""
+    """Consecutive tokens of a shard, from `start` to `stop` (exclusive)."""
 
     shard: Shard
     start: int
@@ -39,12 +40,12 @@ class Segment:
 
     @property
     def tokens(self) -> NDArray[Any]:
-        """Their ids."""
+        """Token ids [tokens]."""
         return self.shard.tokens[self.start : self.stop]
 
     @cached_property
     def word_starts(self) -> NDArray[np.bool_]:
-        """Which of them begin a word; the first one does, here."""
+        """Whether each token begins a word [tokens]; the first one always does."""
         word_starts = self.shard.word_starts(self.start, self.stop)
         word_starts[:1] = True
         return word_starts
@@ -52,10 +53,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class SegmentPair:
-    """One or two segments.
+    """One or two segments, with the label of the pair.
 
     Attributes:
-        label: 0 for a pair as it stands in the text, 1 for one swapped or put together; 0 without a pair.
+        segments: in the order of the sample.
+        label: 0 for segments in text order (or one segment), 1 for a swapped pair or two documents.
     """
 
     segments: tuple[Segment, ...]
@@ -65,7 +67,7 @@ class SegmentPair:
 def draw_pair(
     window: Segment, max_tokens: int, objective: ObjectiveSettings, shards: list[Shard], rng: RandomStream
 ) -> SegmentPair:
-    """Draw a pair from a window; `max_tokens` pieces is the most that fits."""
+    """Return a pair drawn from a window, with at most `max_tokens` tokens."""
     if objective.pair == "none":
         return SegmentPair((_clip_at_word(window, max_tokens, rng),), 0)
     cut = _split_point(window, rng)
@@ -74,14 +76,13 @@ def draw_pair(
     if label and objective.pair == "sop":
         a, b = b, a
     elif label:
-        b = _segment_of_other_document(
-            a, len(b), shards, rng
-        )  # as long as what it replaces: length shall tell nothing
+        # As long as the segment that it replaces, so that the length does not reveal the label.
+        b = _segment_of_other_document(a, len(b), shards, rng)
     return SegmentPair(truncate_pair(a, b, max_tokens, rng), label)
 
 
 def _clip_at_word(window: Segment, max_tokens: int, rng: RandomStream) -> Segment:
-    """Take as much as fits from a window, from a random word on."""
+    """Return at most `max_tokens` tokens of a window, starting at a random word."""
     excess = len(window) - max_tokens
     if excess <= 0:
         return window
@@ -91,7 +92,7 @@ def _clip_at_word(window: Segment, max_tokens: int, rng: RandomStream) -> Segmen
 
 
 def _split_point(window: Segment, rng: RandomStream) -> int:
-    """Choose where the second segment begins: after a random sentence, or in one that is alone, at a word."""
+    """Return the start of the second segment: a random sentence, or in a single sentence a random word."""
     candidates = _sentences_between(window.shard, window.start, window.stop)
     if not len(candidates):
         candidates = (
@@ -103,14 +104,14 @@ def _split_point(window: Segment, rng: RandomStream) -> int:
 
 
 def _sentences_between(shard: Shard, start: int, stop: int) -> NDArray[np.int64]:
-    """Return where sentences begin between two places, neither counted."""
+    """Return the sentence starts between two positions, both exclusive."""
     dtype = shard.sentence_starts.dtype.type
     low, high = np.searchsorted(shard.sentence_starts, [dtype(start + 1), dtype(stop)])
     return shard.sentence_starts[low:high].astype(np.int64)
 
 
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
-    """Choose a segment of another document: from a random sentence on, while it lasts."""
+    """Return a segment of another document: from a random sentence on, at most `length` tokens."""
     sentence_ends = np.cumsum([len(shard.sentence_starts) for shard in shards])
     own_document = _document_index(a.shard, a.start)
     for _ in range(_ATTEMPTS):
@@ -121,7 +122,7 @@ def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng
         document = _document_index(shard, start)
         if shard is not a.shard or document != own_document:
             return Segment(shard, start, min(start + length, int(shard.document_offsets[document + 1])))
-    # Nearly all of the corpus is this document: the one beside it, from its start.
+    # This document is nearly the whole corpus: take an adjacent one, from its start.
     if len(a.shard.document_offsets) > 2:
         shard, document = (
             a.shard,
@@ -139,12 +140,15 @@ def _document_index(shard: Shard, token_index: int) -> int:
 
 
 def truncate_pair(a: Segment, b: Segment, max_tokens: int, rng: RandomStream) -> tuple[Segment, Segment]:
-    """Take what is too much, piece by piece, from the longer; from the second where they are equal."""
+    """Return both segments shortened to `max_tokens` tokens together.
+
+    Tokens are removed one by one from the longer segment, or from the second if they are equal.
+    """
     excess = len(a) + len(b) - max_tokens
     if excess <= 0:
         return a, b
     difference = len(a) - len(b)
-    # First the longer one gives until they are equal; then they give in turn, the second first.
+    # Remove from the longer one until they are equal, then alternately, the second first.
     from_longer = min(excess, abs(difference))
     from_both = excess - from_longer
     from_a, from_b = (

@@ -1,8 +1,8 @@
-"""The second half of building: parts become shards, without doubles, some documents set aside.
+"""Second phase of a corpus build: writes parts as shards, without duplicates, with held-out documents apart.
 
-Which documents are doubles, and which are set aside as dev, is known when all of
-them have been seen; so parts are read again here, in order, and written out as the
-shards of the corpus. A shard that is there already is counted and not written.
+Duplicates and held-out documents are known only when all documents have been encoded, so
+this phase reads the parts again, in order. A shard that exists is counted and not written.
+See docs/decisions/corpus-in-two-phases.md.
 """
 
 import math
@@ -28,12 +28,21 @@ from albertine.errors import InputError
 from albertine.randomness import random_bits
 
 SHARD_TOKENS = 1 << 24
-_FINGERPRINTS_PER_PASS = 1 << 22  # fingerprints compared in one pass
+_FINGERPRINTS_PER_PASS = 1 << 22  # bounds the memory of one pass
 
 
 @dataclass
 class CorpusCounts:
-    """What was counted on the way."""
+    """Counts over the shards of a corpus, where a dict has one count per split.
+
+    Attributes:
+        token_counts: occurrences of each token in train [vocab_size].
+        documents: number of documents.
+        sentences: number of sentences.
+        tokens: number of tokens.
+        words: words of both splits.
+        duplicates: documents dropped because an earlier one has the same text.
+    """
 
     token_counts: NDArray[np.int64]
     documents: dict[str, int] = field(default_factory=lambda: {"train": 0, "dev": 0})
@@ -43,7 +52,7 @@ class CorpusCounts:
     duplicates: int = 0
 
     def unigram_entropy(self) -> float:
-        """Return the entropy of the pieces of train, in nats."""
+        """Return the entropy of the token frequencies of train, in nats."""
         probabilities = self.token_counts[self.token_counts > 0] / max(1, self.token_counts.sum())
         return float((probabilities * -np.log(probabilities)).sum())
 
@@ -51,7 +60,7 @@ class CorpusCounts:
 def write_shards(
     parts: Sequence[Path], folder: Path, vocab_size: int, settings: CorpusSettings
 ) -> tuple[list[ShardEntry], CorpusCounts]:
-    """Write the shards of a corpus from its parts."""
+    """Write the shards of a corpus from its parts; return their entries and counts."""
     kept = first_occurrences(parts) if not settings.keep_duplicates else _all_documents(parts)
     held_out = held_out_documents(parts, kept, settings)
     counts = CorpusCounts(np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()))
@@ -66,8 +75,10 @@ def write_shards(
             entries.append(_count_shard(file, split, documents, counts))  # type: ignore[arg-type]
     if not counts.documents["train"]:
         for part in parts:
-            part.unlink()  # nothing in them is worth keeping
-        raise InputError("no text: the sources hold no document with words in it")
+            part.unlink()  # they hold no text
+        raise InputError(
+            "no text: the sources hold no document with words; check the paths and --layout or --field"
+        )
     return sorted(entries, key=lambda one: one.file), counts
 
 
@@ -85,7 +96,7 @@ def _count_shard(
 
 
 def _read_fingerprints(parts: Sequence[Path]) -> Iterator[NDArray[np.uint64]]:
-    """Yield the fingerprints of the documents, [D, 2], batch by batch."""
+    """Yield the fingerprints of the documents of each batch [documents, 2]."""
     for part in parts:
         for batch in read_record_batches(part):
             yield batch.column("fingerprint").values.to_numpy().reshape(-1, 2)
@@ -96,9 +107,9 @@ def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
 
 
 def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
-    """Tell of each document whether it is the first with its text.
+    """Return whether each document is the first one with its text [documents].
 
-    Fingerprints are compared in as many passes as bound the memory, each over those with one remainder.
+    Each pass compares the fingerprints with one remainder, which bounds the memory.
     """
     kept = _all_documents(parts)
     passes = math.ceil(len(kept) / _FINGERPRINTS_PER_PASS)
@@ -110,7 +121,7 @@ def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
             found.append(fingerprints[in_pass])
             base += len(fingerprints)
         index, fingerprints = np.concatenate(indices), np.concatenate(found)
-        # Sorted by text, and within that by place: all but the first of a run are doubles.
+        # Sorted by fingerprint, then by index: all but the first of equal ones are duplicates.
         order = np.lexsort((index, fingerprints[:, 1], fingerprints[:, 0]))
         is_duplicate = (fingerprints[order][1:] == fingerprints[order][:-1]).all(axis=1)
         kept[index[order][1:][is_duplicate]] = False
@@ -120,15 +131,15 @@ def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
 def held_out_documents(
     parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
 ) -> NDArray[np.bool_]:
-    """Choose the documents of dev: those whose texts, with the seed, come first in a shuffled order."""
+    """Return whether each document is held out [documents]: those with the smallest seeded hashes."""
     held_out = np.zeros_like(kept)
     if not settings.held_out:
         return held_out
     total = int(kept.sum())
     if total < 2:
         raise InputError(
-            f"--held-out {settings.held_out:g}: whole documents are set aside, and the text is "
-            f"{total} document{'' if total == 1 else 's'}; give more files, or none to hold out"
+            f"--held-out {settings.held_out:g}: only whole documents are held out, and the text is "
+            f"{total} document{'' if total == 1 else 's'}; give more files, or --held-out 0"
         )
     wanted = min(total - 1, max(1, round(settings.held_out * total)))
     keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
@@ -145,14 +156,14 @@ def held_out_documents(
 
 
 def _held_out_keys(fingerprints: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return a number for each fingerprint that is another one for each seed."""
+    """Return a seeded hash of each fingerprint [documents]."""
     return (
         random_bits(seed, fingerprints[:, 0], fingerprints[:, 1]) if len(fingerprints) else fingerprints[:, 0]
     )
 
 
 def _selected_documents(parts: Sequence[Path], selected: NDArray[np.bool_]) -> Iterator[EncodedDocuments]:
-    """Yield the chosen documents, in order."""
+    """Yield the selected documents of each batch, in order."""
     base = 0
     for part in progress.track(parts, "Writing shards", unit="parts"):
         for batch in read_record_batches(part):
@@ -163,7 +174,7 @@ def _selected_documents(parts: Sequence[Path], selected: NDArray[np.bool_]) -> I
 
 
 def _grouped_by_tokens(batches: Iterator[EncodedDocuments], min_tokens: int) -> Iterator[EncodedDocuments]:
-    """Yield documents in groups of about so many tokens, each of one at the least."""
+    """Yield concatenated batches of at least `min_tokens` tokens; the last may have fewer."""
     gathered: list[EncodedDocuments] = []
     size = 0
     for documents in batches:

@@ -1,13 +1,12 @@
-"""A shard: documents as Arrow rows in one file, mapped into memory and never read whole.
+"""Shards: Arrow files with one row per document, mapped into memory.
 
-    tokens     list<uint16>   the ids of a document's pieces (uint32 for a large vocabulary)
-    starts     list<bool>     which of them begin a word
-    sentences  list<uint32>   where its sentences begin, counted from the shard's first piece
+    tokens     list<uint16>   token ids of a document (uint32 for a vocabulary of more than 65,536)
+    starts     list<bool>     whether each token begins a word
+    sentences  list<uint32>   start of each sentence, relative to the shard's first token
 
-All documents of a shard lie in one record batch, so each column is one row of
-numbers without gaps, and a place in the shard is an index into it. While a corpus
-is being built its parts have a fourth column, the fingerprint of each document's
-text, and several batches.
+All documents of a shard are in one record batch. Each column is therefore one contiguous
+array, indexed by the token's position in the shard. The parts of an unfinished corpus
+have several record batches and a fourth column, the fingerprint of each document's text.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,13 +23,13 @@ from albertine.errors import InputError
 
 @dataclass(frozen=True)
 class EncodedDocuments:
-    """Some documents, end to end.
+    """Encoded documents, end to end.
 
     Attributes:
-        tokens: ids of all pieces.
-        word_starts: whether a word begins with each.
-        sentence_starts: where each sentence begins in `tokens`.
-        document_offsets: where each document begins in `tokens`, and the end of the last one.
+        tokens: token ids [tokens].
+        word_starts: whether each token begins a word [tokens].
+        sentence_starts: index in `tokens` of each sentence [sentences].
+        document_offsets: index in `tokens` of each document, and the end [documents + 1].
     """
 
     tokens: NDArray[Any]
@@ -42,12 +41,12 @@ class EncodedDocuments:
         return len(self.document_offsets) - 1
 
     def select(self, kept: NDArray[np.bool_]) -> "EncodedDocuments":
-        """Return some of the documents."""
+        """Return the documents where `kept` [documents] is true."""
         if kept.all():
             return self
         lengths = np.diff(self.document_offsets)
         kept_tokens = np.repeat(kept, lengths)
-        removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # how many pieces before each one are gone
+        removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # removed tokens before each token
         sentence_starts = (
             self.sentence_starts[kept_tokens[self.sentence_starts]]
             if len(self.sentence_starts)
@@ -62,7 +61,7 @@ class EncodedDocuments:
 
     @classmethod
     def concatenate(cls, batches: Iterable["EncodedDocuments"]) -> "EncodedDocuments":
-        """Put documents end to end."""
+        """Return the documents of all batches, end to end."""
         listed = list(batches)
         bases = np.cumsum([0, *(len(part.tokens) for part in listed)])
         return cls(
@@ -86,7 +85,7 @@ class EncodedDocuments:
 def to_record_batch(
     documents: EncodedDocuments, fingerprints: NDArray[np.uint64] | None = None
 ) -> pa.RecordBatch:
-    """Return documents as rows of Arrow."""
+    """Return documents as an Arrow record batch; parts have `fingerprints` [documents, 2], shards none."""
     document_offsets = pa.array(documents.document_offsets, pa.int32())
     sentence_offsets = pa.array(
         np.searchsorted(documents.sentence_starts, documents.document_offsets), pa.int32()
@@ -104,7 +103,7 @@ def to_record_batch(
 
 
 def from_record_batch(batch: pa.RecordBatch) -> EncodedDocuments:
-    """Return the rows of a batch, as they lie in memory, but for the bits of `starts`."""
+    """Return the documents of a record batch; `tokens` is not copied."""
     tokens = batch.column("tokens")
     return EncodedDocuments(
         tokens.values.to_numpy(),
@@ -115,8 +114,8 @@ def from_record_batch(batch: pa.RecordBatch) -> EncodedDocuments:
 
 
 def write_record_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write a file of batches; there must be at least one."""
-    with file.open("wb") as sink:  # Python's own file: its errors say what is wrong with the disk
+    """Write record batches, at least one, as an Arrow file."""
+    with file.open("wb") as sink:  # a Python file: its errors name the problem of the disk
         writer = None
         for batch in batches:
             writer = writer or pa.ipc.new_file(sink, batch.schema)
@@ -126,7 +125,7 @@ def write_record_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def read_record_batches(file: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file, one after another."""
+    """Return an iterator over the record batches of a file."""
     reader = _open_arrow(file)
     return (reader.get_batch(index) for index in range(reader.num_record_batches))
 
@@ -140,26 +139,26 @@ def _open_arrow(file: Path) -> Any:
 
 def _corrupt_shard(file: Path, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0]
-    return InputError(f"{file}: torn or no shard ({reason}); build the corpus again")
+    return InputError(f"{file}: damaged, or not a shard ({reason}); build the corpus again")
 
 
-# What Arrow and numpy raise over columns that are missing, of another type or cut.
+# Raised by Arrow and numpy for columns that are missing, truncated or of another type.
 _CORRUPTION_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OSError, pa.ArrowException)
 
 
 class Shard:
-    """A shard's columns, mapped into memory.
+    """The memory-mapped columns of a shard.
 
     Attributes:
-        tokens: ids of all pieces.
-        sentence_starts: where each sentence begins.
-        document_offsets: where each document begins, and the end of the last one.
+        tokens: token ids [tokens].
+        sentence_starts: index in `tokens` of each sentence [sentences].
+        document_offsets: index in `tokens` of each document, and the end [documents + 1].
     """
 
     def __init__(self, file: Path):
         reader = _open_arrow(file)
         if reader.num_record_batches != 1:
-            raise InputError(f"{file}: no shard of a finished corpus; build the corpus again")
+            raise InputError(f"{file}: not a shard of a finished corpus; build the corpus again")
         try:
             batch = reader.get_batch(0)
             tokens = batch.column("tokens")
@@ -172,6 +171,6 @@ class Shard:
             raise _corrupt_shard(file, error) from None
 
     def word_starts(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Tell of the pieces between two places which begin a word."""
+        """Return whether each token from `start` to `stop` (exclusive) begins a word [stop - start]."""
         bits = np.unpackbits(self._word_start_bits[start >> 3 : (stop + 7) >> 3], bitorder="little")
         return bits[start & 7 : (start & 7) + stop - start].view(np.bool_)

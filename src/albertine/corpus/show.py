@@ -1,4 +1,4 @@
-"""What `albertine corpus` prints: the counts of a corpus, and samples as the network will see them."""
+"""Output of `albertine corpus`: the counts of a corpus, and samples with their masked tokens highlighted."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ _MASKED, _KEPT, _REPLACED = "bold yellow", "bold green", "bold red"
 
 
 def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
-    """Print what a corpus is."""
+    """Print the counts of a corpus, or its manifest as JSON."""
     if as_json:
         print(json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False))
         return
@@ -33,28 +33,31 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
         if documents:
             out.print(
                 f"{split:<6}{documents:>12,} documents{sentences:>14,} sentences"
-                f"{manifest.tokens[split]:>16,} pieces",
+                f"{manifest.tokens[split]:>16,} tokens",
                 highlight=False,
             )
     summary = (
         f"{manifest.duplicates:,} duplicate documents dropped" if manifest.duplicates else "no duplicates"
     )
     if manifest.skipped:
-        summary += f"; {manifest.skipped:,} places skipped, as {manifest.skipped_locations[0]}"
+        summary += (
+            f"; {manifest.skipped:,} unreadable records skipped, first: {manifest.skipped_locations[0]}"
+        )
     total = sum((folder / entry.file).stat().st_size for entry in manifest.shards)
     shards = f"{len(manifest.shards)} shards" if len(manifest.shards) != 1 else "1 shard"
     out.print(f"{summary}; {shards}, {format_bytes(total)}", highlight=False, markup=False)
     out.print(
-        f"unigram entropy {manifest.unigram_entropy:.3f}: about the MLM loss of knowing frequencies alone",
+        f"unigram entropy {manifest.unigram_entropy:.3f}: about the MLM loss of a model "
+        "that knows only token frequencies",
         highlight=False,
     )
 
 
 def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool) -> None:
-    """Print samples."""
-    sampler = PretrainDataset(corpus, settings.objective, settings.split)
+    """Print samples with highlighted tokens, or as JSON."""
+    dataset = PretrainDataset(corpus, settings.objective, settings.split)
     indices = np.arange(settings.first, settings.first + settings.samples)
-    samples = sampler.draw(indices)
+    samples = dataset.draw(indices)
     if as_json:
         described = [_sample_json(sample, corpus.tokenizer) for sample in samples]
         print(json.dumps({"samples": described}, indent=2, ensure_ascii=False))
@@ -66,11 +69,11 @@ def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool)
 
 
 def _legend() -> Text:
-    legend = Text("to be predicted: ")
-    legend.append("{hidden}", _MASKED).append(" behind [MASK], ")
-    legend.append("{kept=}", _KEPT).append(" as it is, ")
-    legend.append("{the piece|what stands there}", _REPLACED).append(" replaced; ")
-    return legend.append("/ parts pieces of a word")
+    legend = Text("to predict: ")
+    legend.append("{token}", _MASKED).append(" replaced by [MASK], ")
+    legend.append("{token=}", _KEPT).append(" unchanged, ")
+    legend.append("{token|other}", _REPLACED).append(" replaced by another; ")
+    return legend.append("/ separates tokens of a word")
 
 
 def _print_sample(
@@ -78,17 +81,17 @@ def _print_sample(
 ) -> None:
     pair_names = {
         "sop": ("in order", "swapped"),
-        "nsp": ("as in the text", "two documents"),
+        "nsp": ("consecutive", "two documents"),
         "none": ("one segment",),
     }
-    head = f"sample {index:,}: {len(sample)} pieces, {pair_names[objective.pair][sample.pair_label]}, "
-    out.print(Text(head + f"{len(sample.masked_positions)} to be predicted", "bold"))
+    head = f"sample {index:,}: {len(sample)} tokens, {pair_names[objective.pair][sample.pair_label]}, "
+    out.print(Text(head + f"{len(sample.masked_positions)} to predict", "bold"))
     out.print(highlighted_sample(sample, tokenizer))
     out.print()
 
 
 def highlighted_sample(sample: PretrainSample, tokenizer: Tokenizer) -> Text:
-    """Return a sample as text: segments in two colours, what is to be predicted marked."""
+    """Return a sample as rich text: segments in two colours, tokens to predict in braces."""
     text = Text()
     special = (tokenizer.special_ids.cls, tokenizer.special_ids.sep)
     expected = dict(zip(sample.masked_positions.tolist(), sample.labels.tolist(), strict=True))
@@ -120,10 +123,10 @@ def highlighted_sample(sample: PretrainSample, tokenizer: Tokenizer) -> Text:
 
 def _sample_json(sample: PretrainSample, tokenizer: Tokenizer) -> dict[str, Any]:
     return {
-        "pieces": [tokenizer.vocabulary[one] for one in sample.tokens],
-        "tokens": sample.tokens.tolist(),
-        "types": sample.segments.tolist(),
-        "masked": sample.masked_positions.tolist(),
+        "tokens": [tokenizer.vocabulary[one] for one in sample.tokens],
+        "ids": sample.tokens.tolist(),
+        "segments": sample.segments.tolist(),
+        "masked_positions": sample.masked_positions.tolist(),
         "labels": sample.labels.tolist(),
-        "label": sample.pair_label,
+        "pair_label": sample.pair_label,
     }

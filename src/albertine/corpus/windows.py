@@ -1,13 +1,12 @@
-"""Where samples lie: every document is covered by windows, one sample to a window and epoch.
+"""Sample windows: the text of each sample, computed without the samples before it.
 
-The reference code walks through a document and makes each next sample of the
-sentences that follow. Here the walk is laid out beforehand, so that any sample can
-be had without those before it: a document of D pieces has a window for every
-`stride` of them, which is as much text as a sample holds. A window begins with a
-sentence and takes sentences until there are enough; one that is cut short at random
-leaves the rest of its stride to another epoch. There are windows for at least half a
-stride more than a document has; by a random part of that, all but the first slide
-back, another part in each epoch, so that no two epochs cut a document alike.
+A document has one window per stride of `max_text_tokens` tokens, the most text that a
+sample holds. Each window gives one sample per epoch. It starts at a sentence and takes
+whole sentences until the target length is reached. Windows cover at least half a stride
+more than the document; in each epoch all windows but the first are shifted back by another
+random part of this excess, so that epochs split a document differently.
+
+See docs/decisions/sample-windows.md.
 """
 
 from dataclasses import dataclass
@@ -17,26 +16,24 @@ from numpy.typing import NDArray
 
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.shards import Shard
-from albertine.randomness import Permutation, integers, random_bits, uniform
+from albertine.randomness import Permutation, Stream, integers, random_bits, uniform
 
 Indices = NDArray[np.int64]
 
-MIN_DOCUMENT_TOKENS = 8  # a shorter document gives no sample
-_BLOCK_DOCUMENTS = 64  # documents whose windows are counted together
-# What the hash is asked for.
-_ORDER_STREAM, _SLIDE_STREAM, _SHORT_STREAM, _TARGET_STREAM = range(4)
+MIN_DOCUMENT_TOKENS = 8  # shorter documents give no sample
+_BLOCK_DOCUMENTS = 64  # window counts are stored per block of documents
 
 
 @dataclass(frozen=True)
 class WindowArrays:
-    """Some windows, a row of numbers for each thing that is known of them.
+    """Some windows, as arrays [windows].
 
     Attributes:
-        shard: number of the shard.
-        document: number of the document in it.
-        start: place of the first piece in the shard.
-        stop: place after the last piece.
-        target_length: how many pieces are wanted; sentences are gathered until there are as many.
+        shard: index of the shard.
+        document: index of the document in the shard.
+        start: position of the first token in the shard.
+        stop: position after the last token.
+        target_length: number of tokens at which a window stops taking further sentences.
     """
 
     shard: Indices
@@ -47,14 +44,18 @@ class WindowArrays:
 
 
 class SampleWindows:
-    """The windows of a split, by epoch and place in the order of training."""
+    """The windows of a split, by epoch and index in training order.
+
+    Attributes:
+        max_text_tokens: maximum tokens of a sample without the special tokens.
+    """
 
     def __init__(self, shards: list[Shard], objective: ObjectiveSettings):
         self._shards, self._objective = shards, objective
         self.max_text_tokens = objective.max_length - (2 if objective.pair == "none" else 3)
-        # How many windows end with each block of documents: all that is kept in memory, and it is little.
-        self._blocks = [self._count_blocks(shard) for shard in shards]
-        self._shard_ends = np.cumsum([one[-1] for one in self._blocks])
+        # Cumulative window counts per block: one number for 64 documents is all that is kept in memory.
+        self._block_ends = [self._count_blocks(shard) for shard in shards]
+        self._shard_ends = np.cumsum([one[-1] for one in self._block_ends])
 
     def __len__(self) -> int:
         return int(self._shard_ends[-1])
@@ -73,20 +74,20 @@ class SampleWindows:
         return np.concatenate(ends).cumsum()
 
     def _document_windows(self, shard: Shard, documents: Indices) -> Indices:
-        """Count the windows of documents."""
+        """Return the number of windows of each document [documents]."""
         lengths = (shard.document_offsets[documents + 1] - shard.document_offsets[documents]).astype(np.int64)
         return self._window_counts(lengths)
 
     def _window_counts(self, lengths: Indices) -> Indices:
-        """Return how many windows documents of some lengths have: one, or enough to slide."""
+        """Return the number of windows for each document length: one, or enough to be shifted [documents]."""
         sliding = -(-(lengths + self.max_text_tokens // 2) // self.max_text_tokens)
         return np.where(
             lengths >= MIN_DOCUMENT_TOKENS, np.where(lengths > self.max_text_tokens, sliding, 1), 0
         )
 
     def lookup(self, epoch: int, indices: Indices) -> WindowArrays:
-        """Return the windows at some places of an epoch's order."""
-        index = Permutation(len(self), int(random_bits(self._objective.seed, epoch, _ORDER_STREAM)[0]))[
+        """Return the windows at some indices of an epoch's training order."""
+        index = Permutation(len(self), int(random_bits(self._objective.seed, epoch, Stream.WINDOW_ORDER)[0]))[
             indices
         ]
         shards = np.searchsorted(self._shard_ends, index, side="right")
@@ -101,7 +102,7 @@ class SampleWindows:
         return windows
 
     def _shard_windows(self, shard_index: int, index: Indices, epoch: int) -> tuple[Indices, ...]:
-        """Work out windows of one shard: documents, anchors, then sentences."""
+        """Return the fields of `WindowArrays` for some windows of one shard."""
         shard, seed = self._shards[shard_index], self._objective.seed
         document, window_in_document = self._find_documents(shard_index, index)
         document_start, document_end = (
@@ -111,7 +112,7 @@ class SampleWindows:
             document_end - document_start
         )
         slide = integers(
-            random_bits(seed, epoch, _SLIDE_STREAM, shard_index, document),
+            random_bits(seed, epoch, Stream.WINDOW_SLIDE, shard_index, document),
             np.minimum(slack + 1, self.max_text_tokens),
         )
         anchor = np.minimum(
@@ -129,8 +130,8 @@ class SampleWindows:
         return np.full(len(index), shard_index), document, start, np.minimum(stop, document_end), target
 
     def _find_documents(self, shard_index: int, index: Indices) -> tuple[Indices, Indices]:
-        """Find the document of each window, and which of the document's it is."""
-        shard, ends = self._shards[shard_index], self._blocks[shard_index]
+        """Return the document of each window, and the window's index in the document [windows]."""
+        shard, ends = self._shards[shard_index], self._block_ends[shard_index]
         block = np.searchsorted(ends, index, side="right")
         within = index - np.where(block > 0, ends[block - 1], 0)
         candidates = block[:, None] * _BLOCK_DOCUMENTS + np.arange(_BLOCK_DOCUMENTS)
@@ -144,22 +145,23 @@ class SampleWindows:
         return block * _BLOCK_DOCUMENTS + nth, within - before
 
     def _target_lengths(self, epoch: int, shard_index: int, index: Indices) -> Indices:
-        """Draw how long samples shall be: full, or now and then anything shorter."""
+        """Return the target length of each window: full, or with `short_seq_prob` a random one [windows]."""
         objective = self._objective
         full = np.full(len(index), self.max_text_tokens)
         if objective.pair == "none":
             return full
         shorter = 2 + integers(
-            random_bits(objective.seed, epoch, _TARGET_STREAM, shard_index, index), self.max_text_tokens - 1
+            random_bits(objective.seed, epoch, Stream.SHORT_LENGTHS, shard_index, index),
+            self.max_text_tokens - 1,
         )
         short = (
-            uniform(random_bits(objective.seed, epoch, _SHORT_STREAM, shard_index, index))
+            uniform(random_bits(objective.seed, epoch, Stream.SHORT_SAMPLES, shard_index, index))
             < objective.short_seq_prob
         )
         return np.where(short, shorter, full)
 
     def _window_starts(self, shard: Shard, anchor: Indices, end: Indices) -> Indices:
-        """Return where windows begin: with the next sentence, or with a word of one that is very long."""
+        """Return the start of each window: the next sentence, or a word if the sentence is very long."""
         starts = _next_sentence(shard.sentence_starts, anchor, end)
         for at in np.flatnonzero(
             starts > np.minimum(anchor + self.max_text_tokens, end - MIN_DOCUMENT_TOKENS)
@@ -173,8 +175,8 @@ class SampleWindows:
 
 
 def _next_sentence(sentences: NDArray[np.uint32], indices: Indices, end: Indices) -> Indices:
-    """Return where the first sentence begins at or after each place; the document's end if there is none."""
-    # Of the same type as the column, or all of it would be converted to look for one place.
+    """Return the first sentence start at or after each index, or the document's end if there is none."""
+    # Same type as the column: numpy would convert the whole column otherwise.
     found = np.searchsorted(sentences, indices.astype(sentences.dtype))
     starts = sentences[np.minimum(found, len(sentences) - 1)].astype(np.int64)
     return np.where((found < len(sentences)) & (starts < end), starts, end)

@@ -1,1 +1,1 @@
-"""Text and tokens: tokenizers (training, loading, showing) and sentence splitting."""
+"""Reading text as documents of sentences, and tokenizers: training, loading and encoding."""

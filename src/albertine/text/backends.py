@@ -1,12 +1,12 @@
-"""How text becomes pieces: ALBERT's way and BERT's, as the `tokenizers` library runs them.
+"""Tokenization pipelines of ALBERT and BERT for the library `tokenizers`.
 
-ALBERT: straight quotes for LaTeX's, accents taken off, lower case; then every
-word, marked by a leading "▁", is cut into the pieces that are likeliest together.
-BERT: the same cleaning by its own rules; then the longest pieces from the left,
-all but a word's first marked by "##".
+ALBERT: LaTeX quotes become straight, accents are removed, text is lower-cased; each word gets
+the prefix "▁" and is split into its most probable sequence of tokens (unigram model).
+BERT: similar normalization; each word is split into the longest matching tokens from the left
+(WordPiece), and all but the first get the prefix "##".
 
-Both are built part for part as `transformers` builds them, which sets up its own
-pipeline from the vocabulary and a few flags, whatever else a file says.
+Both are assembled as `transformers` assembles its own: see
+docs/decisions/tokenizer-like-transformers.md.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ def albert_backend(
     keep_accents: bool = False,
     character_map: bytes | None = None,
 ) -> Tokenizer:
-    """Return ALBERT's pipeline over a unigram vocabulary.
+    """Return ALBERT's pipeline for a unigram vocabulary.
 
     Args:
-        pieces: each piece with its log probability; a piece's place is its id.
-        unk_id: id of the unknown piece.
+        pieces: text and log probability of each token; the index is the id.
+        unk_id: id of the unknown token.
         cased: keep capitals.
-        keep_accents: keep accents, and characters composed or decomposed as they come.
-        character_map: SentencePiece's own normalisation, as its vocabularies carry it.
+        keep_accents: keep accents, and keep characters composed or decomposed as they are.
+        character_map: SentencePiece's precompiled normalization, from a SentencePiece file.
     """
     normalizer_steps: list[normalizers.Normalizer] = [
         normalizers.Replace("``", '"'),
@@ -64,14 +64,14 @@ def bert_backend(
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool = True,
 ) -> Tokenizer:
-    """Return BERT's pipeline over a WordPiece vocabulary.
+    """Return BERT's pipeline for a WordPiece vocabulary.
 
     Args:
-        vocabulary: a piece's place is its id.
-        unk_token: the piece for words that the vocabulary cannot spell.
+        vocabulary: the tokens; the index is the id.
+        unk_token: token of words that the vocabulary cannot represent.
         cased: keep capitals.
-        strip_accents: take accents off; None: where capitals go, accents go.
-        tokenize_chinese_chars: make every Chinese character a word.
+        strip_accents: remove accents; None: remove them unless `cased`.
+        tokenize_chinese_chars: treat each Chinese character as a word.
     """
     ids = {token: index for index, token in enumerate(vocabulary)}
     backend = Tokenizer(models.WordPiece(ids, unk_token=unk_token))
@@ -87,7 +87,7 @@ def bert_backend(
 
 
 def set_special_tokens(backend: Tokenizer, tokens: Sequence[str], cls_token: str, sep_token: str) -> None:
-    """Make a pipeline know its special pieces, and put them around one text or two."""
+    """Register special tokens in a pipeline, and add [CLS] and [SEP] around one text or two."""
     backend.add_special_tokens(list(tokens))
     ids = [(piece, backend.token_to_id(piece)) for piece in (cls_token, sep_token)]
     backend.post_processor = processors.TemplateProcessing(

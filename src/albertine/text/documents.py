@@ -1,9 +1,9 @@
-"""Documents as lists of sentences, out of a portion of any source.
+"""Reads chunks of any source as documents, each a list of sentences.
 
-A `.txt` is prose, a document to itself, or has one sentence on each line with
-blank lines between documents, as the reference code of BERT and ALBERT reads
-it. Which of the two is seen from its beginning. A record of `.jsonl`, Parquet or
-a data set of the hub is a document.
+A `.txt` file has one of two layouts, detected from its beginning. "prose": the file is one
+document. "lines": one sentence per line and blank lines between documents, as the reference
+code of BERT and ALBERT expects. Each record of `.jsonl`, Parquet or a hub dataset is a
+document.
 """
 
 import json
@@ -30,33 +30,39 @@ _BINARY_CHECK_BYTES = 4096
 
 @dataclass
 class ReadErrors:
-    """What could not be read: the first of it stops the work, or all of it is counted and some listed."""
+    """Read errors: the first one is raised, or with `skip` all are counted and some are listed.
+
+    Attributes:
+        skip: count errors in place of raising them.
+        count: number of errors.
+        locations: the first errors, each with its location.
+    """
 
     skip: bool
     count: int = 0
     locations: list[str] = field(default_factory=list)
 
     def handle(self, location: str, problem: str) -> None:
-        """Take note of a trouble, or raise it."""
+        """Raise an error, or record it if errors are skipped."""
         if not self.skip:
-            raise InputError(f"{location}: {problem}; mend it, or give --on-error skip to leave it out")
+            raise InputError(f"{location}: {problem}; fix it, or use --on-error skip")
         self.record(f"{location}: {problem}")
 
     def record(self, error: str) -> None:
-        """Count a trouble, and list it if there is room."""
+        """Count an error; list it if fewer than `_MAX_LISTED` are listed."""
         self.count += 1
         if len(self.locations) < _MAX_LISTED:
             self.locations.append(error)
 
 
 def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
-    """Yield the documents of a portion, each as its sentences; never an empty one."""
+    """Yield the documents of a chunk as lists of sentences, without empty ones."""
     try:
         yield from filter(None, _documents_by_format(chunk, reading, errors))
     except InputError as error:
         if not errors.skip:
             raise
-        errors.record(str(error))  # the file itself: what was whole of it has been read
+        errors.record(str(error))  # an error of the whole file; the documents before it have been yielded
 
 
 def _documents_by_format(
@@ -74,7 +80,7 @@ def _documents_by_format(
 
 
 def text_layout(source: Source, reading: ReadingSettings) -> Layout:
-    """Tell how a file of text is laid out: as asked, or as its beginning looks."""
+    """Return the layout of a text file: the one in the settings, or detected from its beginning."""
     return _detected_file_layout(source, reading.language) if reading.layout == "auto" else reading.layout
 
 
@@ -84,7 +90,7 @@ def _detected_file_layout(source: Source, language: str) -> Layout:
 
 
 def detect_layout(text: str, language: str) -> Layout:
-    """Tell whether lines are sentences: each ends as one does and holds no second, blank lines are rare."""
+    """Return "lines" if most lines are single complete sentences and few are blank, else "prose"."""
     lines = text.splitlines()[:_LAYOUT_LINES]
     nonempty = [line.strip() for line in lines if line.strip()]
     if len(nonempty) < 2 or len(nonempty) < 0.6 * len(lines):
@@ -128,12 +134,12 @@ def _line_documents(text: str) -> Iterator[list[str]]:
 
 
 def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> str:
-    """Decode UTF-8; leave out lines that are not, if that was asked."""
+    """Return bytes decoded as UTF-8; invalid lines are handled as errors."""
     if not offset:
         if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
         if b"\0" in content[:_BINARY_CHECK_BYTES]:
-            raise InputError(f"{source.name}: has zero bytes, so it is no text in UTF-8")
+            raise InputError(f"{source.name}: zero bytes, not UTF-8 text; give a text file")
         content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode()
@@ -164,7 +170,7 @@ def _json_records(chunk: SourceChunk, errors: ReadErrors) -> Iterator[tuple[str,
             except UnicodeDecodeError:
                 errors.handle(location, "not UTF-8")
             except (ValueError, RecursionError) as error:
-                errors.handle(location, f"a line that is not JSON ({error})")
+                errors.handle(location, f"not JSON ({error})")
 
 
 def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[tuple[str, Any]]:
@@ -173,7 +179,7 @@ def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[t
 
     name = chunk.source.name
     if chunk.source.compression:
-        raise InputError(f"{name}: Parquet compresses inside; unpack the file")
+        raise InputError(f"{name}: compressed Parquet file; decompress it, Parquet has its own compression")
     try:
         file = parquet.ParquetFile(chunk.source.path)
         if reading.field not in file.schema_arrow.names:
@@ -186,7 +192,7 @@ def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[t
                 row += 1
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(f"{name}: no whole Parquet file ({reason}); get it again") from None
+        raise InputError(f"{name}: damaged, or not Parquet ({reason}); get the file again") from None
 
 
 def _from_records(
@@ -198,7 +204,7 @@ def _from_records(
             try:
                 value.encode()
             except UnicodeEncodeError:
-                errors.handle(location, "half a character (a surrogate by itself)")
+                errors.handle(location, "half a character (an unpaired surrogate)")
                 continue
             for part in _bounded_texts(value):
                 yield _split_sentences(part, reading.language)
@@ -206,11 +212,14 @@ def _from_records(
             errors.handle(location, _missing_field("", reading.field, list(record)).removeprefix(": "))
         else:
             type_name = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
-            errors.handle(location, f"no text in field {reading.field}, but {type_name}")
+            errors.handle(location, f"field {reading.field} is {type_name}, expected text")
 
 
 def _bounded_texts(text: str) -> Iterator[str]:
-    """Cut a very long record between words; it goes on as further documents, as a long file does."""
+    """Yield a long text in parts of at most `CHUNK_BYTES` characters, split between words.
+
+    Each part becomes a document, as each chunk of a long file does.
+    """
     while len(text) > CHUNK_BYTES:
         cut = text.rfind(" ", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
         yield text[:cut]
@@ -220,4 +229,4 @@ def _bounded_texts(text: str) -> Iterator[str]:
 
 def _missing_field(name: str, wanted: str, known: list[str]) -> str:
     available = display_text(", ".join(known)) or "none"
-    return f"{name}: no field {display_text(wanted)}; it has {available}; name one with --field"
+    return f"{name}: no field {display_text(wanted)}; fields: {available}; choose one with --field"

@@ -1,8 +1,7 @@
-"""Data sets of the Hugging Face hub as text, streamed: nothing is downloaded whole.
+"""Streams datasets of the Hugging Face hub, without downloading them completely.
 
-Named `hub:OWNER/NAME`, with a configuration and a split where they are needed:
-`hub:OWNER/NAME:CONFIG:SPLIT`. A folder may stand in place of OWNER/NAME. Needs the
-extra `hub`; the library's own environment variables and cache apply.
+A dataset is named `hub:OWNER/NAME[:CONFIG[:SPLIT]]`; a folder may replace OWNER/NAME. Needs the
+extra `hub`. The environment variables and the cache of the library `datasets` apply.
 """
 
 from collections.abc import Iterator
@@ -15,23 +14,23 @@ HUB_PREFIX = "hub:"
 
 
 def num_shards(name: str) -> int:
-    """Return how many files a data set comes in."""
+    """Return the number of shards of a dataset."""
     return int(_dataset(name).num_shards)
 
 
 def hub_records(name: str, index: int) -> Iterator[tuple[str, Any]]:
-    """Yield the records of one shard, and where each is."""
+    """Yield the location and content of each record of one shard."""
     data = _dataset(name)
     shard = data.shard(num_shards=data.num_shards, index=index)
     try:
         for row, record in enumerate(shard):
             yield f"{name}, shard {index}, record {row}", record
     except (OSError, ValueError) as error:
-        raise WorkError(f"{name}: reading broke off ({_first_line(error)}); run the same again") from None
+        raise WorkError(f"{name}: reading failed ({_first_line(error)}); repeat the command") from None
 
 
 def class_names(name: str, column: str) -> list[str]:
-    """Return what the numbers of a column stand for; nothing if they are just numbers."""
+    """Return the class names of an integer column, or an empty list if it has none."""
     feature = (_dataset(name).features or {}).get(column)
     return list(getattr(feature, "names", None) or [])
 
@@ -41,12 +40,14 @@ def _dataset(name: str) -> Any:
     try:
         from datasets import load_dataset
     except ImportError:
-        raise InputError(f"{name}: data sets need an extra; pip install 'albertine[hub]'") from None
+        raise InputError(f"{name}: hub datasets need an extra; pip install 'albertine[hub]'") from None
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
     try:
         return load_dataset(path, config or None, split=split or "train", streaming=True)
-    except Exception as error:  # the library raises many kinds, all of them about what was named
-        raise InputError(f"{name}: no such data set ({type(error).__name__}: {_first_line(error)})") from None
+    except Exception as error:  # the library raises many types, all caused by the name
+        raise InputError(
+            f"{name}: cannot open the dataset ({type(error).__name__}: {_first_line(error)}); check the name"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:

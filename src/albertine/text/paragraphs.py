@@ -1,9 +1,10 @@
-"""Books as they are found: paragraphs out of lines.
+"""Finds the paragraphs of plain text and undoes line wrapping.
 
-Plain text marks its paragraphs in three ways: one on each line; lines wrapped at
-some width with blank lines between paragraphs, or with the first line indented;
-or wrapped with no mark at all but that a paragraph's last line is short. Which
-one a text follows is read off its lines.
+Plain text marks paragraphs in one of these ways, detected from its lines:
+
+- one paragraph per line;
+- wrapped lines, with blank lines between paragraphs or an indented first line;
+- wrapped lines without any mark, where only the last line of a paragraph is short.
 """
 
 import re
@@ -12,25 +13,25 @@ from dataclasses import dataclass
 
 from albertine.text.scripts import is_spaceless
 
-_MAX_WIDTH = 130  # nobody wraps lines later than that
-_MIN_WIDTH = 40  # nor earlier: shorter lines are said, sung or listed
+_MAX_WIDTH = 130  # longer lines are not wrapped ones
+_MIN_WIDTH = 40  # shorter lines are dialogue, verse or lists
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？।۔*]["'”’»)\]_*]{0,8}$""")
 _DASHES = ("--", "—", "–")
 
 
 def ends_sentence(line: str) -> bool:
-    """Tell whether a line, bare of spaces at its end, may be the end of a sentence."""
+    """Return whether a line without trailing spaces can be the end of a sentence."""
     return _SENTENCE_END.search(line, max(0, len(line) - 9)) is not None
 
 
 @dataclass(frozen=True)
 class LineWrapping:
-    """How the lines of a text were wrapped.
+    """How the lines of a text are wrapped.
 
     Attributes:
-        width: how long a line becomes, in characters.
-        blank_lines: paragraphs are parted by blank lines.
-        indents: a paragraph's first line is indented.
+        width: maximum length of a line, in characters.
+        blank_lines: whether blank lines separate paragraphs.
+        indents: whether the first line of a paragraph is indented.
     """
 
     width: int
@@ -39,7 +40,7 @@ class LineWrapping:
 
 
 def detect_wrapping(lines: list[str]) -> LineWrapping | None:
-    """Tell how lines are wrapped; None where each is a paragraph."""
+    """Return how lines are wrapped, or None if each line is a paragraph."""
     nonempty = [line.rstrip() for line in lines if line.strip()]
     if len(nonempty) < 3:
         return None
@@ -58,7 +59,7 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a text, each on one line, with single spaces."""
+    """Yield the paragraphs of a text, each as one line with single spaces."""
     lines = text.replace("\f", " ").splitlines()
     wrapping = detect_wrapping(lines)
     if wrapping is None:
@@ -81,7 +82,7 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def _starts_paragraph(line: str, first_word: str, previous_line: str, wrapping: LineWrapping) -> bool:
-    """Tell whether a line begins a paragraph although no blank line stands before it."""
+    """Return whether a line starts a paragraph without a blank line before it."""
     if wrapping.indents and line[0].isspace():
         return True
     if wrapping.blank_lines:
@@ -91,7 +92,7 @@ def _starts_paragraph(line: str, first_word: str, previous_line: str, wrapping: 
 
 
 class _TextWords:
-    """The words of a text, gathered when first asked for."""
+    """The set of words of a text, collected on first use."""
 
     def __init__(self, text: str):
         self._text = text
@@ -104,10 +105,9 @@ class _TextWords:
 
 
 def _unwrapped(lines: list[str], known: _TextWords) -> str:
-    """Undo the wrapping of one paragraph.
+    """Return the lines of one paragraph as one line.
 
-    A hyphen at the end of a line is dropped if the text has the word without it
-    elsewhere, and kept where it belongs to the word.
+    A hyphen at the end of a line is removed if the text contains the joined word elsewhere.
     """
     joined = [lines[0]]
     for line in lines[1:]:

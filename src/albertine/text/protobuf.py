@@ -1,19 +1,18 @@
-"""Protocol buffers, read field by field from their bytes.
+"""Reads the fields of protocol buffers from bytes, without a schema.
 
-Enough for the two formats that carry them here: TensorFlow's checkpoints and
-SentencePiece's vocabularies. What the numbers of the fields mean is their
-business; that a message is whole is checked here.
+Enough for TensorFlow's checkpoints and SentencePiece's vocabularies. Their readers interpret
+the field numbers; this module checks that a message is complete.
 """
 
 from collections.abc import Iterator
 
 
 class CorruptDataError(Exception):
-    """The bytes do not make sense; caught where the file's name is known."""
+    """Bytes that are not valid in their format; the caller adds the name of the file."""
 
 
 def read_varint(content: bytes, at: int) -> tuple[int, int]:
-    """Read a number of seven bits a byte; return it and where the next thing begins."""
+    """Return the varint at an offset, and the offset after it."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(content):
@@ -23,14 +22,13 @@ def read_varint(content: bytes, at: int) -> tuple[int, int]:
         at += 1
         if byte < 0x80:
             return value, at
-    raise CorruptDataError("a number that does not end")
+    raise CorruptDataError("a varint without an end")
 
 
 def message_fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: the number of each, and its value.
+    """Yield number and value of each field of a message.
 
-    A number written in 4 or 8 bytes comes as those bytes read as a whole number,
-    whatever it may stand for.
+    The value of a fixed 4 or 8 byte field is its bytes as an unsigned little-endian integer.
     """
     at = 0
     while at < len(content):
@@ -46,7 +44,7 @@ def message_fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
             width = 8 if wire_type == 1 else 4
             value, at = int.from_bytes(content[at : at + width], "little"), at + width
         else:
-            raise CorruptDataError(f"a field of kind {wire_type}")
+            raise CorruptDataError(f"a field of wire type {wire_type}")
         if at > len(content):
-            raise CorruptDataError("a field lies outside its message")
+            raise CorruptDataError("a field ends outside its message")
         yield tag >> 3, value

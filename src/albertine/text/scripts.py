@@ -1,4 +1,4 @@
-"""Scripts that put no spaces between words: there a line's end is no space, and a piece is a word."""
+"""Scripts without spaces between words, where a line break is not a space and each token is a word."""
 
 from bisect import bisect_right
 
@@ -17,7 +17,7 @@ _STARTS = [start for start, _ in _RANGES]
 
 
 def is_spaceless(character: str) -> bool:
-    """Tell whether a character is of a script that puts no spaces between words."""
+    """Return whether a character belongs to a script without spaces between words."""
     if not character or character < "\u0e00":
         return False
     code = ord(character)

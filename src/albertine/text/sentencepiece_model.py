@@ -1,7 +1,8 @@
-"""Reads a SentencePiece vocabulary (`spiece.model`, `30k-clean.model`) from its bytes.
+"""Reads SentencePiece files (`spiece.model`, `30k-clean.model`).
 
-The file is one protocol buffer: the pieces with their scores, what the trainer
-was told, and how characters are normalised. The library is not needed for it.
+A file is one protocol buffer with the pieces and their scores, the trainer's options and the
+character normalization. Reading it does not need the library. See
+docs/decisions/sentencepiece-files.md.
 """
 
 import struct
@@ -10,19 +11,19 @@ from dataclasses import dataclass
 
 from albertine.text.protobuf import CorruptDataError, message_fields
 
-# The kinds of piece, by SentencePiece's numbers.
+# Values of SentencePiece's ModelProto.SentencePiece.Type.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _UNIGRAM = 1
 
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """A vocabulary as the file says it.
+    """Content of a SentencePiece file.
 
     Attributes:
         pieces: text and log probability of each piece, by id.
-        piece_types: the kind of each piece.
-        character_map: how characters are normalised, in a form that `tokenizers` runs.
+        piece_types: type of each piece, by id.
+        character_map: precompiled character normalization, as `tokenizers` accepts it.
     """
 
     pieces: tuple[tuple[str, float], ...]
@@ -35,10 +36,10 @@ class SentencePieceModel:
         return self.piece_types.index(UNKNOWN)
 
     def digit_comma_pieces(self) -> Iterator[tuple[int, str]]:
-        """Yield the pieces that end in a digit and a comma, which ALBERT's reference code takes apart.
+        """Yield id, and text without the comma, of each piece that ends in a digit and a comma.
 
-        It cuts the comma off and segments the rest as a text of its own, so that
-        "2000," is the number that "2000" is. Yields id, and the rest without comma.
+        ALBERT's reference code splits off this comma and segments the rest again, so that "2000,"
+        begins with the tokens of "2000".
         """
         for index, (piece, _) in enumerate(self.pieces):
             if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
@@ -46,7 +47,7 @@ class SentencePieceModel:
 
 
 def read_sentencepiece(content: bytes) -> SentencePieceModel:
-    """Read the bytes of a vocabulary; a `TornError` says what is wrong with them."""
+    """Return the content of a SentencePiece file; raise `CorruptDataError` if it is not valid."""
     pieces: list[tuple[str, float]] = []
     piece_types: list[int] = []
     character_map = b""
@@ -63,11 +64,11 @@ def read_sentencepiece(content: bytes) -> SentencePieceModel:
             found = dict(message_fields(value)).get(2, b"")
             character_map = found if isinstance(found, bytes) else b""
     if model_type != _UNIGRAM:
-        raise CorruptDataError("not a unigram vocabulary, which ALBERT's are")
+        raise CorruptDataError("not a unigram model, which ALBERT needs")
     if piece_types.count(UNKNOWN) != 1:
-        raise CorruptDataError("no vocabulary of SentencePiece: it has one unknown piece")
+        raise CorruptDataError("not a SentencePiece model: expected exactly one unknown piece")
     if BYTE in piece_types:
-        raise CorruptDataError("it falls back to bytes, which ALBERT's do not")
+        raise CorruptDataError("byte fallback is not supported")
     return SentencePieceModel(tuple(pieces), tuple(piece_types), character_map)
 
 
@@ -78,7 +79,7 @@ def _read_piece(content: bytes) -> tuple[str, float, int]:
             try:
                 text = value.decode()
             except UnicodeDecodeError:
-                raise CorruptDataError("a piece that is no text") from None
+                raise CorruptDataError("a piece that is not UTF-8") from None
         elif number == 2 and isinstance(value, int):
             score = struct.unpack("<f", (value & 0xFFFFFFFF).to_bytes(4, "little"))[0]
         elif number == 3 and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What `albertine tokenizer show` shows: pieces and ids of a text, and how well a vocabulary fits one."""
+"""Output of `albertine tokenizer show`: tokens of a text, and how well a vocabulary fits files."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from albertine.text.word_encoder import WordEncoder
 
 @dataclass(frozen=True)
 class TokenizerStats:
-    """How well a vocabulary fits a text."""
+    """Counts of words, tokens and unknown tokens in a text."""
 
     words: int
     tokens: int
@@ -28,26 +28,25 @@ class TokenizerStats:
 
     @property
     def tokens_per_word(self) -> float:
-        """How many pieces a word takes; near 1 is a vocabulary that knows the words."""
+        """Mean number of tokens per word; near 1 if the vocabulary contains most words."""
         return self.tokens / max(1, self.words)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the pieces that are the unknown one."""
+        """Fraction of the tokens that are the unknown token."""
         return self.unknown / max(1, self.tokens)
 
 
 def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: ReadingSettings) -> TokenizerStats:
-    """Count words, pieces and unknown pieces over files."""
+    """Return the counts of words, tokens and unknown tokens over files."""
     encoder = WordEncoder(tokenizer)
     words = tokens = unknown = 0
     errors = ReadErrors(skip=reading.on_error == "skip")
     if any(text in ("-", "/dev/stdin") for text in files):
-        raise InputError("--over: takes files, folders and globs; save standard input to a file first")
+        raise InputError("--stats: standard input not supported; save it to a file first")
     chunks = [chunk for source in find_sources(files) for chunk in source_chunks(source)]
     for document in chain.from_iterable(
-        read_documents(chunk, reading, errors)
-        for chunk in progress.track(chunks, "Encoding", unit="portions")
+        read_documents(chunk, reading, errors) for chunk in progress.track(chunks, "Encoding", unit="chunks")
     ):
         ids, _ = encoder.encode(document)
         words += sum(len(sentence.split()) for sentence in document)
@@ -59,21 +58,21 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
 def show_tokenizer(
     folder: Path, tokenizer: Tokenizer, text: str | None, stats: TokenizerStats | None, *, as_json: bool
 ) -> None:
-    """Print what was asked for: pieces of a text, fit over files, or what the tokenizer is."""
-    ids = tokenizer.encode(text) if text is not None else []
+    """Print the tokens of a text and the statistics over files; without either, describe the tokenizer."""
+    ids = tokenizer.encode(text, add_special_tokens=False) if text is not None else []
     if as_json:
-        report: dict[str, object] = {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+        report: dict[str, object] = {"vocab_size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
         if text is not None:
-            report |= {"pieces": [tokenizer.vocabulary[one] for one in ids], "ids": ids}
+            report |= {"tokens": [tokenizer.vocabulary[one] for one in ids], "ids": ids}
         if stats:
-            ratios = {"pieces_per_word": stats.tokens_per_word, "unknown_share": stats.unknown_rate}
-            report["over"] = asdict(stats) | ratios
+            ratios = {"tokens_per_word": stats.tokens_per_word, "unknown_rate": stats.unknown_rate}
+            report["stats"] = asdict(stats) | ratios
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return
     out = progress.result_console()
     if text is not None:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("piece")
+        table.add_column("token")
         table.add_column("id", justify="right")
         for one in ids:
             style = "red" if one == tokenizer.special_ids.unk else ""
@@ -86,7 +85,7 @@ def show_tokenizer(
         out.print(table)
     if stats:
         out.print(
-            f"{stats.words:,} words, {stats.tokens:,} pieces: {stats.tokens_per_word:.3f} pieces per word, "
+            f"{stats.words:,} words, {stats.tokens:,} tokens: {stats.tokens_per_word:.3f} tokens per word, "
             f"{stats.unknown_rate:.4%} unknown",
             highlight=False,
         )
@@ -95,6 +94,6 @@ def show_tokenizer(
             f"{tokenizer.vocabulary[one]} {one}" for one in vars(tokenizer.special_ids).values()
         )
         out.print(
-            f"{folder}: {len(tokenizer):,} pieces, fingerprint {tokenizer.fingerprint}", highlight=False
+            f"{folder}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}", highlight=False
         )
         out.print(f"special: {special}", highlight=False, markup=False)

@@ -1,10 +1,10 @@
-"""Where text comes from: files, folders, globs, standard input, data sets of the hub.
+"""Text sources: files, folders, globs, standard input and hub datasets, read in chunks.
 
-A `Source` is one file (or one data set); a `Portion` is the part of it that is
-read at a time, some megabytes. Portions depend on the files alone, so any number
-of processes, in any order, reads the same text; a file of any size is never in
-memory whole. A plain file is cut at blank lines, or at ends of lines where there
-are none; a compressed one, which can only be read from its start, is one portion.
+A `Source` is one file or one dataset. A `SourceChunk` is a range of it that one process reads.
+Chunks do not depend on the number of processes, so the result does not either. A plain file
+is split into chunks of about 4 MiB, at blank lines or, if there are none, at line ends. A
+compressed file can only be read from its start, so it is one chunk, which is read in blocks:
+a large file never has to fit in memory.
 """
 
 import glob
@@ -29,7 +29,7 @@ CHUNK_BYTES = 4 << 20
 _FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
 _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_SEARCH_BYTES = 1 << 18  # how far after a cut a blank line is looked for
+_SEARCH_BYTES = 1 << 18  # search range for a blank line, a line end or a space
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SPACE = re.compile(rb"[ \t]")
@@ -37,12 +37,14 @@ _SPACE = re.compile(rb"[ \t]")
 
 @dataclass(frozen=True)
 class Source:
-    """One file, or one data set of the hub.
+    """One file, or one dataset of the hub.
 
     Attributes:
-        name: what to call it to the person: a path, a data set's name, "standard input".
-        path: where the file lies; of no meaning for a data set.
-        size: bytes on the disk; 0 where that is unknown.
+        name: name for messages: a path, the name of a dataset, or "standard input".
+        format: how the content is read.
+        path: path of the file; unused for a dataset.
+        compression: compression of the file, if any.
+        size: bytes on disk; 0 for a dataset.
     """
 
     name: str
@@ -53,13 +55,13 @@ class Source:
 
     @property
     def is_splittable(self) -> bool:
-        """Tell whether parts of it can be read without what comes before them."""
+        """Whether chunks can be read without the text before them."""
         return self.format in ("text", "json") and self.compression is None
 
 
 @dataclass(frozen=True)
 class SourceChunk:
-    """A part of a source: bytes of a plain file, row groups of a Parquet file, shards of a data set."""
+    """A range of a source: bytes of a file, row groups of a Parquet file, or shards of a dataset."""
 
     source: Source
     start: int
@@ -67,17 +69,17 @@ class SourceChunk:
 
 
 def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list[Source]:
-    """Return the sources that a person named, each once, folders in the order of names.
+    """Return the sources of command-line arguments, each once; the files of a folder are sorted by name.
 
     Args:
         arguments: files, folders, globs, `-` for standard input, `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
-        spool: where standard input is kept, so that it can be read like a file.
+        spool: file to copy standard input to, so that it can be read like a file.
     """
     found: dict[str, Source] = {}
     for argument in arguments:
         if argument in ("-", "/dev/stdin"):
-            one = _spool_standard_input(spool)
-            found[one.name] = one
+            source = _spool_standard_input(spool)
+            found[source.name] = source
         elif argument.startswith(HUB_PREFIX):
             found[argument] = Source(argument, "hub")
         else:
@@ -91,10 +93,10 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
 def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
     if path.is_dir():
-        inside = [file for file in _visible_files(path) if _suffixes(file)[0] in _FORMATS]
+        inside = [file for file in _visible_files(path) if _split_suffixes(file)[0] in _FORMATS]
         if not inside:
             raise InputError(
-                f"{path}: no text in this folder; {', '.join(_FORMATS)} are read, also .gz and .zst"
+                f"{path}: no text files in this folder; expected {', '.join(_FORMATS)}, also as .gz or .zst"
             )
         yield from inside
     elif path.exists():
@@ -108,7 +110,7 @@ def _find_files(argument: str) -> Iterator[Path]:
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
-    """Yield all files under a folder but hidden ones, by name."""
+    """Yield all files under a folder except hidden ones, sorted by name."""
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
@@ -118,25 +120,27 @@ def _visible_files(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _suffixes(file: Path) -> tuple[str, Compression | None]:
-    """Return the suffix that says what a file holds, and how it is compressed."""
+def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
+    """Return the suffix that tells the format, as in ".txt" for a.txt.gz, and the compression."""
     compression = _COMPRESSIONS.get(file.suffix.lower())
     inner = Path(file.stem) if compression else file
     return inner.suffix.lower(), compression
 
 
 def _file_source(file: Path) -> Source:
-    suffix, compression = _suffixes(file)
+    suffix, compression = _split_suffixes(file)
     if suffix == ".json":
-        raise InputError(f"{file}: JSON in one piece; give a .jsonl, one record on each line")
+        raise InputError(f"{file}: a single JSON document; convert it to .jsonl, one record per line")
     if not file.is_file():
-        raise InputError(f"{file}: not a file that can be read again; give its text with -")
+        raise InputError(f"{file}: not a regular file; pipe its text to - (standard input)")
     return Source(str(file), _FORMATS.get(suffix, "text"), file, compression, file.stat().st_size)
 
 
 def _spool_standard_input(spool: Path | None) -> Source:
-    """Keep standard input in a file, since it cannot be read twice or by several processes."""
-    if spool is None or sys.stdin is None or sys.stdin.isatty():
+    """Copy standard input to a file, so that several processes can read it."""
+    if spool is None:
+        raise InputError("-: cannot read standard input here; name a file or a folder")
+    if sys.stdin is None or sys.stdin.isatty():
         raise InputError("-: standard input is a terminal; pipe text into it or name files")
     with (
         spool.open("wb") as spooled,
@@ -146,12 +150,12 @@ def _spool_standard_input(spool: Path | None) -> Source:
             spooled.write(block)
             advance(len(block))
     with spool.open("rb") as spooled:
-        head = spooled.read(1)
-    return Source("standard input", "json" if head == b"{" else "text", spool, None, spool.stat().st_size)
+        is_json = spooled.read(1) == b"{"
+    return Source("standard input", "json" if is_json else "text", spool, None, spool.stat().st_size)
 
 
 def source_chunks(source: Source) -> Iterator[SourceChunk]:
-    """Yield the portions of a source, in order."""
+    """Yield the chunks of a source, in order."""
     if source.format == "parquet":
         yield from _row_group_chunks(source)
     elif source.format == "hub":
@@ -159,7 +163,8 @@ def source_chunks(source: Source) -> Iterator[SourceChunk]:
     elif not source.is_splittable:
         yield SourceChunk(source, 0, source.size)
     else:
-        for start in range(0, max(1, source.size), CHUNK_BYTES):  # an empty file too, to be told of
+        # An empty file has one chunk too, so that reading reports it.
+        for start in range(0, max(1, source.size), CHUNK_BYTES):
             yield SourceChunk(source, start, min(start + CHUNK_BYTES, source.size))
 
 
@@ -170,14 +175,15 @@ def _row_group_chunks(source: Source) -> Iterator[SourceChunk]:
     try:
         groups = parquet.ParquetFile(source.path).num_row_groups
     except (OSError, pa.ArrowException):
-        groups = 1  # reading it will say what is wrong
+        groups = 1  # reading the chunk reports the error
     yield from (SourceChunk(source, group, group + 1) for group in range(groups))
 
 
 def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
-    """Yield the bytes of a portion in whole lines, and the place in the (unpacked) file where each begins.
+    """Yield the content of a chunk in blocks, each with its offset in the decompressed file.
 
-    A plain portion is one block; a compressed file comes as many, each about as long as a portion.
+    A chunk of a plain file is one block, a compressed file several of about `CHUNK_BYTES`. Blocks
+    begin and end where chunks may: see `_boundary_patterns`.
     """
     source = chunk.source
     try:
@@ -189,28 +195,28 @@ def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{source.name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error) as error:
         if source.compression and not getattr(error, "errno", None):
-            reason = f"torn or not {source.compression} ({_first_line(error)}); get the file again"
+            reason = f"damaged, or not {source.compression} ({_first_line(error)}); get the file again"
             raise InputError(f"{source.name}: {reason}") from None
         raise WorkError(f"{source.name}: {getattr(error, 'strerror', None) or _first_line(error)}") from None
 
 
 def read_head(source: Source) -> bytes:
-    """Return the beginning of a file of text, unpacked: enough to see how it is laid out."""
+    """Return the decompressed beginning of a text file, for layout detection."""
     chunk = SourceChunk(source, 0, min(source.size, CHUNK_BYTES))
     return next((content for _, content in read_blocks(chunk)), b"")[:_SEARCH_BYTES]
 
 
 def _decompressed_blocks(source: Source) -> Iterator[tuple[int, bytes]]:
-    offset, rest = 0, b""
+    offset, buffer = 0, b""
     with _open_compressed(source) as stream:
         while data := stream.read(CHUNK_BYTES):
-            rest += data
-            boundary = _last_boundary(rest, source) if len(rest) >= CHUNK_BYTES else 0
+            buffer += data
+            boundary = _last_boundary(buffer, source) if len(buffer) >= CHUNK_BYTES else 0
             if boundary:
-                yield offset, rest[:boundary]
-                offset, rest = offset + boundary, rest[boundary:]
-    if rest:
-        yield offset, rest
+                yield offset, buffer[:boundary]
+                offset, buffer = offset + boundary, buffer[boundary:]
+    if buffer:
+        yield offset, buffer
 
 
 def _open_compressed(source: Source) -> BinaryIO:
@@ -222,16 +228,17 @@ def _open_compressed(source: Source) -> BinaryIO:
 
 
 def _last_boundary(content: bytes, source: Source) -> int:
-    """Return the last place where a block may end: after a blank line if there is one, else after a line."""
-    tail = max(0, len(content) - _SEARCH_BYTES)
+    """Return the position of the last boundary in `content`; 0 if there is none."""
+    search_start = max(0, len(content) - _SEARCH_BYTES)
     for pattern in _boundary_patterns(source):
-        ends = [found.end() for found in pattern.finditer(content, tail)]
+        ends = [found.end() for found in pattern.finditer(content, search_start)]
         if ends:
             return ends[-1]
     return 0
 
 
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
+    """Return the content between the boundaries after `start` and `stop`, with its offset."""
     with source.path.open("rb") as file:
         begin, end = (_next_boundary(file, at, source) for at in (start, stop))
         file.seek(begin)
@@ -239,34 +246,34 @@ def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
 
 
 def _boundary_patterns(source: Source) -> tuple[re.Pattern[bytes], ...]:
-    """Return where a file may be cut, the best first: a text that is one line even between words."""
+    """Return the patterns of which a match ends at a boundary, best first; a space only without line ends."""
     return (_LINE_END,) if source.format == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
 
 
 def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
-    """Return the place nearest after `offset` where a file may be cut; both neighbours find the same one."""
+    """Return the first boundary at or after `offset`, which ends one chunk and begins the next."""
     if offset == 0 or offset >= source.size:
         return min(offset, source.size)
-    file.seek(offset - 1)  # a line may end just before the cut
+    file.seek(offset - 1)  # its line end makes `offset` itself a boundary
     ahead = file.read(_SEARCH_BYTES)
     for pattern in _boundary_patterns(source):
         found = pattern.search(ahead)
         if found:
             return offset - 1 + found.end()
         if offset - 1 + len(ahead) == source.size:
-            return source.size  # what is left is less than one would look for
+            return source.size  # the rest is short: not worth a worse boundary
     return _next_line(file, offset + len(ahead) - 1, source.size)
 
 
 def _next_line(file: BinaryIO, offset: int, size: int) -> int:
-    """Look on for the end of a line that is longer than one looks far."""
+    """Return the end of a line that is longer than the search range."""
     while offset < size:
         file.seek(offset)
         ahead = file.read(_SEARCH_BYTES)
         found = _LINE_END.search(ahead)
         if found:
             return offset + found.end()
-        offset += len(ahead) or size
+        offset += len(ahead) or size  # an empty read: the file was truncated meanwhile
     return size
 
 

@@ -1,4 +1,4 @@
-"""How a piece reads, without the marks of its vocabulary; and which pieces are words by themselves."""
+"""Tokens as readable text, without the markers of their vocabulary; and tokens that are whole words."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from albertine.text.scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordBoundaries
 
-_MIN_LETTERS = 3  # of a word that is worth asking for
+_MIN_LETTERS = 3  # of a word that is worth predicting
 
 
 def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tuple[str, str]:
-    """Return what parts a piece from the character before it, and the piece without its marks.
+    """Return the separator before a token, and the token without its marker.
 
-    That is a space, a slash where a word goes on, or nothing.
+    The separator is a space, a slash within a word, or empty.
 
     Args:
-        token: as the vocabulary has it.
-        previous: the last character before it; a space where there is none.
-        marks_continuations: whether the vocabulary marks pieces that go on with a word, as BERT's does.
+        token: token of the vocabulary.
+        previous: character before the token; a space if there is none.
+        marks_continuations: whether the vocabulary marks tokens that continue a word, as BERT's does.
     """
     if token.startswith(WORD_START):
         return " ", token.removeprefix(WORD_START) or WORD_START
@@ -34,16 +34,16 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
 
 
 def token_text(token: str, tokenizer: Tokenizer) -> str:
-    """Return a piece without its marks, with a hyphen where it goes on with a word."""
+    """Return a token without its marker; with a leading hyphen if it continues a word."""
     separator, bare = split_marker(token, "x", marks_continuations=tokenizer.marks_continuations)
     return f"-{bare}" if separator == "/" and not is_spaceless(bare[:1]) else bare
 
 
 class WholeWordTokens:
-    """Tells which pieces are words by themselves, and long enough to ask for.
+    """Finds tokens that are whole words: of at least `_MIN_LETTERS` letters, or of a script without spaces.
 
     Attributes:
-        is_word: for each piece, whether it may be one.
+        is_word: whether each token can be a whole word [vocab_size].
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -51,7 +51,7 @@ class WholeWordTokens:
         self.is_word = np.array([_is_word(token_text(piece, tokenizer)) for piece in tokenizer.vocabulary])
 
     def positions(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the places of whole words in a text: one begins there, and another with the next piece."""
+        """Return the positions of tokens where a word begins and the next token begins another [found]."""
         starts = self._boundaries.starts(ids)
         alone = starts & np.append(starts[1:], True)
         return np.flatnonzero(alone & self.is_word[ids])

@@ -1,15 +1,14 @@
-"""A tokenizer: text to ids and back, whichever way its vocabulary was written.
+"""The tokenizer: converts text to ids and back, for every vocabulary format.
 
-It comes from a folder with one of three files: `tokenizer.json` (what we write,
-and what every current library reads), `spiece.model` (SentencePiece's, as the
-published ALBERTs carry it) or `vocab.txt` (BERT's, and Chinese ALBERT's). In that
-order, which is also the order in which `transformers` looks, so both give a text
-the same ids.
+A tokenizer folder has one of these files, searched in the order in which `transformers` does, so
+that both give the same ids:
 
-A SentencePiece vocabulary gets the treatment of ALBERT's reference code: a piece
-that ends in a digit and a comma is taken apart (`_digits_and_comma`). `tokenizer.json` has
-no place for that, and what `transformers` once converted comes near it by making
-such pieces unlikely. Vocabularies that we train have none.
+1. `tokenizer.json`: what we write, and what current libraries read;
+2. `spiece.model`: SentencePiece's format, used by the published ALBERT checkpoints;
+3. `vocab.txt`: BERT's format, used by Chinese ALBERT.
+
+A token of a `spiece.model` that ends in a digit and a comma is replaced by others, as in ALBERT's
+reference code (`_digit_comma_ids`); see docs/decisions/sentencepiece-files.md.
 """
 
 import hashlib
@@ -38,8 +37,8 @@ TOKENIZER_FILES = (
 _GOOGLE_NAMES = ("30k-clean.model",)
 _VOCABULARY_FILES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
 
-# Accents, capitals, digits with commas, quotes, scripts, what has no piece: two tokenizers that agree on
-# the pieces and on this text are one.
+# Accents, capitals, digits with commas, quotes, scripts, unknown characters: two tokenizers with the same
+# vocabulary and the same ids of this text are taken to be equal.
 _FINGERPRINT_TEXT = (
     "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 "
     "e\u0301 \u00a0z <pad> [MASK]"
@@ -48,7 +47,7 @@ _FINGERPRINT_TEXT = (
 
 @dataclass(frozen=True)
 class SpecialTokenIds:
-    """The ids of the pieces that stand for no text."""
+    """Ids of the special tokens."""
 
     pad: int
     unk: int
@@ -58,13 +57,13 @@ class SpecialTokenIds:
 
 
 class Tokenizer:
-    """Turns text into ids and back; what it was read from travels with it.
+    """Converts text to ids and back, and keeps the files that it was read from.
 
     Attributes:
-        backend: the pipeline of the `tokenizers` library that does the work.
-        special_ids: the ids of the special pieces.
-        files: name and content of each file that makes up this tokenizer.
-        replacements: ids that are replaced by others (`_digits_and_comma`).
+        backend: the pipeline of the library `tokenizers`.
+        special_ids: ids of the special tokens.
+        files: name and content of each file of the tokenizer.
+        replacements: ids that are replaced by other ids after encoding (`_digit_comma_ids`).
     """
 
     def __init__(
@@ -84,43 +83,55 @@ class Tokenizer:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """All pieces, by id."""
-        # By the largest id: a vocabulary may name a piece twice, or leave ids out.
+        """All tokens, by id."""
+        # Up to the largest id: a vocabulary may repeat a token or skip ids.
         size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
         return tuple(self.backend.id_to_token(index) or "" for index in range(size))
 
     @property
     def marks_continuations(self) -> bool:
-        """Whether pieces that go on with a word are marked (BERT), and not those that begin one (ALBERT)."""
+        """Whether tokens that continue a word are marked (BERT), not those that begin one (ALBERT)."""
         return isinstance(self.backend.model, tokenizers.models.WordPiece)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Short name of what this tokenizer does; equal for two that give the same ids."""
-        behavior = json.dumps([self.vocabulary, self.encode(_FINGERPRINT_TEXT)], ensure_ascii=True)
+        """Short hash of the vocabulary and of the ids of a test text; equal for equal tokenizers."""
+        (ids,) = self.encode_batch([_FINGERPRINT_TEXT])
+        behavior = json.dumps([self.vocabulary, ids], ensure_ascii=True)
         return hashlib.sha256(behavior.encode()).hexdigest()[:16]
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without the special pieces around it."""
-        return self.encode_batch([text])[0]
+    def encode(
+        self, text: str, text_pair: str | None = None, *, add_special_tokens: bool = True
+    ) -> list[int]:
+        """Return the token ids of a text or of a pair, as the tokenizers of `transformers` do.
+
+        Args:
+            text: the text.
+            text_pair: a second text.
+            add_special_tokens: return `[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`.
+        """
+        if add_special_tokens:
+            return self.encode_with_special_tokens(text, text_pair)[0]
+        texts = [text] if text_pair is None else [text, text_pair]
+        return [index for ids in self.encode_batch(texts) for index in ids]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of several texts, on all cores."""
+        """Return the ids of several texts, without special tokens; uses all cores."""
         encoded = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         if not self.replacements:
             return [one.ids for one in encoded]
         return [self._replaced(one.ids) for one in encoded]
 
     def with_split_special_tokens(self) -> "Tokenizer":
-        """Return a copy to which "[MASK]" in a text is six characters, and no special piece."""
+        """Return a copy that encodes "[MASK]" in a text as ordinary text, not as the special token."""
         backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
         backend.encode_special_tokens = True
         return Tokenizer(backend, self.special_ids, {}, self.replacements)
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """Return the ids of several texts, and which characters of the text each stands for.
+        """Return for each text its ids, and the start and end of each token in the text.
 
-        A piece's characters are the text's own, whatever was normalised away, without the space before it.
+        The offsets are in characters of the original text, before normalization, without leading spaces.
         """
         encoded = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
@@ -131,9 +142,8 @@ class Tokenizer:
             for index, (start, end), next_start in zip(one.ids, one.offsets, next_starts, strict=True):
                 while start < end and text[start].isspace():
                     start += 1
-                while end < next_start and unicodedata.combining(
-                    text[end]
-                ):  # an accent by itself, normalised away
+                # A combining accent that normalization removed belongs to the token before it.
+                while end < next_start and unicodedata.combining(text[end]):
                     end += 1
                 parts = self.replacements.get(index, (index,))
                 ids += parts
@@ -142,7 +152,7 @@ class Tokenizer:
         return encoded
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
-        """Return ids and types of `[CLS] text [SEP]`, or of `[CLS] text [SEP] other [SEP]`."""
+        """Return ids and segment ids of `[CLS] text [SEP]`, or of `[CLS] text [SEP] pair [SEP]`."""
         cls, sep = self.special_ids.cls, self.special_ids.sep
         first, *rest = self.encode_batch([text] if pair is None else [text, pair])
         ids, segments = [cls, *first, sep], [0] * (len(first) + 2)
@@ -152,12 +162,12 @@ class Tokenizer:
         return ids, segments
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text that ids stand for, without special pieces."""
+        """Return the text of ids, without special tokens."""
         decoded: str = self.backend.decode(list(ids), skip_special_tokens=True)
         return decoded
 
     def save(self, folder: Path) -> None:
-        """Write the files into a folder that exists."""
+        """Write the files of the tokenizer into an existing folder."""
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
 
@@ -168,7 +178,7 @@ class Tokenizer:
 
 
 def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    """Give each part of a piece its characters; only digits and commas are taken apart, one for one."""
+    """Return the spans of the tokens that replace one token; digits and comma keep their characters."""
     spans = []
     for token in tokens[:-1]:
         cut = min(end, start + len(token.removeprefix(WORD_START)))
@@ -178,18 +188,16 @@ def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, 
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read the tokenizer that lies in a folder."""
+    """Return the tokenizer of a folder."""
     options = _options(folder)
     found = next((folder / name for name in _VOCABULARY_FILES if (folder / name).is_file()), None)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; a tokenizer's is asked for")
+        raise InputError(f"{folder}: no such folder; name a folder with a tokenizer")
     if found is None:
-        raise InputError(
-            f"{folder}: no tokenizer here; it would be tokenizer.json, spiece.model or vocab.txt"
-        )
+        raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json, spiece.model or vocab.txt")
     files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
     content = found.read_bytes()
-    # Google's name for it is one that others would not find.
+    # Saved as spiece.model, the name that other libraries look for.
     files["spiece.model" if found.name in _GOOGLE_NAMES else found.name] = content
     try:
         if found.suffix == ".json":
@@ -198,18 +206,18 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             return _from_sentencepiece(read_sentencepiece(content), options, files)
         return _from_wordpiece(content.decode(), options, files)
     except (CorruptDataError, UnicodeDecodeError) as error:
-        raise InputError(f"{found}: torn or no vocabulary ({error}); get the file again") from None
+        raise InputError(f"{found}: damaged, or not a vocabulary ({error}); get the file again") from None
     except InputError as error:
         raise InputError(f"{found}: {error}") from None
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Tell whether a tokenizer lies in a folder."""
+    """Return whether a folder has a tokenizer."""
     return any((folder / name).is_file() for name in _VOCABULARY_FILES)
 
 
 def _options(folder: Path) -> Mapping[str, Any]:
-    """Return what `tokenizer_config.json` and `special_tokens_map.json` say."""
+    """Return the options in `tokenizer_config.json` and `special_tokens_map.json`."""
     options: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         file = folder / name
@@ -219,19 +227,19 @@ def _options(folder: Path) -> Mapping[str, Any]:
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{file}: not JSON ({error}); get the file again") from None
             if not isinstance(values, dict):
-                raise InputError(f"{file}: no table of options; get the file again")
+                raise InputError(f"{file}: expected a JSON object of options; get the file again")
             options |= values
     return options
 
 
 def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialTokenIds:
-    """Find the special pieces by the names that the options give, or by the usual ones."""
+    """Return the ids of the special tokens, named in the options or by their default names."""
     ids = {}
     for field, option, defaults in (
         ("pad", "pad_token", ("<pad>", "[PAD]")),
-        ("unknown", "unk_token", ("<unk>", "[UNK]")),
-        ("opening", "cls_token", ("[CLS]",)),
-        ("closing", "sep_token", ("[SEP]",)),
+        ("unk", "unk_token", ("<unk>", "[UNK]")),
+        ("cls", "cls_token", ("[CLS]",)),
+        ("sep", "sep_token", ("[SEP]",)),
         ("mask", "mask_token", ("[MASK]",)),
     ):
         value = options.get(option)
@@ -239,8 +247,8 @@ def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any])
         candidates = [backend.token_to_id(token) for token in (text, *defaults) if isinstance(token, str)]
         ids[field] = next((one for one in candidates if one is not None), None)
         if ids[field] is None:
-            raise InputError(f"has no {option} ({' or '.join(defaults)}); an encoder's tokenizer has one")
-    return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # none is missing any more
+            raise InputError(f"no {option} ({' or '.join(defaults)}); add it to the vocabulary")
+    return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # all are int here
 
 
 def _with_special_tokens(
@@ -251,14 +259,14 @@ def _with_special_tokens(
 ) -> Tokenizer:
     special_ids = _find_special_ids(backend, options)
     names = [backend.id_to_token(index) or "" for index in vars(special_ids).values()]
-    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialPieces
+    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialTokenIds: cls, sep
     return Tokenizer(backend, special_ids, files, replacements)
 
 
 def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_buffer(content)
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower type
         raise InputError(f"not a tokenizer ({error}); get the file again") from None
     backend.no_truncation()
     backend.no_padding()
@@ -276,7 +284,7 @@ def _from_sentencepiece(
             keep_accents=bool(options.get("keep_accents", False)),
             character_map=model.character_map,
         )
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower type
         raise CorruptDataError(str(error)) from None
     replacements = {
         index: _digit_comma_ids(backend, model, rest) for index, rest in model.digit_comma_pieces()
@@ -292,7 +300,7 @@ def _from_sentencepiece(
 
 
 def _digit_comma_ids(backend: tokenizers.Tokenizer, model: SentencePieceModel, rest: str) -> list[int]:
-    """Segment what stands before a comma as a text of its own, as ALBERT's reference code does."""
+    """Return the ids of the text before a comma, segmented separately, and of the comma."""
     parts: list[str] = backend.encode(rest.replace(WORD_START, " "), add_special_tokens=False).tokens
     if not rest.startswith(WORD_START) and parts and parts[0].startswith(WORD_START):
         parts = [parts[0][1:], *parts[1:]] if len(parts[0]) > 1 else parts[1:]
@@ -306,7 +314,7 @@ def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str
     unk_token = options.get("unk_token", "[UNK]")
     unk_token = unk_token.get("content") if isinstance(unk_token, dict) else unk_token
     if unk_token not in vocabulary:
-        raise InputError(f"has no {unk_token}; a vocabulary of BERT's does")
+        raise InputError(f"no {unk_token}, which a BERT vocabulary needs; get the file again")
     backend = bert_backend(
         vocabulary,
         unk_token=unk_token,

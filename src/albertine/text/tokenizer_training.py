@@ -1,13 +1,12 @@
-"""A vocabulary of one's own: SentencePiece's unigram pieces, ALBERT's special ones before them.
+"""Trains a tokenizer: ALBERT's special tokens, then the unigram vocabulary that SentencePiece learns.
 
-The text is read once, a bounded random sample of it, and boils down to how often
-each word occurs, cleaned as the tokenizer will clean it. SentencePiece's trainer
-takes it from there, with a fixed number of threads: its sums depend on how they
-are split up, and so the same text gives the same vocabulary on every machine.
-(The trainer in `tokenizers` gives another one in every process.)
+A bounded random sample of the text is read once and reduced to counts of normalized words.
+SentencePiece's trainer receives these counts. It runs with a fixed number of threads, because
+its floating-point sums depend on that number; so the same text gives the same vocabulary on
+every machine. Tokens that end in a digit and a comma are excluded, because ALBERT's reference
+code would split them again.
 
-Pieces that end in a digit and a comma, which ALBERT's reference code takes apart
-again, are kept from coming up.
+See docs/decisions/vocabulary-training.md.
 """
 
 import io
@@ -42,41 +41,41 @@ _THREADS = 16
 _MAX_WORDS = 2_000_000
 _MAX_WORD_LENGTH = 256
 _COMMA_AFTER_DIGIT = re.compile(r"(?<=\d),")
-_DELIMITER = "\x02"  # no piece goes over it
-_LINE_LENGTH = 900  # characters; the trainer leaves out lines of over 4,192 bytes
-_COMBINING_ABOVE = 230  # Unicode's class of marks above a letter, which accents are
+_DELIMITER = "\x02"  # no token crosses it
+_LINE_LENGTH = 900  # characters; the trainer drops lines of over 4,192 bytes
+_COMBINING_ABOVE = 230  # combining class of marks above a letter, such as accents
 
 
-def build_tokenizer(texts: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
-    """Learn a vocabulary from what a person named, and write it as a folder."""
+def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
+    """Train a tokenizer on sources (files, folders, globs, hub names) and write its folder."""
     with atomic_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        found = find_sources(texts, spool=Path(scratch) / "standard-input")
+        found = find_sources(sources, spool=Path(scratch) / "standard-input")
         tokenizer = train_tokenizer(found, settings)
         tokenizer.save(folder)
-    progress.print_message(f"{out}: {len(tokenizer):,} pieces, fingerprint {tokenizer.fingerprint}")
+    progress.print_message(f"{out}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}")
 
 
 def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> Tokenizer:
-    """Learn a vocabulary from text."""
+    """Return a tokenizer trained on text."""
     errors = ReadErrors(skip=settings.on_error == "skip")
     words = count_words(_sample_documents(sources, settings, errors), settings)
     if errors.count:
-        progress.print_message(f"{errors.count:,} places could not be read, as in {errors.locations[0]}")
+        progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.locations[0]}")
     if not words:
-        raise InputError("no text: the sources hold no words")
+        raise InputError("no text: the sources hold no words; check the paths and --layout or --field")
     return _make_tokenizer(_learn_pieces(words, settings), settings)
 
 
 def _sample_documents(
     sources: Sequence[Source], settings: TokenizerSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
-    """Yield documents: all of the text, or portions drawn at random until there is enough."""
+    """Yield all documents, or those of random chunks up to `max_text_mb`."""
     chunks = [chunk for source in sources for chunk in source_chunks(source)]
     splittable_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.is_splittable]
     limit, has_compressed = settings.max_text_mb << 20, len(splittable_sizes) < len(chunks)
     if sum(splittable_sizes) > limit or has_compressed:
         random.Random(settings.seed).shuffle(chunks)
-    # How much text a packed file holds is not known before it is read: each gives its share.
+    # The size of a compressed text is unknown before it is read, so each chunk gives an equal part.
     chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
     total = None if has_compressed else min(sum(splittable_sizes), limit)
     remaining = limit
@@ -91,18 +90,18 @@ def _sample_documents(
             advance(chunk.stop - chunk.start if chunk.source.is_splittable else before - remaining)
             if remaining <= 0:
                 progress.print_message(
-                    f"learning from {settings.max_text_mb} MB of the text, drawn at random"
+                    f"training on a random sample of {settings.max_text_mb} MB of the text"
                 )
                 return
 
 
 def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings) -> Counter[str]:
-    """Count the words of documents, cleaned as the tokenizer will clean them."""
+    """Return the counts of the words of documents, normalized as by the tokenizer."""
     raw: Counter[str] = Counter()
     for document in documents:
         for sentence in document:
             raw.update(sentence.split())
-        if len(raw) > _MAX_WORDS:  # a bound on memory: what was seen once is the least loss
+        if len(raw) > _MAX_WORDS:  # bounds the memory; words seen once matter least
             raw = Counter({word: count for word, count in raw.items() if count > 1})
     if not settings.keep_accents:
         _warn_about_vowel_marks(raw)
@@ -115,22 +114,21 @@ def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings)
 
 
 def _learn_pieces(words: Counter[str], settings: TokenizerSettings) -> list[tuple[str, float]]:
-    """Return a vocabulary without special pieces, likeliest first."""
+    """Return text and log probability of the learned tokens, most probable first."""
     lines = training_lines(words)
     wanted = settings.vocab_size
-    progress.print_message(f"learning {wanted:,} pieces from {len(words):,} words")
+    progress.print_message(f"training {wanted:,} tokens on {len(words):,} distinct words")
     try:
         model = _train_in_process(lines, wanted, settings)
     except _VocabularyTooLargeError as error:
         largest = _largest_vocab_size(lines, error, settings)
         if largest < MIN_VOCAB_SIZE:
-            raise InputError("too little text for any vocabulary; give more") from None
+            raise InputError("too little text for any vocabulary; give more text") from None
         if settings.allow_smaller:
-            progress.print_message(f"too little text for {wanted:,} pieces; taking {largest:,}")
+            progress.print_message(f"too little text for {wanted:,} tokens; using {largest:,}")
             return _learn_pieces(words, replace(settings, vocab_size=largest))
         raise InputError(
-            f"--vocab-size {wanted}: too little text for it; --vocab-size {largest} or less is possible, "
-            "or give more text"
+            f"--vocab-size {wanted}: too little text; use --vocab-size {largest} or less, or give more text"
         ) from None
     return list(model.pieces[len(SPECIAL_TOKENS) :])
 
@@ -138,7 +136,7 @@ def _learn_pieces(words: Counter[str], settings: TokenizerSettings) -> list[tupl
 def _largest_vocab_size(
     lines: list[str], error: "_VocabularyTooLargeError", settings: TokenizerSettings
 ) -> int:
-    """Return a size that the trainer does reach; what it says itself need not be one."""
+    """Return a size that the trainer reaches; the size that it suggests can be too large as well."""
     while True:
         try:
             return len(_train_in_process(lines, error.possible, settings).pieces)
@@ -147,7 +145,7 @@ def _largest_vocab_size(
 
 
 def _warn_about_vowel_marks(words: Counter[str]) -> None:
-    """Tell the person when taking accents off would take vowels off: in many scripts marks are letters."""
+    """Print a warning if removing accents would remove letters: in many scripts vowels are marks."""
     marks: Counter[str] = Counter()
     letters = 0
     for word, count in words.items():
@@ -159,20 +157,20 @@ def _warn_about_vowel_marks(words: Counter[str]) -> None:
     for script, count in marks.most_common(1):
         if script != "COMBINING" and count > letters / 100:
             progress.print_message(
-                f"{count / letters:.0%} of the characters are {script.title()} marks, letters that would go "
-                "with the accents; --keep-accents keeps them"
+                f"{count / letters:.0%} of the characters are {script.title()} marks, "
+                "which are removed like accents; use --keep-accents to keep them"
             )
 
 
 def training_lines(words: Counter[str]) -> list[str]:
-    """Return counted words as lines with counts, in a form from which the trainer sees whole words.
+    """Return counted words as lines `text<TAB>count` for SentencePiece's trainer.
 
-    It takes its first candidates from what repeats in the lines, followed now by one thing, now by
-    another; a word that stands in one line would never be one. So half of a word's count goes to a
-    line of its own, where the line ends after it, and the other half to lines where another word
-    follows; those have a power of two as their count, and a word is in as many as its half needs.
+    The trainer's first candidates are strings that repeat with different continuations, so a word
+    that occurs in one line only is never a candidate. Therefore half of a word's count goes to a
+    line with this word alone, and the other half to lines in which another word follows. The counts
+    of these shared lines are powers of two; a word is in one for each bit of its half.
     """
-    # By count, then by name: an order that no run changes.
+    # By count, then by word, so that the order is the same in every run.
     word_counts = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     word_counts = [(_COMMA_AFTER_DIGIT.sub(f"{_DELIMITER},", word), count) for word, count in word_counts]
     lines = [f"{word}\t{count - count // 2}" for word, count in word_counts]
@@ -189,21 +187,25 @@ def training_lines(words: Counter[str]) -> list[str]:
 
 
 class _VocabularyTooLargeError(Exception):
-    """More pieces were asked for than the text gives."""
+    """The text gives fewer tokens than requested.
+
+    Attributes:
+        possible: vocabulary size that the trainer suggests.
+    """
 
     def __init__(self, possible: int):
         self.possible = possible
 
 
 def _train_in_process(lines: list[str], size: int, settings: TokenizerSettings) -> SentencePieceModel:
-    """Run the trainer in a process of its own: at work it hears no signal, and can only be ended."""
+    """Train in a separate process, which can be ended: Python handles no signal while the trainer runs."""
     jobs = [(lines, size, settings)]
-    ((_, model),) = run_in_processes(_train_sentencepiece, jobs, 1, advice="read less text, with --sample-mb")
+    ((_, model),) = run_in_processes(_train_sentencepiece, jobs, 1, advice="use less text with --max-text-mb")
     return read_sentencepiece(model)
 
 
 def _train_sentencepiece(job: tuple[list[str], int, TokenizerSettings]) -> bytes:
-    """Run SentencePiece's trainer over counted words."""
+    """Return the SentencePiece file that the trainer learns from counted words."""
     lines, size, settings = job
     model = io.BytesIO()
     try:
@@ -214,7 +216,7 @@ def _train_sentencepiece(job: tuple[list[str], int, TokenizerSettings]) -> bytes
             vocab_size=size,
             model_type="unigram",
             character_coverage=settings.character_coverage,
-            normalization_rule_name="identity",  # words come as the tokenizer cleans them
+            normalization_rule_name="identity",  # words are normalized already
             pad_id=0,
             unk_id=1,
             bos_id=-1,
@@ -230,17 +232,17 @@ def _train_sentencepiece(job: tuple[list[str], int, TokenizerSettings]) -> bytes
             raise _VocabularyTooLargeError(int(possible[1])) from None
         needed = re.search(r"required_chars\D+\d+ vs (\d+)", str(error))
         if needed:
-            problem = f"the text has {int(needed[1]):,} characters that need a piece each"
+            problem = f"the text has {int(needed[1]):,} characters that need a token each"
             raise InputError(
-                f"--vocab-size {settings.vocab_size}: {problem}; give more, or less --coverage"
+                f"--vocab-size {settings.vocab_size}: {problem}; increase it, or lower --character-coverage"
             ) from None
-        raise WorkError(f"the trainer of the vocabulary failed: {error}") from None
+        raise WorkError(f"SentencePiece's trainer failed: {error}") from None
     return model.getvalue()
 
 
 @cache
 def character_map() -> bytes:
-    """Return SentencePiece's normalisation of characters, NFKC and what the web spoils, for `tokenizers`."""
+    """Return SentencePiece's precompiled normalization `nmt_nfkc`: NFKC and cleanup of web text."""
     rules = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc").serialized_normalizer_spec()
     precompiled = dict(message_fields(rules)).get(2, b"")
     assert isinstance(precompiled, bytes)
@@ -260,7 +262,7 @@ def _backend(
 
 
 def _make_tokenizer(learned: list[tuple[str, float]], settings: TokenizerSettings) -> Tokenizer:
-    """Make the tokenizer, in files that `transformers` opens as ALBERT's."""
+    """Return the tokenizer with files that `transformers` opens as an ALBERT tokenizer."""
     pieces = [(piece, 0.0) for piece in SPECIAL_TOKENS] + learned
     backend = _backend(pieces, settings, SPECIAL_TOKENS.index("<unk>"))
     set_special_tokens(backend, SPECIAL_TOKENS, "[CLS]", "[SEP]")

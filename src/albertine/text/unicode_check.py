@@ -1,11 +1,11 @@
-"""Text that is no text: half of a character (a surrogate by itself), which JSON and shells let through."""
+"""Checks text for unpaired surrogates, which JSON and shells let through and UTF-8 cannot encode."""
 
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 
 
 def is_valid_unicode(text: str) -> bool:
-    """Tell whether a text has no half of a character in it."""
+    """Return whether a text has no unpaired surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -14,8 +14,8 @@ def is_valid_unicode(text: str) -> bool:
 
 
 def check_text(text: object, name: str) -> None:
-    """Refuse what is no text, or holds half of a character."""
+    """Raise an error if a value is not a string, or has an unpaired surrogate."""
     if not isinstance(text, str):
         raise InputError(f"{name}: must be text, not {type(text).__name__}")
     if not is_valid_unicode(text):
-        raise InputError(f"{name}: half a character (a surrogate by itself) in {display_text(ascii(text))}")
+        raise InputError(f"{name}: half a character (an unpaired surrogate) in {display_text(ascii(text))}")

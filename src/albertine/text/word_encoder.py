@@ -1,12 +1,10 @@
-"""Many texts to ids, fast: a word's pieces are worked out once and remembered.
+"""Encodes large amounts of text: each distinct word is encoded once, and its ids are cached.
 
-ALBERT's pipeline and BERT's look at nothing beyond a word, so the ids of a text are
-those of its words, one after another, and a language has few words that are many
-times used. Where a pipeline may look further (a `tokenizer.json` can hold any), or
-a text has characters that only one side takes for spaces, the library encodes it
-whole; the ids are the same either way.
+Text is encoded as a whole if the pipeline may look beyond a word (a `tokenizer.json` can hold any
+pipeline), or if the text has characters that only Python treats as spaces. The ids are the
+same either way. Special tokens never result from text: "[MASK]" in a book is ordinary text.
 
-Text never turns into special pieces here: "[MASK]" in a book is six characters.
+See docs/decisions/word-by-word-encoding.md.
 """
 
 import json
@@ -23,16 +21,18 @@ from albertine.text.scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 
 _CACHE_SIZE = 1 << 20
-_MAX_CACHED_LENGTH = (
-    40  # a longer run without a space is a sentence of a script that has none: it will not come again
-)
-_AMBIGUOUS_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces to Python, not to every pipeline
+_MAX_CACHED_LENGTH = 40  # longer "words" are sentences of a script without spaces, which do not repeat
+_AMBIGUOUS_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces in Python, not in every pipeline
 _WORD_LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "Precompiled", "Replace", "Strip", "StripAccents"}
 _WORD_LOCAL_NORMALIZERS |= {"NFC", "NFD", "NFKC", "NFKD"}
 
 
 class WordEncoder:
-    """Encodes texts word by word."""
+    """Encodes texts word by word, with a cache.
+
+    Attributes:
+        dtype: type of the ids, uint16 if the vocabulary fits.
+    """
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer.with_split_special_tokens()
@@ -42,7 +42,7 @@ class WordEncoder:
         self._is_word_local = is_word_local(json.loads(tokenizer.backend.to_str()))
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the ids of all texts in one row, and how many each has."""
+        """Return the ids of all texts end to end [tokens], and the number of each text's ids [texts]."""
         if not self._is_word_local or any(one in text for one in _AMBIGUOUS_SPACES for text in texts):
             rows = [self._bytes(ids) for ids in self._tokenizer.encode_batch(texts)]
         else:
@@ -51,7 +51,7 @@ class WordEncoder:
         return np.frombuffer(b"".join(rows), self.dtype), counts
 
     def _encode_words(self, texts: list[list[str]]) -> list[bytes]:
-        """Encode texts that are cut into words; ids are kept as bytes, which join at the speed of memory."""
+        """Return the ids of texts, given as words, as bytes; joining bytes is faster than joining arrays."""
         cache = self._cache
         new = [word for word in set(chain.from_iterable(texts)) if word not in cache]
         for word, ids in zip(new, self._tokenizer.encode_batch(new), strict=True):
@@ -65,23 +65,21 @@ class WordEncoder:
         return rows
 
     def _bytes(self, ids: list[int]) -> bytes:
-        if not self._special_ids.isdisjoint(
-            ids
-        ):  # "<pad>" is a likely piece to a unigram vocabulary that has it
+        # Special tokens have a high probability in a unigram vocabulary, so text can still match "<pad>".
+        if not self._special_ids.isdisjoint(ids):
             ids = [self._tokenizer.special_ids.unk if one in self._special_ids else one for one in ids]
         return np.array(ids, self.dtype).tobytes()
 
 
 def is_word_local(backend: dict[str, Any]) -> bool:
-    """Tell whether a pipeline's ids of a text are those of its words between spaces, one after another."""
+    """Return whether a pipeline gives a text the ids of its space-separated words, one after another."""
     normalizers, splitters = _components(backend["normalizer"]), _components(backend["pre_tokenizer"])
     splitter_types = [one["type"] for one in splitters]
     splits_words = splitter_types == ["BertPreTokenizer"] or (
         splitter_types == ["WhitespaceSplit", "Metaspace"] and splitters[1]["prepend_scheme"] == "always"
     )
-    only_special_added = all(
-        one["special"] for one in backend["added_tokens"]
-    )  # others are looked for in the whole text
+    # Other added tokens are matched in the whole text, so they may span words.
+    only_special_added = all(one["special"] for one in backend["added_tokens"])
     return (
         splits_words
         and only_special_added
@@ -97,12 +95,12 @@ def _components(component: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 class WordBoundaries:
-    """Tells which pieces begin a word, as masking whole words needs to know.
+    """Finds the tokens that begin a word, for whole-word masking.
 
-    A word begins after a space; a mark of punctuation is a word of its own, and
-    what follows an opening one begins a word; in scripts that put no spaces each
-    piece is a word. (The reference code also takes every piece with a letter outside
-    a to z for a word, which would cut up most languages.)
+    A word begins after a space. A punctuation mark is a word, and the token after an opening mark
+    begins a word. In scripts without spaces each token is a word. Unlike here, the reference code
+    also starts a word at every token with a letter outside a to z, which would split the words of
+    most languages.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -120,7 +118,7 @@ class WordBoundaries:
         self._is_start, self._is_opening_mark, self._is_mark, self._is_space = starts, opens, marks, spaces
 
     def starts(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return for each id of a text whether a word begins with it."""
+        """Return whether each token of a text begins a word [tokens]."""
         starts: NDArray[np.bool_] = self._is_start[ids]
         starts[1:] |= self._is_opening_mark[ids[:-1]]
         starts[2:] |= self._is_space[ids[:-2]] & self._is_mark[ids[1:-1]]
