@@ -1,4 +1,4 @@
-"""Operations, memory and traffic follow from the settings."""
+"""FLOPs, memory and traffic, from the settings alone."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Depth follows the plan."""
+"""The depth plan of every sharing scheme."""
 
 import pytest
 

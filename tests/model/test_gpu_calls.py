@@ -1,8 +1,8 @@
-"""What would run on a GPU, on tensors that have a shape, a type and a device but no values.
+"""Forward passes and optimizer steps on fake GPU tensors, which have a shape, a dtype and a device only.
 
-They refuse much of what a GPU would, as a tensor that was left on the CPU among others. So
-this finds wrong calls of a forward pass where there is no GPU; it finds no wrong value, and
-says nothing of backward passes.
+Operations on fake tensors raise for much that a GPU refuses, such as a tensor left on the CPU.
+So these tests find wrong calls on a machine without a GPU; they check no values and no
+backward pass.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ SEQUENCES, TOKENS = len(LENGTHS), sum(LENGTHS)
 
 
 class CallRecorder(TorchDispatchMode):
-    """Remember which operations were called, and what the kernel for strips was given."""
+    """Records which operations were called, and the arguments of flash attention."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
@@ -54,16 +54,16 @@ def gpu_ids(*shape: int) -> Tensor:
 def make_strip() -> Strip:
     offsets = torch.tensor([0, *LENGTHS]).cumsum(0)
     strip = Strip(torch.zeros(TOKENS, dtype=torch.long), torch.zeros(TOKENS, dtype=torch.long), offsets)
-    assert strip.lengths == list(LENGTHS)  # read once, while there are values
+    assert strip.lengths == list(LENGTHS)  # cached while there are values
     return strip
 
 
 def strip_on_gpu(strip: Strip) -> Strip:
-    """Move a strip; what it works out from its offsets takes values, so it has that already."""
+    """Move a strip to the fake GPU, with the properties that would need values already set."""
     moved = object.__new__(Strip)
     ids = gpu_ids(TOKENS)
-    moved.__dict__.update(tokens=ids, types=ids, offsets=strip.offsets, lengths=strip.lengths)
-    moved.__dict__.update(positions=ids, first=gpu_ids(SEQUENCES))
+    moved.__dict__.update(tokens=ids, segments=ids, offsets=strip.offsets, lengths=strip.lengths)
+    moved.__dict__.update(positions=ids, cls_indices=gpu_ids(SEQUENCES))
     return moved
 
 
@@ -72,11 +72,16 @@ def gpu_weights(network: Model) -> dict[str, Tensor]:
 
 
 def run_on_fake_gpu(
-    model: ModelSettings, head: HeadSettings, dtype: torch.dtype, targets: Any = None
+    model: ModelSettings,
+    head: HeadSettings,
+    dtype: torch.dtype,
+    targets: Any = None,
+    *,
+    kernels: bool = True,
 ) -> tuple[Any, int]:
-    """Run a network; return what it says and how often it called the kernel for strips."""
+    """Run a network; return its output and the number of calls of flash attention."""
     network = Model(model, head).eval()
-    network.encoder.compute_options = ComputeOptions(dtype=dtype)
+    network.configure(ComputeOptions(dtype=dtype, kernels=kernels))
     strip = make_strip()
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), CallRecorder() as called:
         given = () if targets is None else (targets(),)
@@ -117,6 +122,12 @@ def test_span_head_on_gpu() -> None:
 
 def test_unsupported_head_size_skips_flash() -> None:
     output, calls = run_on_fake_gpu(replace(SMALL, hidden_size=40), HeadSettings(kind="mlm"), torch.bfloat16)
+    assert output.logits.shape == (TOKENS, SMALL.vocab_size)
+    assert calls == 0
+
+
+def test_without_kernels_flash_attention_is_not_called() -> None:
+    output, calls = run_on_fake_gpu(SMALL, HeadSettings(kind="mlm"), torch.bfloat16, kernels=False)
     assert output.logits.shape == (TOKENS, SMALL.vocab_size)
     assert calls == 0
 

@@ -1,4 +1,4 @@
-"""The network: counts, seeds, depth, precision, and what must not change a result."""
+"""The network: parameter counts, seeds, depth, precision, and what must not change a result."""
 
 import os
 import subprocess
@@ -10,22 +10,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.model.model_fixtures import SMALL, STRIP, loss_and_gradients
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from albertine.device import has_fast_bf16
 from albertine.errors import InputError
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import ComputeOptions, Encoder
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets, SpanTargets, make_head
-from albertine.model.layers import FeedForwardWeights, _has_fast_fused_linear_gelu, linear_gelu
-from albertine.model.model import Model
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.model import Model, make_head
 from albertine.model.parameter_counts import count_parameters
+from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
-
-SMALL = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
-STRIP = Strip.from_sequences([[3, 5, 8, 2, 9], [7, 1], [4, 4, 4, 4, 4], [6]])
 
 
 def model_variants() -> list[Any]:
@@ -78,7 +74,7 @@ def test_initial_weight_distribution() -> None:
     model = Model(replace(SMALL, vocab_size=20_000), seed=0)
     table = model.encoder.embedding.tokens.weight.detach()
     assert table.abs().max() <= 0.04
-    # A normal cut at two deviations has 0.8796 of its deviation; the bounds are five standard errors.
+    # Truncation at two deviations leaves 0.8796 of the deviation; the bounds are five standard errors.
     assert abs(float(table.mean())) < 5 * 0.0176 / len(table.flatten()) ** 0.5
     assert float(table.std()) == pytest.approx(0.02 * 0.8796, rel=5 / (2 * len(table.flatten())) ** 0.5)
     for name, parameter in model.named_parameters():
@@ -121,62 +117,23 @@ def test_hidden_states_equal_outputs_at_each_depth() -> None:
             assert torch.equal(state, encoder(STRIP, depth=depth))
 
 
-def loss_and_gradients(model: Model) -> tuple[Tensor, dict[str, Tensor]]:
-    model.zero_grad()
-    targets = PretrainingTargets(
-        MaskedLMTargets(torch.tensor([1, 6, 9]), torch.tensor([5, 2, 60])), torch.tensor([0, 1, 1, 0])
-    )
-    loss: Tensor = model(STRIP, targets).loss
-    loss.backward()
-    return loss.detach(), {
-        name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None
-    }
-
-
-# Tracing touches deprecated corners of torch itself.
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("how", [ComputeOptions(recompute=True), ComputeOptions(compile=True)], ids=str)
-def test_compute_options_do_not_change_results(how: ComputeOptions) -> None:
+@pytest.mark.parametrize("kernels", [True, False])
+def test_recomputation_does_not_change_results(kernels: bool) -> None:
     model = Model(SMALL, seed=1)
+    model.configure(ComputeOptions(kernels=kernels))
     loss, gradients = loss_and_gradients(model)
-    model.encoder.compute_options = how
+    model.configure(ComputeOptions(recompute=True, kernels=kernels))
     other_loss, other_gradients = loss_and_gradients(model)
     assert float(other_loss) == pytest.approx(float(loss), rel=1e-6)
     for name, gradient in gradients.items():
         assert torch.allclose(other_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-def test_depth_does_not_recompile() -> None:
-    from torch._dynamo.utils import counters
-
-    torch._dynamo.reset()
-    model = Model(SMALL, seed=1)
-    model.encoder.compute_options = ComputeOptions(compile=True)
-    model.encoder(STRIP, depth=1)
-    counters.clear()
-    model.encoder(STRIP, depth=12)
-    assert not counters["stats"]["unique_graphs"]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-def test_many_models_compile_in_one_process() -> None:
-    from torch._dynamo.utils import counters
-
-    torch._dynamo.reset()
-    counters.clear()
-    for tenths in range(1, 11):
-        model = Model(replace(SMALL, layers=1, norm_epsilon=tenths / 10), seed=1)
-        model.encoder.compute_options = ComputeOptions(compile=True)
-        model.encoder(STRIP)
-    assert counters["stats"]["unique_graphs"] == 10
-
-
 def test_recomputation_repeats_dropout() -> None:
     model = Model(replace(SMALL, dropout=0.3, attention_dropout=0.3), seed=1).train()
     torch.manual_seed(0)
     loss, gradients = loss_and_gradients(model)
-    model.encoder.compute_options = ComputeOptions(recompute=True)
+    model.configure(ComputeOptions(recompute=True))
     torch.manual_seed(0)
     other_loss, other_gradients = loss_and_gradients(model)
     assert torch.equal(loss, other_loss)
@@ -193,7 +150,7 @@ def test_dropout_only_in_training() -> None:
 def test_bf16_is_close_and_weights_stay_fp32() -> None:
     model = Model(SMALL, seed=1)
     loss, gradients = loss_and_gradients(model)
-    model.encoder.compute_options = ComputeOptions(dtype=torch.bfloat16)
+    model.configure(ComputeOptions(dtype=torch.bfloat16))
     other_loss, other_gradients = loss_and_gradients(model)
     assert other_loss.dtype == torch.float32
     assert float(other_loss) == pytest.approx(float(loss), rel=0.01)
@@ -203,52 +160,15 @@ def test_bf16_is_close_and_weights_stay_fp32() -> None:
     assert model.encoder(STRIP).dtype == torch.bfloat16
 
 
-class FusedCallCounter(TorchDispatchMode):
-    """Count the products that activate what they compute."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += "_linear_pointwise" in str(func)
-        return func(*args, **(kwargs or {}))
-
-
-def encode_counting_fused_calls(model: Model, grad: bool) -> tuple[Tensor, int]:
-    with torch.set_grad_enabled(grad), FusedCallCounter() as called:
-        return model.encoder(STRIP).detach(), called.count
-
-
-@pytest.mark.skipif(not _has_fast_fused_linear_gelu(), reason="this CPU has no such product")
-@pytest.mark.parametrize("form", ["gelu_tanh", "gelu"])
-def test_fused_linear_gelu_in_bf16_inference(form: Any) -> None:
-    model = Model(replace(SMALL, activation=form), seed=1).eval()
-    for parameter in model.encoder.ffn.parameters():
-        parameter.data.mul_(5)  # or the activation hardly bends
-    exact, none = encode_counting_fused_calls(model, False)
-    model.encoder.compute_options = ComputeOptions(dtype=torch.bfloat16)
-    learning, still_none = encode_counting_fused_calls(model, True)
-    scoring, calls = encode_counting_fused_calls(model, False)
-    assert (none, still_none, calls) == (0, 0, SMALL.layers)
-    off, usual = ((one - exact).square().mean().sqrt() for one in (scoring, learning))
-    assert 0 < float(off) < 1.2 * float(usual)
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        assert encode_counting_fused_calls(model, False)[1] == 0
-    finally:
-        torch._C._set_mkldnn_enabled(True)
-
-
 @pytest.mark.parametrize(
-    "learns", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
+    "trained", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
 )
-def test_gradients_are_the_same_whatever_else_is_frozen(learns: str) -> None:
+def test_gradients_do_not_depend_on_what_is_frozen(trained: str) -> None:
     model = Model(SMALL, seed=1)
-    model.encoder.compute_options = ComputeOptions(dtype=torch.bfloat16)
+    model.configure(ComputeOptions(dtype=torch.bfloat16))
     _, expected = loss_and_gradients(model)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(learns in name)
+        parameter.requires_grad_(trained in name)
         parameter.grad = None
     _, found = loss_and_gradients(model)
     assert found
@@ -261,33 +181,6 @@ def test_autocast_of_an_fp32_model() -> None:
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         found = model.encoder(STRIP)
     assert torch.allclose(found.float(), model.encoder(STRIP), atol=0.1)
-
-
-@pytest.mark.parametrize("isa", ["AVX2", "AVX2_VNNI_2", "AVX512_CORE"])
-def test_onednn_isa_limits_are_respected(isa: str) -> None:
-    code = (
-        "import torch, tests.model.test_model as here\n"
-        "model = here.Model(here.SMALL).eval()\n"
-        "model.encoder.computation = here.Computation(dtype=torch.bfloat16)\n"
-        "print(here.scored(model, False)[0].shape)"
-    )
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("form", ["tanh", "none"])
-def test_fused_gelu_approximations_differ(form: str) -> None:
-    bent = torch.linspace(-3.5, 3.5, 64)  # at its lower end the forms differ by a quarter
-    matrix, nothing = torch.zeros(64, 32).bfloat16(), torch.zeros(32)
-    weights = FeedForwardWeights(matrix, bent.bfloat16(), matrix.T, nothing, nothing, nothing)
-    with torch.no_grad():
-        found = linear_gelu(torch.ones(3, 32).bfloat16(), weights, form)
-        spread = torch.stack([weights.up_bias, weights.up_bias.neg()], 1)[:, 0]  # does not lie close
-        apart = weights._replace(up_bias=spread)
-        assert torch.equal(found, linear_gelu(torch.ones(3, 32).bfloat16(), apart, form))
-    expected = torch.nn.functional.gelu(bent.bfloat16().float(), approximate=form)
-    assert torch.allclose(found.float(), expected.expand(3, -1), rtol=2**-8, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +201,7 @@ def test_ids_outside_the_tables_are_refused(rows: list[list[int]], message: str)
 def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: bool) -> None:
     model = replace(MODEL_PRESETS["demo"], layers=8)
     network = Model(model)
-    network.encoder.compute_options = ComputeOptions(dtype=dtype, recompute=recompute)
+    network.configure(ComputeOptions(dtype=dtype, recompute=recompute))
     tokens, length = 512, 64
     strip = Strip.from_sequences([[1] * length] * (tokens // length))
     masked = torch.arange(0, tokens, 7)[: round(0.15 * tokens)]
@@ -331,10 +224,10 @@ def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: boo
     precision: Any = "fp32" if dtype == torch.float32 else "bf16"
     estimate = activation_bytes(model, tokens, precision, recompute=recompute)
     if not recompute:
-        # On a CPU the probabilities of short sequences are kept, where the kernel keeps a number a row.
+        # A CPU keeps the probabilities of short sequences, flash attention one number per row and head.
         estimate += model.layers * tokens * model.heads * (dtype.itemsize * length - 4)
     if recompute:
-        # The inside of one step is alive only while it runs again, in the backward pass; its input is kept.
+        # Only the input of the last layer is kept; the rest of it exists during the backward pass.
         deep, shallower = (
             activation_bytes(replace(model, layers=layers), tokens, precision, recompute=False)
             for layers in (model.layers, model.layers - 1)
@@ -343,7 +236,7 @@ def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: boo
     assert sum(kept.values()) == pytest.approx(estimate, rel=0.05)
 
 
-def test_a_strip_that_was_evaluated_can_be_trained_on() -> None:
+def test_a_strip_used_in_inference_mode_can_be_trained_on() -> None:
     strip = Strip.from_sequences([[5, 6], [1, 2, 3, 4]])
     model = Model(SMALL, seed=1)
     with torch.inference_mode():
@@ -370,29 +263,27 @@ def test_an_answer_outside_its_own_sequence_is_refused() -> None:
 
 def test_recomputation_survives_eval_before_backward() -> None:
     model = Model(replace(SMALL, dropout=0.3), seed=1).train()
-    model.encoder.compute_options = ComputeOptions(recompute=True)
+    model.configure(ComputeOptions(recompute=True))
     hidden = model.encoder(STRIP)
     model.eval()
     hidden.sum().backward()
 
 
-@pytest.mark.skipif(not has_fast_bf16(torch.device("cpu")), reason="takes a CPU with bf16")
-def test_new_strip_lengths_do_not_leak_memory() -> None:
-    """In a process of its own: the peak is the process's, and what products prepare is read once."""
+def test_importing_the_package_changes_nothing() -> None:
     script = """
-import resource, torch
-from albertine.model.encoder import Computation
-from albertine.model.model import Model
-from albertine.model.strip import Strip
-from albertine.settings import MODELS
+import importlib, os, pkgutil, torch
 
-network = Model(MODELS["demo"])
-network.encoder.computation = Computation(torch.bfloat16)
-for length in range(100, 300):
-    network.encoder(Strip.from_sequences([[5] * (length % 113 + 7)] * (length // 50))).sum().backward()
-    if length == 120:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+def state():
+    return dict(os.environ), torch.get_num_threads(), torch.get_default_dtype(), torch.get_rng_state().sum()
+
+before = state()
+import albertine.model
+for module in pkgutil.walk_packages(albertine.model.__path__, "albertine.model."):
+    importlib.import_module(module.name)
+assert state() == before
+assert "torch._dynamo" not in __import__("sys").modules
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(done.stdout) * 1024 < 200e6
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The strip: what goes in comes out, however it is cut."""
+"""The strip: padding, joining and splitting lose nothing, and invalid input is refused."""
 
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ def sequence_lists(strip: Strip) -> list[list[int]]:
 
 def are_equal(one: Strip, other: Strip) -> bool:
     return all(
-        torch.equal(getattr(one, part), getattr(other, part)) for part in ("tokens", "types", "offsets")
+        torch.equal(getattr(one, part), getattr(other, part)) for part in ("tokens", "segments", "offsets")
     )
 
 
@@ -90,7 +90,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         Strip.from_padded(ones, ones[:, :2])
     with pytest.raises(InputError, match="must be \\[batch, length\\]"):
         Strip.from_padded(ones[0])
-    with pytest.raises(InputError, match="as many types as tokens"):
+    with pytest.raises(InputError, match="as many segments as tokens"):
         Strip.from_sequences([[1, 2]], [[0]])
 
 
@@ -101,7 +101,7 @@ def test_empty_sequence_has_no_cls() -> None:
 
 def test_a_mask_of_anything_but_ones_and_zeros_is_refused() -> None:
     ones = torch.ones(1, 3, dtype=torch.long)
-    with pytest.raises(InputError, match="attention_mask must hold 1 at real tokens"):
+    with pytest.raises(InputError, match="attention_mask must be 1 at tokens and 0 at padding"):
         Strip.from_padded(ones, torch.tensor([[0.0, 0.0, -1e4]]))
 
 

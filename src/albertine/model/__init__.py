@@ -1,5 +1,6 @@
-"""The network, the strip it reads, and what it costs.
+"""ALBERT: the network, the strip that it reads, and what it costs.
 
-Importing this package imports no torch: `parameters` and `cost` work from the
-settings alone.
+Reading order: `strip`, `layers`, `attention`, `depth_plan`, `encoder`, `heads`, `model`; then
+`padded` for export, and `kernels/` for speed. Importing this package does not import torch:
+`parameter_counts` and `cost` need the settings only.
 """

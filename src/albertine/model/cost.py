@@ -1,13 +1,12 @@
-"""What a model costs to run and to train: operations, memory and traffic, from its settings alone.
+"""What a model costs to run and to train, from its settings alone: FLOPs, memory and traffic.
 
-Operations are those of matrix products, two per multiply-add, as is usual;
-norms, activations and softmax add about a percent and are left out. Attention
-is counted in full: every position attends to its whole sequence.
+FLOPs are those of matrix products, two per multiply-add as is usual; norms, activations and
+softmax would add about 1%. Attention is counted in full: every token attends to its whole
+sequence.
 
-Memory follows what the network keeps for the backward pass: the inputs of its
-matrix products and norms in the precision of the computation, and attention
-without its score matrix, as a GPU does (it is computed block by block and again in
-the backward pass). Weights, gradients and the two moments of the optimizer are fp32.
+Activation memory is what the network keeps for the backward pass on a GPU: the inputs of its
+matrix products and norms in the precision of the computation, and no attention scores, which
+flash attention recomputes. Weights, gradients and the two moments of the optimizer are fp32.
 """
 
 from bisect import bisect_right
@@ -20,13 +19,13 @@ from albertine.settings import ModelSettings
 Precision = Literal["fp32", "bf16"]
 BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "int8": 1}
 
-# 15% of the pieces are masked and reach the MLM head.
+# Fraction of the tokens that are masked and reach the MLM head.
 MASKED_FRACTION = 0.15
 
 
 @dataclass(frozen=True)
 class FlopsPerToken:
-    """Operations per token of a full sequence of the given length."""
+    """FLOPs per token of a full sequence of the given length."""
 
     forward_per_token: float
     attention_per_token: float
@@ -36,11 +35,11 @@ class FlopsPerToken:
 
 
 def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
-    """Count the operations of one token in a sequence of `length`.
+    """Count the FLOPs of one token in a sequence of `length`.
 
     `forward` is the encoder with its pooler; `attention` is the part of it that grows with the
-    length; `heads` are the pre-training heads over the masked share. A backward pass costs two
-    forward ones; recomputation runs the blocks forward once more.
+    length; `heads` are the pre-training heads over the masked tokens. A backward pass costs as
+    much as two forward passes; recomputation adds one forward pass of the layers.
     """
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
     scores_and_values = model.applied_layers * 4.0 * length * h
@@ -67,7 +66,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of the four."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -79,9 +78,9 @@ def training_memory(
     precision: Precision = "fp32",
     recompute: bool = False,
 ) -> TrainingMemory:
-    """Estimate the memory of a training step over `batch_size` sequences of `length` pieces."""
+    """Estimate the memory of a training step over `batch_size` sequences of `length` tokens."""
     n = count_parameters(model).total
-    # In bf16 each weight is cast once per step, so a second copy is alive beside the fp32 one.
+    # In bf16 each weight is cast once per forward pass: a second copy beside the one in fp32.
     weights = n * (4 if precision == "fp32" else 6)
     return TrainingMemory(
         weights=weights,
@@ -92,25 +91,25 @@ def training_memory(
 
 
 def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *, recompute: bool) -> int:
-    """Estimate what a forward pass over this many tokens keeps for the backward pass.
+    """Estimate the bytes that a forward pass over this many tokens keeps for the backward pass, on a GPU.
 
-    This is a GPU's; a CPU also keeps the attention weights of short sequences (`short_attention`).
+    A CPU also keeps the attention probabilities of short sequences (`kernels/short_attention.py`).
     """
     value_bytes = BYTES_PER_VALUE[precision]
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
-    # One step of depth: its input; q, k, v; the attention's output; the sum and result of the first
-    # norm; the FFN before and after the activation; the sum that the second norm reads.
+    # One layer: its input; q, k, v; the attention's output; input and output of the first norm; the
+    # FFN before and after the activation; input of the second norm; a number per row and head.
     layer = value_bytes * (1 + 3 + 1 + 1 + 1 + 1) * h + value_bytes * 2 * f + 4 * model.heads
     if model.dropout:
         layer += 2 * h
-    # Recomputing, a step keeps its input alone; the inside of one step is alive while it runs again.
+    # With recomputation a layer keeps its input only; one layer at a time is recomputed in full.
     layers = (
         value_bytes * h * (model.applied_layers - 1) + layer if recompute else layer * model.applied_layers
     )
-    # The embedding keeps its sum and its norm; the MLM head its activations and, in fp32, the
-    # probabilities of every piece, for the masked pieces only.
+    # The embedding keeps the input and output of its norm. The MLM head keeps, for the masked tokens
+    # only, its activations and, in fp32, the probabilities of the vocabulary.
     embedding = (4 + value_bytes) * e
-    scores = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e  # in bf16, what is cast to fp32 stays too
+    scores = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e  # in bf16 also the logits before the cast
     head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + scores)
     return int(tokens * (layers + embedding + head))
 
@@ -123,14 +122,14 @@ def largest_batch_size(
     precision: Precision = "fp32",
     recompute: bool = False,
 ) -> int:
-    """Return how many sequences of `length` a training step fits into `memory_bytes` bytes; 0 if not even one."""
+    """Return how many sequences of `length` tokens fit into `memory_bytes` in a training step; 0 if none."""
 
     def needed_bytes(batch: int) -> int:
         return training_memory(
             model, batch_size=batch, length=length, precision=precision, recompute=recompute
         ).total
 
-    # A sequence takes a byte at the least, so no larger batch can fit.
+    # A sequence takes at least one byte, so no batch is larger than the memory.
     return bisect_right(range(1, memory_bytes + 1), memory_bytes, key=needed_bytes)
 
 
@@ -140,5 +139,5 @@ def gradient_bytes(model: ModelSettings) -> int:
 
 
 def all_reduce_bytes_per_step(model: ModelSettings, processes: int) -> int:
-    """Return the bytes that each of so many processes sends per step, by a ring all-reduce."""
+    """Return the bytes that each process sends per step in a ring all-reduce of the gradients."""
     return 2 * (processes - 1) * gradient_bytes(model) // processes

@@ -1,8 +1,8 @@
-"""Depth is a plan: which attention and which FFN each step of depth uses.
+"""The depth plan: which attention block and which feed-forward block each layer uses.
 
-Parameters live in a few blocks; the plan says how depth runs through them.
-ALBERT is one attention and one FFN, used L times; BERT is L of each, used once.
-Every other member of the family lies between, and one encoder runs them all.
+Parameters are in a few blocks, and the plan says in which order depth applies them. ALBERT is
+one attention and one feed-forward block, applied L times; BERT is L of each, applied once.
+All other sharing schemes are plans too, and one encoder runs them all.
 """
 
 from typing import NamedTuple
@@ -12,17 +12,19 @@ from albertine.settings import ModelSettings
 
 
 class LayerBlocks(NamedTuple):
-    """One step of depth: the indices of the blocks that it uses."""
+    """The indices of the blocks that one step of depth applies."""
 
     attention: int
     ffn: int
 
 
 def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[LayerBlocks, ...]:
-    """Return the steps of a model, at its own depth or another.
+    """Return the steps of a model.
 
-    Any plan can stop early. Only where all layers share everything is there something
-    to go on with beyond the last layer: the same again.
+    Args:
+        settings: the model.
+        depth: number of layers, by default that of the model. Every model can stop early; only a model
+            that shares all blocks over all layers can be deeper, since its next layer is the same again.
     """
     depth = settings.layers if depth is None else depth
     if depth < 1:
@@ -30,7 +32,7 @@ def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[Layer
     if depth > settings.layers and not (settings.share == "all" and settings.groups == 1):
         raise InputError(
             f"depth {depth}: this model has {settings.layers} layers of its own (share = {settings.share}, "
-            f"groups = {settings.groups}); only a fully shared one goes deeper"
+            f"groups = {settings.groups}); only a fully shared model can be deeper"
         )
     layers = []
     for layer in range(depth):

@@ -1,9 +1,11 @@
-"""The heads: what reads the hidden states, and the loss that trains it.
+"""The heads: what turns hidden states into predictions, and the loss that trains it.
 
-A head takes the hidden states [N, H] of a strip and returns a small typed
-output; given targets, the output carries the loss. Losses are computed in fp32
-whatever the precision of the rest. A head owns everything above the encoder,
-the pooler included; only the MLM decoder is borrowed: it is the token embedding.
+A head owns everything above the encoder, the pooler included; only the decoder of the
+masked-LM head is borrowed: it is the token embedding. Called with the hidden states
+[tokens, hidden] of a strip, a head returns a small typed output, with the loss if targets are
+given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` is the
+same head without targets, for hidden states of any shape [..., hidden]. `span_head` has the
+head for question answering.
 """
 
 from dataclasses import dataclass
@@ -18,32 +20,53 @@ from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
 
-def _linear(layer: nn.Linear, values: Tensor) -> Tensor:
+class Head(nn.Module):
+    """What all heads have in common."""
+
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
+        """Return all logits of the head by name.
+
+        Args:
+            hidden: hidden states of the tokens, [..., hidden].
+            cls_hidden: hidden state of the first token of each sequence, [sequences, hidden].
+
+        Returns:
+            Logits of tokens, [...] or [..., classes], and of sequences, [sequences] or [sequences, classes].
+        """
+        raise NotImplementedError
+
+
+def linear(layer: nn.Linear, values: Tensor) -> Tensor:
     """Apply a layer in the precision of its input."""
     return functional.linear(values, layer.weight.to(values.dtype), layer.bias.to(values.dtype))
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean loss over the targets that are not -100, in fp32; 0 where there are none."""
+def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean loss over the targets that are not -100, in fp32; 0 if there are none."""
     summed = functional.cross_entropy(logits.float(), targets, reduction="sum")
     return summed / (targets != -100).sum().clamp(min=1)
 
 
+def first_hidden(hidden: Tensor, strip: Strip) -> Tensor:
+    """Return the hidden state of the first token of each sequence, [sequences, hidden]."""
+    return hidden.index_select(0, strip.cls_indices)
+
+
 class Pooler(nn.Module):
-    """The first token of each sequence through a dense layer and tanh: [S, H]."""
+    """A dense layer and tanh over the first token of each sequence."""
 
     def __init__(self, width: int):
         super().__init__()
         self.dense = nn.Linear(width, width)
 
-    def forward(self, hidden: Tensor, strip: Strip) -> Tensor:
-        """Summarise each sequence."""
-        return torch.tanh(_linear(self.dense, hidden.index_select(0, strip.cls_indices)))
+    def forward(self, cls_hidden: Tensor) -> Tensor:
+        """Return one vector per sequence, [sequences, hidden]."""
+        return torch.tanh(linear(self.dense, cls_hidden))
 
 
 @dataclass(frozen=True)
 class MaskedLMTargets:
-    """Which tokens were masked, as indices into the strip [M], and what stood there [M]."""
+    """The indices of the masked tokens in the strip, [masked], and their original ids, [masked]."""
 
     indices: Tensor
     labels: Tensor
@@ -51,14 +74,14 @@ class MaskedLMTargets:
 
 @dataclass(frozen=True)
 class MaskedLMOutput:
-    """Scores [M, V] of every piece at the tokens that were asked for; `loss` if the pieces were given."""
+    """Logits of the masked tokens, [masked, vocab], with the loss; without targets, of all tokens."""
 
     logits: Tensor
     loss: Tensor | None
 
 
-class MaskedLMHead(nn.Module):
-    """Which piece was masked? A dense layer H to E, GELU, norm, then the token embedding as decoder."""
+class MaskedLMHead(Head):
+    """Predicts masked tokens: a dense layer from H to E, GELU, norm, then the token embedding as decoder."""
 
     def __init__(self, settings: ModelSettings, token_embedding: nn.Embedding):
         super().__init__()
@@ -66,23 +89,30 @@ class MaskedLMHead(nn.Module):
         self.norm = nn.LayerNorm(settings.embedding_size, eps=settings.norm_epsilon)
         self.bias = nn.Parameter(torch.zeros(settings.vocab_size))
         self.gelu_approximation = gelu_approximation(settings)
-        self._token_embedding = [token_embedding]  # in a list, so that its weight stays the encoder's alone
+        self._token_embedding = [token_embedding]  # in a list: the weight is a parameter of the encoder only
 
-    def forward(self, hidden: Tensor, strip: Strip, targets: MaskedLMTargets | None = None) -> MaskedLMOutput:  # noqa: ARG002  # all heads are called alike
-        """Score the masked tokens, or every token without targets."""
-        selected = hidden if targets is None else hidden.index_select(0, targets.indices)
-        values = functional.gelu(_linear(self.dense, selected), approximate=self.gelu_approximation)
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return mlm_logits [..., vocab]."""
+        return {"mlm_logits": self.token_logits(hidden)}
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: MaskedLMTargets | None = None) -> MaskedLMOutput:  # noqa: ARG002  # all heads have this signature
+        """Predict the masked tokens, or every token without targets."""
+        if targets is None:
+            return MaskedLMOutput(self.token_logits(hidden), None)
+        logits = self.token_logits(hidden.index_select(0, targets.indices))
+        return MaskedLMOutput(logits, mean_cross_entropy(logits, targets.labels))
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """Score the vocabulary for each token: [..., hidden] to [..., vocab]."""
+        values = functional.gelu(linear(self.dense, hidden), approximate=self.gelu_approximation)
         values = self.norm(values.to(self.norm.weight.dtype)).to(hidden.dtype)
-        logits = functional.linear(
-            values, self._token_embedding[0].weight.to(values.dtype), self.bias.to(values.dtype)
-        )
-        loss = None if targets is None else _cross_entropy(logits, targets.labels)
-        return MaskedLMOutput(logits, loss)
+        decoder = self._token_embedding[0].weight
+        return functional.linear(values, decoder.to(values.dtype), self.bias.to(values.dtype))
 
 
 @dataclass(frozen=True)
 class PretrainingTargets:
-    """The masked pieces; and [S], 1 where a pair is swapped (SOP) or foreign (NSP), else 0."""
+    """The masked tokens; and pair labels, [sequences]: 1 if segments are swapped (SOP) or random (NSP)."""
 
     masked: MaskedLMTargets
     pair_labels: Tensor
@@ -90,7 +120,7 @@ class PretrainingTargets:
 
 @dataclass(frozen=True)
 class PretrainingOutput:
-    """Scores of the masked pieces [M, V] and of the pairs [S, 2]; losses if targets were given."""
+    """Logits of the masked tokens, [masked, vocab], and of the pairs, [sequences, 2]; losses with targets."""
 
     masked: MaskedLMOutput
     pair_logits: Tensor
@@ -98,8 +128,8 @@ class PretrainingOutput:
     loss: Tensor | None
 
 
-class PretrainingHead(nn.Module):
-    """Both pre-training objectives: masked pieces, and the order (or company) of two segments."""
+class PretrainingHead(Head):
+    """Both pre-training objectives: masked tokens, and the order or company of two segments."""
 
     def __init__(self, settings: ModelSettings, token_embedding: nn.Embedding, dropout: float):
         super().__init__()
@@ -108,29 +138,37 @@ class PretrainingHead(nn.Module):
         self.masked = MaskedLMHead(settings, token_embedding)
         self.dropout = dropout
 
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
+        """Return mlm_logits [..., vocab] and pair_logits [sequences, 2]."""
+        return {"mlm_logits": self.masked.token_logits(hidden), "pair_logits": self.pair_logits(cls_hidden)}
+
     def forward(
         self, hidden: Tensor, strip: Strip, targets: PretrainingTargets | None = None
     ) -> PretrainingOutput:
-        """Score both; the loss is their sum."""
+        """Predict both; the loss is the sum of their losses."""
         masked = self.masked(hidden, strip, None if targets is None else targets.masked)
-        pooled = functional.dropout(self.pooler(hidden, strip), self.dropout, self.training)
-        pair_logits = _linear(self.pair, pooled)
+        pair_logits = self.pair_logits(first_hidden(hidden, strip))
         if targets is None:
             return PretrainingOutput(masked, pair_logits, None, None)
-        pair_loss = _cross_entropy(pair_logits, targets.pair_labels)
+        pair_loss = mean_cross_entropy(pair_logits, targets.pair_labels)
         return PretrainingOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
+
+    def pair_logits(self, cls_hidden: Tensor) -> Tensor:
+        """Score both labels of each pair: [sequences, hidden] to [sequences, 2]."""
+        pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
+        return linear(self.pair, pooled)
 
 
 @dataclass(frozen=True)
 class PredictionOutput:
-    """Scores [S, labels] (classification) or values [S] (regression); `loss` if targets were given."""
+    """Logits [sequences or tokens, labels], or values [sequences] (regression); the loss with targets."""
 
     logits: Tensor
     loss: Tensor | None
 
 
-class ClassificationHead(nn.Module):
-    """A label for each sequence; the targets are label numbers [S]."""
+class ClassificationHead(Head):
+    """Chooses a label for each sequence; targets are label indices, [sequences]."""
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
@@ -138,35 +176,43 @@ class ClassificationHead(nn.Module):
         self.out = nn.Linear(settings.hidden_size, head.labels)
         self.dropout = head.dropout
 
-    def logits(self, hidden: Tensor, strip: Strip) -> Tensor:
-        """Score each sequence: [S, labels]."""
-        return _linear(self.out, functional.dropout(self.pooler(hidden, strip), self.dropout, self.training))
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return logits, see `sequence_logits`."""
+        return {"logits": self.sequence_logits(cls_hidden)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
-        """Score the labels."""
-        logits = self.logits(hidden, strip)
-        loss = None if targets is None else _cross_entropy(logits, targets)
-        return PredictionOutput(logits, loss)
+        """Score each sequence."""
+        logits = self.sequence_logits(first_hidden(hidden, strip))
+        return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
+
+    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
+        """Score the labels: [sequences, hidden] to [sequences, labels]."""
+        pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
+        return linear(self.out, pooled)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean cross-entropy."""
+        return mean_cross_entropy(logits, targets)
 
 
 class RegressionHead(ClassificationHead):
-    """A number for each sequence; the targets are numbers [S], the loss their mean squared error."""
+    """Predicts a number for each sequence; targets are numbers, [sequences]."""
 
-    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
-        """Give the numbers."""
-        values = self.logits(hidden, strip).squeeze(1)
-        loss = None
-        if targets is not None:
-            summed = functional.mse_loss(values.float(), targets.float(), reduction="sum")
-            loss = summed / max(1, len(values))
-        return PredictionOutput(values, loss)
+    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
+        """Predict the numbers: [sequences, hidden] to [sequences]."""
+        return super().sequence_logits(cls_hidden).squeeze(1)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean squared error."""
+        summed = functional.mse_loss(logits.float(), targets.float(), reduction="sum")
+        return summed / max(1, len(logits))
 
 
 class MultipleChoiceHead(ClassificationHead):
-    """One of several options, each a sequence with its question; sequences of one question lie side by side.
+    """Chooses one of several options, each a sequence with its question.
 
-    The targets are [questions], the number of the right option; all questions of a strip
-    have as many options.
+    The options of a question are adjacent, and every question has the same number of them.
+    Targets are the index of the right option, [questions].
     """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
@@ -174,103 +220,33 @@ class MultipleChoiceHead(ClassificationHead):
         self.options = head.options
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
-        """Score the options: [questions, options]."""
+        """Score the options of each question."""
         if len(strip) % self.options:
             raise InputError(f"{len(strip)} sequences do not make questions of {self.options} options each")
-        logits = self.logits(hidden, strip).view(-1, self.options)
-        loss = None if targets is None else _cross_entropy(logits, targets)
-        return PredictionOutput(logits, loss)
+        return super().forward(hidden, strip, targets)
+
+    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
+        """Score the options: [questions * options, hidden] to [questions, options]."""
+        return super().sequence_logits(cls_hidden).view(-1, self.options)
 
 
-class TokenClassificationHead(nn.Module):
-    """A label for each token; the targets are [N], with -100 where a token has none."""
+class TokenClassificationHead(Head):
+    """Chooses a label for each token; targets are label indices, [tokens], -100 for none."""
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
         self.out = nn.Linear(settings.hidden_size, head.labels)
         self.dropout = head.dropout
 
-    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads are called alike
-        """Score the labels of each token: [N, labels]."""
-        logits = _linear(self.out, functional.dropout(hidden, self.dropout, self.training))
-        loss = None if targets is None else _cross_entropy(logits, targets)
-        return PredictionOutput(logits, loss)
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return logits [..., labels]."""
+        return {"logits": self.token_logits(hidden)}
 
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
+        """Score the labels of each token, [tokens, labels]."""
+        logits = self.token_logits(hidden)
+        return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
 
-@dataclass(frozen=True)
-class SpanTargets:
-    """Where each answer starts and ends, counted in its own sequence [S]; `answerable` is 1 or 0 [S].
-
-    A question without answer has start and end at its first token.
-    """
-
-    start: Tensor
-    end: Tensor
-    answerable: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class SpanOutput:
-    """Scores of each token as start and end [N]; of each question as answerable [S], if decided here."""
-
-    start_logits: Tensor
-    end_logits: Tensor
-    answerable_logits: Tensor | None
-    loss: Tensor | None
-
-
-class SpanHead(nn.Module):
-    """The answer as a span of the text; with `answerable`, also whether there is one at all."""
-
-    def __init__(self, settings: ModelSettings, head: HeadSettings):
-        super().__init__()
-        self.out = nn.Linear(settings.hidden_size, 2)
-        self.answerable = nn.Linear(settings.hidden_size, 1) if head.answerable else None
-
-    def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
-        """Score the tokens; each loss is a softmax over the tokens of one sequence."""
-        start, end = _linear(self.out, hidden).unbind(-1)
-        answerable = None
-        if self.answerable is not None:
-            answerable = _linear(self.answerable, hidden.index_select(0, strip.cls_indices)).squeeze(1)
-        loss = None
-        if targets is not None:
-            loss = (_span_loss(start, strip, targets.start) + _span_loss(end, strip, targets.end)) / 2
-            if answerable is not None:
-                loss = loss + self._answerable_loss(answerable, targets)
-        return SpanOutput(start, end, answerable, loss)
-
-    @staticmethod
-    def _answerable_loss(logits: Tensor, targets: SpanTargets) -> Tensor:
-        if targets.answerable is None:
-            raise InputError("this head decides whether there is an answer: give targets.answerable")
-        labels = targets.answerable.float()
-        summed = functional.binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
-        return summed / max(1, len(logits))
-
-
-def _span_loss(logits: Tensor, strip: Strip, targets: Tensor) -> Tensor:
-    """Return the loss of one end of the spans: a softmax over the tokens of each sequence."""
-    for index, (target, length) in enumerate(zip(targets.tolist(), strip.lengths, strict=True)):
-        if not 0 <= target < length:
-            raise InputError(f"the answer of sequence {index} is at token {target}, it has {length}")
-    return _cross_entropy(strip.pad(logits.float(), float("-inf")), targets)
-
-
-def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.Embedding) -> nn.Module:
-    """Make the head that the settings name."""
-    match head.kind:
-        case "pretrain":
-            return PretrainingHead(settings, token_embedding, head.dropout)
-        case "mlm":
-            return MaskedLMHead(settings, token_embedding)
-        case "classify":
-            return ClassificationHead(settings, head)
-        case "regress":
-            return RegressionHead(settings, head)
-        case "choice":
-            return MultipleChoiceHead(settings, head)
-        case "token":
-            return TokenClassificationHead(settings, head)
-        case "span":
-            return SpanHead(settings, head)
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """Score the labels: [..., hidden] to [..., labels]."""
+        return linear(self.out, functional.dropout(hidden, self.dropout, self.training))

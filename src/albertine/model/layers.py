@@ -1,14 +1,18 @@
-"""The parts of the network: the embedding, and the two blocks that depth repeats.
+"""The layers of ALBERT: the embedding, and the attention and feed-forward blocks that depth repeats.
 
-A block owns its weights in fp32 and hands them out cast to the precision of the
-computation, once per pass; with shared blocks, twelve steps then use one cast.
-The computation itself is in plain functions of tensors, which recomputation and
-compilation can take as they are. Every norm closes its block (post-norm), and
-adds the residual first.
+    embedding    norm(token + segment + position), width E, projected to width H
+    attention    hidden = norm(hidden + out(attention(qkv(hidden))))
+    feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
+
+A block owns its weights in fp32 and casts them to the precision of the computation, once per
+forward pass however often depth repeats the block. The computation is in plain functions of
+tensors, which recomputation and compilation accept as they are (see
+docs/decisions/weights-as-arguments.md). All of them apply to hidden states of any shape
+`[..., hidden]`, of a strip or of a padded batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -16,18 +20,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
-from albertine.model.kernels.dropout import dropout
+from albertine.model.kernels.selection import Kernels
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
 
-def gelu_approximation(settings: ModelSettings) -> str:
-    """Return the form of GELU that a model uses, in torch's words."""
-    return "tanh" if settings.activation == "gelu_tanh" else "none"
-
-
 class Embedding(nn.Module):
-    """Token, position and segment embeddings of width E, normalised there, then projected to width H."""
+    """Token, segment and position embeddings of width E, normalized, then projected to width H."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
@@ -39,21 +38,22 @@ class Embedding(nn.Module):
         self.projection = nn.Linear(width, settings.hidden_size) if settings.has_projection else None
         self.dropout = settings.dropout
 
-    def forward(self, strip: Strip, token_order: Tensor | None, dtype: torch.dtype) -> Tensor:
-        """Embed the tokens of a strip, in another order if asked: [N, H]."""
-        self._check_ids(strip)
-        rows = [strip.tokens, strip.positions, strip.segments]
-        tokens, positions, segments = (
-            rows if token_order is None else [row.index_select(0, token_order) for row in rows]
-        )
+    def forward(
+        self, tokens: Tensor, segments: Tensor, positions: Tensor, dtype: torch.dtype, kernels: Kernels
+    ) -> Tensor:
+        """Embed token ids, segments and positions, each [...], to [..., hidden]."""
         embedded = self.tokens(tokens) + self.segments(segments) + self.positions(positions)
-        embedded = dropout(self.norm(embedded), self.dropout if self.training else 0.0).to(dtype)
+        rate = self.dropout if self.training else 0.0
+        embedded = kernels.dropout(self.norm(embedded), rate).to(dtype)
         if self.projection is None:
             return embedded
         return functional.linear(embedded, self.projection.weight.to(dtype), self.projection.bias.to(dtype))
 
-    def _check_ids(self, strip: Strip) -> None:
-        """Refuse what the tables have no rows for, by sequence; on a GPU looking at ids would wait for it."""
+    def check_ids(self, strip: Strip) -> None:
+        """Raise if an id or a sequence length is outside its table.
+
+        On a GPU only lengths are checked, because reading ids would wait for the device.
+        """
         max_length = self.positions.num_embeddings
         for index, length in enumerate(strip.lengths):
             if length > max_length:
@@ -73,7 +73,7 @@ class Embedding(nn.Module):
 
 
 class AttentionWeights(NamedTuple):
-    """What one attention computes with, in one precision."""
+    """The weights of one attention block, in one precision."""
 
     qkv: Tensor
     qkv_bias: Tensor
@@ -84,7 +84,7 @@ class AttentionWeights(NamedTuple):
 
 
 class FeedForwardWeights(NamedTuple):
-    """What one feed-forward network computes with, in one precision."""
+    """The weights of one feed-forward block, in one precision."""
 
     up: Tensor
     up_bias: Tensor
@@ -95,7 +95,7 @@ class FeedForwardWeights(NamedTuple):
 
 
 class Attention(nn.Module):
-    """The weights of one multi-head attention with the norm that closes it; q, k and v are one matrix."""
+    """The parameters of multi-head attention and its norm; queries, keys and values are one matrix."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
@@ -104,13 +104,13 @@ class Attention(nn.Module):
         self.norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_epsilon)
 
     def cast_weights(self, dtype: torch.dtype) -> AttentionWeights:
-        """Cast the weights."""
+        """Return the weights in the precision of the computation."""
         modules = (self.qkv, self.out, self.norm)
         return AttentionWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
 
 
 class FeedForward(nn.Module):
-    """The weights of one feed-forward network with the norm that closes it."""
+    """The parameters of a feed-forward network and its norm."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
@@ -119,67 +119,83 @@ class FeedForward(nn.Module):
         self.norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_epsilon)
 
     def cast_weights(self, dtype: torch.dtype) -> FeedForwardWeights:
-        """Cast the weights."""
+        """Return the weights in the precision of the computation."""
         modules = (self.up, self.down, self.norm)
         return FeedForwardWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
 
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What the two functions below need to know beside tensors."""
+    """What a layer needs beside tensors.
+
+    Attributes:
+        norm_epsilon: epsilon of the norms.
+        gelu_approximation: form of GELU, see `gelu_approximation`.
+        dropout: dropout rate of the hidden states; 0 in evaluation.
+        kernels: the implementations to use.
+    """
 
     norm_epsilon: float
     gelu_approximation: str
     dropout: float
+    kernels: Kernels
+
+
+# Queries, keys and values [..., 3 * hidden] to their attention [..., hidden].
+AttentionFunction = Callable[[Tensor], Tensor]
+
+
+def encoder_layer(
+    hidden: Tensor,
+    attention_weights: AttentionWeights,
+    feed_forward_weights: FeedForwardWeights,
+    *,
+    attend: AttentionFunction,
+    options: LayerOptions,
+) -> Tensor:
+    """Apply one layer, attention and then feed-forward: [..., hidden] to [..., hidden]."""
+    qkv = functional.linear(hidden, attention_weights.qkv, attention_weights.qkv_bias)
+    block = options.kernels.block(after_attention)
+    return block(hidden, attend(qkv), attention_weights, feed_forward_weights, options)
+
+
+def after_attention(
+    hidden: Tensor,
+    context: Tensor,
+    attention_weights: AttentionWeights,
+    feed_forward_weights: FeedForwardWeights,
+    options: LayerOptions,
+) -> Tensor:
+    """Apply the part of a layer that treats every token by itself, from the attention's output on."""
+    attended = attention_output(hidden, context, attention_weights, options)
+    return feed_forward(attended, feed_forward_weights, options)
 
 
 def attention_output(
     hidden: Tensor, context: Tensor, weights: AttentionWeights, options: LayerOptions
 ) -> Tensor:
-    """Close attention: project the context, add the residual, normalise."""
-    projected = dropout(functional.linear(context, weights.out, weights.out_bias), options.dropout)
-    return functional.layer_norm(
-        hidden + projected, hidden.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
-    )
+    """Return norm(hidden + dropout(out(context)))."""
+    projected = functional.linear(context, weights.out, weights.out_bias)
+    return _add_and_norm(hidden, projected, weights, options)
 
 
 def feed_forward(hidden: Tensor, weights: FeedForwardWeights, options: LayerOptions) -> Tensor:
-    """Widen, activate, narrow; add the residual, normalise."""
-    activated = linear_gelu(hidden, weights, options.gelu_approximation)
-    projected = dropout(functional.linear(activated, weights.down, weights.down_bias), options.dropout)
+    """Return norm(hidden + dropout(down(gelu(up(hidden)))))."""
+    activated = options.kernels.linear_gelu(hidden, weights.up, weights.up_bias, options.gelu_approximation)
+    projected = functional.linear(activated, weights.down, weights.down_bias)
+    return _add_and_norm(hidden, projected, weights, options)
+
+
+def _add_and_norm(
+    hidden: Tensor, update: Tensor, weights: AttentionWeights | FeedForwardWeights, options: LayerOptions
+) -> Tensor:
+    """Drop out, add the residual and normalize (post-norm)."""
+    summed = hidden + options.kernels.dropout(update, options.dropout)
     return functional.layer_norm(
-        hidden + projected, hidden.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
+        summed, summed.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
     )
 
 
-def linear_gelu(hidden: Tensor, weights: FeedForwardWeights, approximation: str) -> Tensor:
-    """Widen and activate; by one call where there is one, and no backward pass asks for what lies between."""
-    up, bias = weights.up, weights.up_bias
-    needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (hidden, up, bias))
-    if needs_gradient or not _can_fuse_linear_gelu(hidden, up):
-        return functional.gelu(functional.linear(hidden, up, bias), approximate=approximation)
-    # It reads the bias as if it lay close.
-    values: Tensor = torch.ops.mkldnn._linear_pointwise(
-        hidden, up, bias.contiguous(), "gelu", [], approximation
-    )
-    return values
-
-
-def _can_fuse_linear_gelu(hidden: Tensor, up: Tensor) -> bool:
-    """Tell whether a product of these may activate what it computes, before it is rounded."""
-    if torch.compiler.is_compiling() or not (hidden.is_cpu and hidden.dtype == up.dtype == torch.bfloat16):
-        return False
-    return bool(torch.backends.mkldnn.enabled) and _has_fast_fused_linear_gelu()
-
-
-@cache
-def _has_fast_fused_linear_gelu() -> bool:
-    """Tell whether torch and this CPU have such a product that is fast; no more than trying it tells."""
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
-        return False
-    probe = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
-    try:
-        torch.ops.mkldnn._linear_pointwise(probe, probe, probe[0, :1], "gelu", [], "tanh")
-    except (AttributeError, RuntimeError):  # not in this torch; not for the instructions that oneDNN may use
-        return False
-    return True
+def gelu_approximation(settings: ModelSettings) -> str:
+    """Return the form of GELU as torch names it: "tanh" or "none" (exact)."""
+    return "tanh" if settings.activation == "gelu_tanh" else "none"

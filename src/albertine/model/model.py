@@ -1,6 +1,5 @@
-"""The whole model: an encoder and the head on top of it, made from settings and a seed."""
+"""The whole model: an encoder with a head, made from settings and a seed."""
 
-import hashlib
 import math
 from collections.abc import Collection
 from typing import Any
@@ -8,19 +7,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from albertine.model.encoder import Encoder
-from albertine.model.heads import make_head
+from albertine.model.encoder import ComputeOptions, Encoder
+from albertine.model.heads import (
+    ClassificationHead,
+    Head,
+    MaskedLMHead,
+    MultipleChoiceHead,
+    PretrainingHead,
+    RegressionHead,
+    TokenClassificationHead,
+)
+from albertine.model.kernels.primitive_cache import limit_primitive_cache
+from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
+from albertine.randomness import named_generator
 from albertine.settings import HeadSettings, ModelSettings
 
 INITIALIZER_RANGE = 0.02
 
 
 class Model(nn.Module):
-    """An encoder with a head; called with a strip and maybe targets, it returns the head's output.
+    """An encoder with a head; called with a strip and optional targets, it returns the head's output.
 
     Attributes:
-        label_names: what the numbers of labels stand for; empty where nobody said.
+        settings: settings of the network.
+        head_settings: settings of the head.
+        label_names: names of the labels in the order of their indices; empty if unknown.
     """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings | None = None, *, seed: int | None = 0):
@@ -33,24 +45,52 @@ class Model(nn.Module):
         if seed is not None:
             init_weights(self, seed)
 
+    def configure(self, options: ComputeOptions) -> None:
+        """Set how the model computes; call it before the first forward pass of the process."""
+        if options.kernels:
+            limit_primitive_cache()
+        self.encoder.compute_options = options
+
     def forward(self, strip: Strip, targets: Any = None, *, depth: int | None = None) -> Any:
-        """Encode and read; which targets and output there are is the head's to say."""
+        """Encode a strip and apply the head, which defines the types of targets and output."""
         return self.head(self.encoder(strip, depth=depth), strip, targets)
 
 
-def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = None) -> None:
-    """Draw the weights as published: matrices from a normal cut at two deviations, norms 1, biases 0.
+def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.Embedding) -> Head:
+    """Make the head that the settings name."""
+    match head.kind:
+        case "pretrain":
+            return PretrainingHead(settings, token_embedding, head.dropout)
+        case "mlm":
+            return MaskedLMHead(settings, token_embedding)
+        case "classify":
+            return ClassificationHead(settings, head)
+        case "regress":
+            return RegressionHead(settings, head)
+        case "choice":
+            return MultipleChoiceHead(settings, head)
+        case "token":
+            return TokenClassificationHead(settings, head)
+        case "span":
+            return SpanHead(settings, head)
 
-    Each matrix has a random stream of its own, named by the seed and its place. So a weight is
-    the same on any machine, whatever head sits on top and in whatever order things are made.
-    `names` names the parameters to draw; all of them if it is not given.
+
+def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = None) -> None:
+    """Draw weights as published: matrices from a normal truncated at two deviations, norms 1, biases 0.
+
+    Each matrix has its own random stream, which depends on the seed and its name. So a weight is
+    the same on every machine, under every head and in every order of construction.
+
+    Args:
+        model: its parameters are overwritten.
+        seed: seed of all streams.
+        names: the parameters to draw; all if not given.
     """
     for name, parameter in model.named_parameters():
         if names is not None and name not in names:
             continue
         if parameter.dim() >= 2:
-            digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+            generator = named_generator(f"{seed}/{name}")
             parameter.data.copy_(truncated_normal(parameter.shape, generator) * INITIALIZER_RANGE)
         elif name.endswith("norm.weight"):
             parameter.data.fill_(1.0)
@@ -59,9 +99,9 @@ def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = No
 
 
 def truncated_normal(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """Draw from a standard normal cut at two deviations, through its inverse distribution in fp64.
+    """Draw from a standard normal truncated at two deviations, by its inverse distribution in fp64.
 
-    In fp64 the last bits, in which machines differ, vanish when the result is rounded to fp32.
+    Machines differ in the last bits of fp64, which rounding to fp32 removes.
     """
     max_uniform = math.erf(2 / math.sqrt(2))
     uniform = torch.rand(shape, generator=generator, dtype=torch.float64) * (2 * max_uniform) - max_uniform

@@ -1,9 +1,8 @@
-"""How many parameters a model has, part by part, from its settings alone.
+"""The number of parameters of a model, part by part, from its settings alone.
 
-The formulas are short because the network is: embeddings of width E, a
-projection E -> H where the two differ, attention and FFN blocks that depth
-repeats, and heads. LayerNorms are counted apart; each belongs to the block that
-it closes, so sharing an attention shares its norm.
+The parts are those of the network: embeddings of width E, a projection from E to H if they
+differ, attention and FFN blocks that depth repeats, and the pre-training heads. LayerNorms are
+a part of their own; each belongs to the block that it closes, so sharing a block shares its norm.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from albertine.settings import ModelSettings
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """Exact counts by part; the first eight make the encoder, the last two the pre-training heads."""
+    """Exact counts by part: eight parts of the encoder with its pooler, then the two pre-training heads."""
 
     token_embedding: int
     position_embedding: int
@@ -28,12 +27,12 @@ class ParameterCounts:
 
     @property
     def pretraining_heads(self) -> int:
-        """What only pre-training uses. The MLM decoder is the token embedding again and not counted twice."""
+        """Parameters that only pre-training uses; the MLM decoder is the token embedding, counted there."""
         return self.mlm_head + self.pair_head
 
     @property
     def encoder(self) -> int:
-        """Parameters of the encoder with its pooler: what fine-tuning starts from."""
+        """Parameters of the encoder with its pooler, with which fine-tuning starts."""
         return self.total - self.pretraining_heads
 
     @property
@@ -61,7 +60,7 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
 
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
-    """Return the BERT with this width and depth: nothing shared, embeddings as wide as the hidden states."""
+    """Return the BERT of this width and depth: no sharing, and embeddings as wide as the hidden states."""
     return replace(
         model,
         embedding_size=model.hidden_size,

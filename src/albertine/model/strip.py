@@ -1,9 +1,9 @@
 """The strip: a batch without padding.
 
-Sequences of different lengths lie end to end in one long row of tokens; offsets
-say where each begins. Everything that looks at one token at a time (embeddings,
-projections, feed-forward, norms, heads) runs on the row as it is; only attention
-looks at the cuts. Padded batches come in and go out at the edges.
+The sequences of a batch, whatever their lengths, are concatenated to one row of tokens, and
+offsets mark where each begins. Everything that treats one token at a time (embeddings,
+projections, feed-forward, norms, heads) runs on the row as it is; only attention needs the
+offsets. Padded batches are converted to strips and back.
 
     tokens   [CLS] a b [SEP] | [CLS] c [SEP]
     offsets  0               4              7
@@ -26,8 +26,8 @@ class Strip:
     Attributes:
         tokens: token ids, [N].
         segments: segment of each token, [N].
-        offsets: start of each sequence and the end of the last one, [S + 1]; on the CPU,
-            where the shapes of attention are decided.
+        offsets: start of each sequence and the end of the last one, [S + 1]; always on the CPU,
+            because they decide the shapes of attention.
     """
 
     tokens: Tensor
@@ -38,7 +38,8 @@ class Strip:
         tokens, offsets = self.tokens, self.offsets
         if tokens.dim() != 1 or self.segments.shape != tokens.shape:
             raise InputError(
-                f"a strip needs tokens [N] and types [N], got {list(tokens.shape)}, {list(self.segments.shape)}"
+                f"a strip needs tokens [N] and segments [N], got {list(tokens.shape)}, "
+                f"{list(self.segments.shape)}"
             )
         if offsets.device.type != "cpu":
             object.__setattr__(self, "offsets", offsets.cpu())
@@ -63,7 +64,7 @@ class Strip:
     @cached_property
     def positions(self) -> Tensor:
         """Position of each token in its own sequence, [N]."""
-        with torch.inference_mode(False):  # kept, and training may want it after an evaluation made it
+        with torch.inference_mode(False):  # cached, and training may use it after an evaluation
             lengths = self.offsets.diff()
             starts = self.offsets[:-1].repeat_interleave(lengths)
             return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
@@ -73,7 +74,7 @@ class Strip:
         """Index of each sequence's first token, the [CLS], [S]."""
         empty = next((index for index, length in enumerate(self.lengths) if length == 0), None)
         if empty is not None:
-            raise InputError(f"sequence {empty} is empty: it has no [CLS] to read")
+            raise InputError(f"sequence {empty} is empty, so it has no [CLS]")
         with torch.inference_mode(False):
             return self.offsets[:-1].to(self.tokens.device)
 
@@ -81,19 +82,19 @@ class Strip:
     def from_sequences(
         cls, sequences: Iterable[Sequence[int]], segments: Iterable[Sequence[int]] | None = None
     ) -> "Strip":
-        """Lay lists of token ids end to end; without types, all tokens are of segment 0."""
+        """Concatenate lists of token ids; without segments, every token is in segment 0."""
         sequence_lists = [list(sequence) for sequence in sequences]
         segment_lists = (
             [[0] * len(row) for row in sequence_lists]
             if segments is None
-            else [list(kind) for kind in segments]
+            else [list(row) for row in segments]
         )
-        if [len(row) for row in sequence_lists] != [len(kind) for kind in segment_lists]:
-            raise InputError("each sequence needs as many types as tokens")
+        if [len(row) for row in sequence_lists] != [len(row) for row in segment_lists]:
+            raise InputError("each sequence needs as many segments as tokens")
         offsets = torch.tensor([0, *(len(row) for row in sequence_lists)]).cumsum(0)
         flat = [
-            torch.tensor([one for row in part for one in row], dtype=torch.long)
-            for part in (sequence_lists, segment_lists)
+            torch.tensor([value for row in rows for value in row], dtype=torch.long)
+            for rows in (sequence_lists, segment_lists)
         ]
         return cls(flat[0], flat[1], offsets)
 
@@ -101,9 +102,9 @@ class Strip:
     def from_padded(
         cls, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
     ) -> "Strip":
-        """Take the real tokens, where the mask is 1, out of a padded batch [B, S].
+        """Take the tokens where the mask is 1 out of a padded batch, [batch, length].
 
-        Positions count real tokens: padding on the left does not push them on.
+        Positions count these tokens only, so padding on the left does not shift them.
         """
         if input_ids.dim() != 2:
             raise InputError(f"input_ids must be [batch, length], got {list(input_ids.shape)}")
@@ -113,7 +114,7 @@ class Strip:
                     f"{name} must be {list(input_ids.shape)} as input_ids is, got {list(other.shape)}"
                 )
         if attention_mask is not None and not ((attention_mask == 0) | (attention_mask == 1)).all():
-            raise InputError("attention_mask must hold 1 at real tokens and 0 at padding, nothing else")
+            raise InputError("attention_mask must be 1 at tokens and 0 at padding")
         is_token = (
             torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
@@ -123,13 +124,13 @@ class Strip:
 
     @property
     def attention_mask(self) -> Tensor:
-        """Where a padded batch [S, longest] of these sequences holds real tokens."""
+        """True at the tokens of a padded batch of these sequences, [S, longest]."""
         lengths = self.offsets.diff()
         longest = max(self.lengths, default=0)
         return (torch.arange(longest) < lengths[:, None]).to(self.tokens.device)
 
     def pad(self, values: Tensor, fill: float = 0) -> Tensor:
-        """Lay values of the tokens, [N, ...], out as a padded batch [S, longest, ...]."""
+        """Return values of the tokens, [N, ...], as a padded batch, [S, longest, ...]."""
         is_token = self.attention_mask
         padded = values.new_full((*is_token.shape, *values.shape[1:]), fill)
         return padded.masked_scatter(
@@ -142,24 +143,26 @@ class Strip:
 
     @classmethod
     def cat(cls, strips: Sequence["Strip"]) -> "Strip":
-        """Join strips into one."""
+        """Concatenate strips."""
         if not strips:
             return cls.from_sequences([])
         lengths = torch.cat([strip.offsets.diff() for strip in strips])
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         return cls(
-            torch.cat([one.tokens for one in strips]), torch.cat([one.segments for one in strips]), offsets
+            torch.cat([strip.tokens for strip in strips]),
+            torch.cat([strip.segments for strip in strips]),
+            offsets,
         )
 
     def slice(self, start: int, stop: int) -> "Strip":
-        """Return the sequences from `start` up to `stop`, without copying a token."""
+        """Return the sequences from `start` up to `stop`, as views of the tokens."""
         if not 0 <= start <= stop <= len(self):
             raise InputError(f"sequences {start} to {stop} are not all among the {len(self)} of this strip")
         low, high = int(self.offsets[start]), int(self.offsets[stop])
         return Strip(self.tokens[low:high], self.segments[low:high], self.offsets[start : stop + 1] - low)
 
     def split(self, max_tokens: int) -> Iterator["Strip"]:
-        """Cut into strips of at most `max_tokens` tokens, keeping the order; a sequence is never cut."""
+        """Yield strips of at most `max_tokens` tokens each, whole sequences in their order."""
         start, token_count = 0, 0
         for index, length in enumerate(self.lengths):
             if length > max_tokens:

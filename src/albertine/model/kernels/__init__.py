@@ -1,1 +1,5 @@
-"""What makes the network fast on a given machine; each file has a plain equivalent in `model/`."""
+"""What exists only because a machine computes faster that way.
+
+Each file holds one kernel; `selection.py` decides which kernel runs where, with the plain
+version beside it. `ComputeOptions(kernels=False)` switches all of them off.
+"""

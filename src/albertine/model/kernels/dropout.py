@@ -1,28 +1,25 @@
-"""Dropout, whose draws are cheap on a CPU.
+"""Dropout that draws 16 random bits per value, for CPUs.
 
-torch draws a number of 53 bits for each value there, one after another. Sixteen bits
-say as well what stays, and four of those come with every draw.
+On a CPU torch draws a 53-bit number for every value, one after another. Sixteen bits are
+enough to decide whether a value is kept, and one 64-bit draw decides for four values.
 """
 
 import torch
 from torch import Size, Tensor
-from torch.nn import functional
 
 
-def dropout(values: Tensor, rate: float) -> Tensor:
-    """Set values to 0 at a rate, and make the others as much larger."""
-    if not rate or not values.is_cpu or torch.compiler.is_compiling():
-        return functional.dropout(values, rate)
+def sixteen_bit_dropout(values: Tensor, rate: float) -> Tensor:
+    """Zero values at a rate and rescale the rest."""
     return apply_dropout_mask(values, dropout_mask(values.shape, rate), rate)
 
 
 def dropout_mask(shape: Size, rate: float) -> Tensor:
-    """Draw which values stay, from torch's generator; the rate is 0.99 at most, as in all settings."""
+    """Draw from torch's generator which values are kept; the rate is at most 0.99."""
     count = shape.numel()
     random_words = torch.empty(-(-count // 4), dtype=torch.int64, device="cpu").random_(-(2**63), None)
     return random_words.view(torch.int16)[:count].view(shape) >= round(rate * 2**16) - 2**15
 
 
 def apply_dropout_mask(values: Tensor, mask: Tensor, rate: float) -> Tensor:
-    """Let those values stay that the mask has, made up for the others."""
+    """Zero the values whose mask is False and rescale the rest."""
     return (values * mask).mul_(1 / (1 - rate))

@@ -1,14 +1,15 @@
-"""Attention of short sequences on a CPU, to learn by: few calls, and a backward of its own.
+"""Attention of short sequences on a CPU, for training: few calls and an explicit backward pass.
 
-A dense call has a price whatever its size, and sequences of one length are few. So
-neighbours in a strip sorted by length make a group: the shorter ones are lengthened by
-a few empty tokens that nobody looks at. This is the only padding there is; attention
-alone sees it.
+A call has a fixed cost whatever its size, and few sequences have exactly the same length.
+So neighbours in a strip sorted by length form a group: shorter sequences are padded to the
+longest of the group, by a few tokens in all, and a bias hides the padding. Only attention
+sees this padding. See docs/decisions/short-attention-groups.md.
 
-The flash kernel keeps no scores, which saves memory at great length and costs a
-second pass over everything in the backward. At the lengths of most sequences the
-scores are small: kept, they make the backward four products. Scores and softmax
-are fp32, as in the kernel; what is kept of them has the precision of the values.
+Flash attention does not keep the attention probabilities: this saves memory for long
+sequences and costs a second pass over all scores in the backward pass. Probabilities of
+short sequences are small. Here they are kept, and the backward pass is four products.
+Scores and softmax are computed in fp32, as in flash attention; probabilities are kept in the
+precision of the values.
 """
 
 from dataclasses import dataclass
@@ -19,30 +20,84 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from albertine.model.attention import LengthRuns, attention_by_length
 from albertine.model.kernels.dropout import apply_dropout_mask, dropout_mask
 
-LengthRuns = tuple[tuple[int, int], ...]  # how many sequences of which length, the shortest first
+# Each token keeps one row of probabilities per head and layer; longer rows are not worth their memory.
+_MAX_PROBABILITY_ROW_BYTES = 1024
+# Computing 64 tokens costs about as much as one call.
+_MAX_PADDING_PER_GROUP = 64
+# Scores of one head in a group; larger groups were slower.
+_MAX_SCORES_PER_HEAD = 128 * 128 * 8
 
-_MAX_PROBABILITY_ROW_BYTES = (
-    1024  # bytes at most of a row of probabilities: each token keeps one for each head and step of depth
-)
-_MAX_PADDING_PER_GROUP = (
-    64  # tokens that a group may be lengthened by in all: as many cost about what a call costs
-)
-_MAX_SCORES_PER_HEAD = 128 * 128 * 8  # that a group has for each head: more at once was slower
+
+def short_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
+    """Return the attention of each sequence over itself, short ones in groups and long ones by length.
+
+    Args:
+        qkv: queries, keys and values of sequences sorted by length, [rows, 3 * hidden].
+        length_runs: number and length of the sequences in each run.
+        heads: number of heads.
+        dropout: dropout rate of the attention weights.
+
+    Returns:
+        [rows, hidden]; rows after the last sequence are zeros.
+    """
+    short_runs = tuple(run for run in length_runs if run[1] <= max_short_length(qkv.dtype))
+    long_runs = length_runs[len(short_runs) :]
+    if not short_runs:
+        return attention_by_length(qkv, long_runs, heads, dropout)
+    if not long_runs:
+        return _grouped_attention(qkv, short_runs, heads, dropout)
+    short_token_count = sum(count * length for count, length in short_runs)
+    short_qkv, long_qkv = qkv.split([short_token_count, len(qkv) - short_token_count])
+    contexts = (
+        _grouped_attention(short_qkv, short_runs, heads, dropout),
+        attention_by_length(long_qkv, long_runs, heads, dropout),
+    )
+    return torch.cat(contexts)
+
+
+def _grouped_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
+    context: Tensor = _GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
+        qkv, padded_groups(length_runs), heads, dropout
+    )
+    return context
+
+
+def max_short_length(dtype: torch.dtype) -> int:
+    """Return the largest length of a short sequence."""
+    return _MAX_PROBABILITY_ROW_BYTES // dtype.itemsize
+
+
+@lru_cache(maxsize=32)  # every layer asks for the same groups, and every step if all lengths are equal
+def padded_groups(length_runs: LengthRuns) -> tuple["PaddedGroup", ...]:
+    """Group the sequences of a sorted strip, from the longest down, while little padding is needed."""
+    groups: list[list[int]] = []
+    padding_left = 0
+    for length in (length for count, length in reversed(length_runs) for _ in range(count)):
+        padded_length = groups[-1][0] if groups else 0
+        padding_left -= padded_length - length
+        if not groups or padding_left < 0 or (len(groups[-1]) + 1) * padded_length**2 > _MAX_SCORES_PER_HEAD:
+            groups.append([])
+            padding_left = _MAX_PADDING_PER_GROUP
+        groups[-1].append(length)
+    return tuple(PaddedGroup.from_lengths(group[::-1]) for group in reversed(groups))
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedGroup:
-    """Sequences side by side that are computed in one call.
+    """Adjacent sequences that one call computes. A place is a position of the padded group.
+
+    The three tensors are None if all sequences have the same length.
 
     Attributes:
-        token_count: how many rows of the strip they are.
-        sequence_count: how many sequences.
-        padded_length: of the longest.
-        padded_indices: where each token lies once all are of that length; None where they are.
-        token_indices: which token lies at each place, any at an empty one; None likewise.
-        attention_bias: minus infinity where there is no token, [count, 1, 1, length]; None likewise.
+        token_count: number of tokens.
+        sequence_count: number of sequences.
+        padded_length: length of the longest sequence.
+        padded_indices: the place of each token, [tokens].
+        token_indices: the token at each place, any token at padding, [sequences * length].
+        attention_bias: minus infinity at padding, else 0, [sequences, 1, 1, length].
     """
 
     token_count: int
@@ -54,7 +109,7 @@ class PaddedGroup:
 
     @classmethod
     def from_lengths(cls, lengths: list[int]) -> "PaddedGroup":
-        """Make a group of sequences of these lengths."""
+        """Make the group of sequences with these lengths."""
         token_count, sequence_count, padded_length = sum(lengths), len(lengths), max(lengths)
         if token_count == sequence_count * padded_length:
             return cls(token_count, sequence_count, padded_length)
@@ -72,130 +127,83 @@ class PaddedGroup:
         )
 
     def pad(self, rows: Tensor) -> Tensor:
-        """Make all sequences equally long; what lies at the empty places is hidden, so it may be anything."""
+        """Pad [tokens, width] to [sequences * length, width] with any values, since the bias hides them."""
         return rows if self.token_indices is None else rows.index_select(0, self.token_indices)
 
     def pad_with_zeros(self, rows: Tensor) -> Tensor:
-        """Do so where what lies at the empty places is added up."""
+        """Pad with zeros, for reductions."""
         if self.padded_indices is None:
             return rows
         return rows.new_zeros(self.sequence_count * self.padded_length, rows.shape[1]).index_copy_(
             0, self.padded_indices, rows
         )
 
-    def unpad_into(self, rows: Tensor, out: Tensor) -> None:
-        """Take the rows of real tokens, from [count, length, ...]."""
+    def unpad_into(self, padded: Tensor, out: Tensor) -> None:
+        """Write the tokens of [sequences, length, ...] to [tokens, width]."""
         if self.padded_indices is None:
-            out.view(rows.shape).copy_(rows)
+            out.view(padded.shape).copy_(padded)
         else:
-            torch.index_select(rows.reshape(-1, out.shape[1]), 0, self.padded_indices, out=out)
+            torch.index_select(padded.reshape(-1, out.shape[1]), 0, self.padded_indices, out=out)
 
-    def split_heads(self, rows: Tensor, parts: int, heads: int) -> Tensor:
-        """View [count * length, parts * H] as [parts, count, heads, length, D]."""
-        return rows.view(self.sequence_count, self.padded_length, parts, heads, -1).permute(2, 0, 3, 1, 4)
-
-
-def max_short_length(dtype: torch.dtype) -> int:
-    """Return how long a sequence may be to count as short."""
-    return _MAX_PROBABILITY_ROW_BYTES // dtype.itemsize
+    def split_heads(self, padded: Tensor, parts: int, heads: int) -> Tensor:
+        """View [sequences * length, parts * hidden] as [parts, sequences, heads, length, head_size]."""
+        return padded.view(self.sequence_count, self.padded_length, parts, heads, -1).permute(2, 0, 3, 1, 4)
 
 
-@lru_cache(maxsize=32)  # all steps of depth, and of a training on equal lengths, ask for the same
-def padded_groups(length_runs: LengthRuns) -> tuple[PaddedGroup, ...]:
-    """Group the sequences of a sorted strip: from the longest down, as long as little must be added."""
-    groups: list[list[int]] = []
-    padding_left = 0
-    for length in (length for count, length in reversed(length_runs) for _ in range(count)):
-        padded_length = groups[-1][0] if groups else 0
-        padding_left -= padded_length - length
-        if not groups or padding_left < 0 or (len(groups[-1]) + 1) * padded_length**2 > _MAX_SCORES_PER_HEAD:
-            groups.append([])
-            padding_left = _MAX_PADDING_PER_GROUP
-        groups[-1].append(length)
-    return tuple(PaddedGroup.from_lengths(group[::-1]) for group in reversed(groups))
-
-
-class ShortAttention(torch.autograd.Function):
-    """Softmax of scaled scores times values: [N, 3 * H] with queries, keys and values, to [N, H].
-
-    Rows behind those of all groups get 0.
-    """
+class _GroupedAttention(torch.autograd.Function):
+    """Attention of groups: [rows, 3 * hidden] to [rows, hidden]; rows after the last group are zeros."""
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, groups: tuple[PaddedGroup, ...], heads: int, dropout: float) -> Tensor:
-        """Attend, and keep the probabilities."""
+        """Attend, and keep queries, keys, values, probabilities and dropout masks."""
         context = qkv.new_empty(len(qkv), qkv.shape[1] // 3)
-        saved = []
-        for group, rows, out in zip(
-            groups, _split_by_group(qkv, groups), _split_by_group(context, groups), strict=True
-        ):
-            # One copy for all three: products of matrices that lie as they should are faster by more.
+        context[_token_count(groups) :].zero_()
+        saved: list[Tensor | None] = []
+        group_rows = (_split_by_group(rows, groups) for rows in (qkv, context))
+        for group, rows, out in zip(groups, *group_rows, strict=True):
+            # One contiguous copy for all three: the products are faster by more than the copy costs.
             parts = group.split_heads(group.pad(rows), 3, heads).contiguous()
             query, key, value = parts.flatten(1, 2)
             probabilities = _attention_probabilities(query, key, group)
             mask = dropout_mask(probabilities.shape, dropout) if dropout else None
-            dropped_probabilities = (
-                probabilities if mask is None else apply_dropout_mask(probabilities, mask, dropout)
-            )
-            attended = torch.bmm(dropped_probabilities, value).view(parts.shape[1:]).transpose(1, 2)
+            kept_probabilities = _apply_mask(probabilities, mask, dropout)
+            attended = torch.bmm(kept_probabilities, value).view(parts.shape[1:]).transpose(1, 2)
             group.unpad_into(attended, out)
             saved += [query, key, value, probabilities, mask]
-        context[_token_count(groups) :].zero_()
         ctx.save_for_backward(*saved)
         ctx.groups, ctx.heads, ctx.dropout = groups, heads, dropout
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient of queries, keys and values; that has none of its own."""
+        """Return the gradient of queries, keys and values."""
         if torch.is_grad_enabled():
             raise RuntimeError("attention of short sequences on a CPU has no second derivative")
         qkv_gradient = gradient.new_empty(len(gradient), 3 * gradient.shape[1])
         qkv_gradient[_token_count(ctx.groups) :].zero_()
         saved = iter(ctx.saved_tensors)
-        group_rows = (_split_by_group(one, ctx.groups) for one in (gradient, qkv_gradient))
+        group_rows = (_split_by_group(rows, ctx.groups) for rows in (gradient, qkv_gradient))
         for group, rows, out in zip(ctx.groups, *group_rows, strict=True):
             query, key, value, probabilities, mask = (next(saved) for _ in range(5))
-            output_gradient = group.split_heads(group.pad_with_zeros(rows), 1, ctx.heads).flatten(0, 2)
-            dropped_gradient = torch.bmm(output_gradient, value.transpose(1, 2))
-            dropped_probabilities = (
-                probabilities if mask is None else apply_dropout_mask(probabilities, mask, ctx.dropout)
-            )
-            probability_gradient = (
-                dropped_gradient if mask is None else apply_dropout_mask(dropped_gradient, mask, ctx.dropout)
-            )
+            context_gradient = group.split_heads(group.pad_with_zeros(rows), 1, ctx.heads).flatten(0, 2)
+            probability_gradient = torch.bmm(context_gradient, value.transpose(1, 2))
+            kept_probabilities = _apply_mask(probabilities, mask, ctx.dropout)
+            probability_gradient = _apply_mask(probability_gradient, mask, ctx.dropout)
             score_gradient = torch._softmax_backward_data(
                 probability_gradient, probabilities, -1, probability_gradient.dtype
             )
             score_gradient.mul_(1 / sqrt(query.shape[-1]))
-            padded_gradient = (
-                out if group.places is None else out.new_empty(group.count * group.length, out.shape[1])
+            gradients = (
+                torch.bmm(score_gradient, key),
+                torch.bmm(score_gradient.transpose(1, 2), query),
+                torch.bmm(kept_probabilities.transpose(1, 2), context_gradient),
             )
-            for target, one in zip(
-                group.by_head(padded_gradient, 3, ctx.heads),
-                (
-                    torch.bmm(score_gradient, key),
-                    torch.bmm(score_gradient.transpose(1, 2), query),
-                    torch.bmm(dropped_probabilities.transpose(1, 2), output_gradient),
-                ),
-                strict=True,
-            ):
-                target.copy_(one.view(target.shape))
-            if padded_gradient is not out:
-                group.unpad_into(padded_gradient.view(group.count, group.length, -1), out)
+            _write_qkv_gradient(gradients, group, ctx.heads, out)
         return qkv_gradient, None, None, None
 
 
-def _token_count(groups: tuple[PaddedGroup, ...]) -> int:
-    return sum(group.token_count for group in groups)
-
-
-def _split_by_group(rows: Tensor, groups: tuple[PaddedGroup, ...]) -> tuple[Tensor, ...]:
-    return torch.split(rows[: _token_count(groups)], [group.token_count for group in groups])
-
-
 def _attention_probabilities(query: Tensor, key: Tensor, group: PaddedGroup) -> Tensor:
-    """Return how much each token looks at each other."""
+    """Return softmax(q k^T / sqrt(d) + bias), [sequences * heads, length, length]."""
     score_dtype = torch.promote_types(query.dtype, torch.float32)
     scores = query.new_empty(len(query), group.padded_length, group.padded_length, dtype=score_dtype)
     key_transposed = key.to(score_dtype).transpose(1, 2)
@@ -207,3 +215,28 @@ def _attention_probabilities(query: Tensor, key: Tensor, group: PaddedGroup) -> 
             group.attention_bias
         )
     return torch.softmax(scores, -1, out=scores).to(query.dtype)
+
+
+def _apply_mask(values: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    return values if mask is None else apply_dropout_mask(values, mask, dropout)
+
+
+def _write_qkv_gradient(
+    gradients: tuple[Tensor, Tensor, Tensor], group: PaddedGroup, heads: int, out: Tensor
+) -> None:
+    """Write gradients of q, k, v, each [sequences * heads, length, head_size], to [tokens, 3 * hidden]."""
+    has_padding = group.padded_indices is not None
+    padded_shape = (group.sequence_count * group.padded_length, out.shape[1])
+    padded = out.new_empty(padded_shape) if has_padding else out
+    for target, gradient in zip(group.split_heads(padded, 3, heads), gradients, strict=True):
+        target.copy_(gradient.view(target.shape))
+    if has_padding:
+        group.unpad_into(padded.view(group.sequence_count, group.padded_length, -1), out)
+
+
+def _token_count(groups: tuple[PaddedGroup, ...]) -> int:
+    return sum(group.token_count for group in groups)
+
+
+def _split_by_group(rows: Tensor, groups: tuple[PaddedGroup, ...]) -> tuple[Tensor, ...]:
+    return torch.split(rows[: _token_count(groups)], [group.token_count for group in groups])

@@ -1,0 +1,50 @@
+"""The compiled part of a layer: same results, and no needless compilation."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.model.model_fixtures import SMALL, STRIP, loss_and_gradients
+from torch._dynamo.utils import counters
+
+from albertine.model.encoder import ComputeOptions
+from albertine.model.model import Model
+
+# Tracing uses deprecated parts of torch itself.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def no_compiled_variants() -> None:
+    torch._dynamo.reset()
+    counters.clear()
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_values_and_gradients_equal_those_of_the_plain_function(kernels: bool) -> None:
+    model = Model(SMALL, seed=1)
+    model.configure(ComputeOptions(kernels=False))
+    loss, gradients = loss_and_gradients(model)
+    model.configure(ComputeOptions(compile=True, kernels=kernels))
+    compiled_loss, compiled_gradients = loss_and_gradients(model)
+    assert counters["stats"]["unique_graphs"] > 0
+    assert float(compiled_loss) == pytest.approx(float(loss), rel=1e-6)
+    for name, gradient in gradients.items():
+        assert torch.allclose(compiled_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
+
+
+def test_depth_does_not_recompile() -> None:
+    model = Model(SMALL, seed=1)
+    model.configure(ComputeOptions(compile=True))
+    model.encoder(STRIP, depth=1)
+    counters.clear()
+    model.encoder(STRIP, depth=12)
+    assert not counters["stats"]["unique_graphs"]
+
+
+def test_many_models_compile_in_one_process() -> None:
+    for tenths in range(1, 11):
+        model = Model(replace(SMALL, layers=1, norm_epsilon=tenths / 10), seed=1)
+        model.configure(ComputeOptions(compile=True))
+        model.encoder(STRIP)
+    assert counters["stats"]["unique_graphs"] == 10

@@ -1,0 +1,40 @@
+"""Flash attention against plain attention, on a GPU; `test_gpu_calls` checks its arguments without one."""
+
+import pytest
+import torch
+from tests.model.model_fixtures import strip_of_lengths
+from torch import Tensor
+
+from albertine.model.attention import AttentionLayout, attention_by_length
+from albertine.model.kernels.flash_attention import flash_attention, is_supported_head_size
+
+HEADS, WIDTH = 3, 48
+
+
+@pytest.mark.parametrize(
+    ("head_size", "is_supported"), [(8, True), (64, True), (256, True), (12, False), (264, False)]
+)
+def test_supported_head_sizes(head_size: int, is_supported: bool) -> None:
+    assert is_supported_head_size(head_size) == is_supported
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [1, 1, 2, 5, 5, 9, 40], [30, 300, 300]], ids=str)
+def test_values_and_gradients_equal_those_of_plain_attention(lengths: list[int]) -> None:
+    layout = AttentionLayout.from_strip(strip_of_lengths(lengths).to("cuda"))
+    qkv = torch.randn(sum(lengths), 3 * WIDTH, device="cuda").bfloat16()
+    weight = torch.randn(sum(lengths), WIDTH, device="cuda").bfloat16()
+
+    def values_and_gradient(rows: Tensor, *, plain: bool) -> tuple[Tensor, Tensor]:
+        leaf = rows.detach().requires_grad_()
+        if plain:
+            out = attention_by_length(leaf, layout.length_runs, HEADS, 0.0)
+        else:
+            out = flash_attention(leaf, layout, HEADS)
+        (gradient,) = torch.autograd.grad((out.float() * weight).sum(), leaf)
+        return out.detach().float(), gradient.float()
+
+    found = values_and_gradient(qkv, plain=False)
+    expected = values_and_gradient(qkv.float(), plain=True)
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() <= 0.01 * other.norm()
