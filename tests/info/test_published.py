@@ -1,4 +1,4 @@
-"""The parameter columns of the paper come out of the rule, row by row."""
+"""Tests of the parameter counts against every row of the paper's tables."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from albertine.settings import MODEL_PRESETS, ModelSettings
 
 
 def rounded_millions(count: int, printed: int) -> int:
-    """Round to millions as the paper prints them: to the ten where it prints thousands."""
+    """Round to millions as the paper does: to tens of millions from 1,000 million."""
     step = 10 if printed >= 1000 else 1
     return round(count / (step * 10**6)) * step
 

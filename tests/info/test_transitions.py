@@ -1,4 +1,4 @@
-"""Distances and angles are those of the hidden states that transformers gives."""
+"""Tests of layer transitions against the hidden states of transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ MODEL = ModelSettings(vocab_size=90, embedding_size=16, hidden_size=32, layers=4
 
 
 def test_transitions_equal_transformers(tmp_path: Path) -> None:
-    network = Model(MODEL, seed=3)
-    albertine.save(network, tmp_path / "model")
+    model = Model(MODEL, seed=3)
+    albertine.save(model, tmp_path / "model")
     theirs: Any = transformers.AlbertModel.from_pretrained(tmp_path / "model")
     draw = torch.Generator().manual_seed(0)
     texts = [torch.randint(5, 90, (length,), generator=draw) for length in (7, 30, 12)]
@@ -25,7 +25,7 @@ def test_transitions_equal_transformers(tmp_path: Path) -> None:
     for ids in texts:
         with torch.no_grad():
             states = theirs.eval()(input_ids=ids[None], output_hidden_states=True).hidden_states
-        # Theirs begin with the embedding before it is widened; the first of ours is after that.
+        # Their first state is the embedding before the projection, ours the one after it.
         first = (
             theirs.encoder.embedding_hidden_mapping_in(states[0])
             if states[0].shape != states[1].shape
@@ -37,24 +37,22 @@ def test_transitions_equal_transformers(tmp_path: Path) -> None:
                 pairs[layer].append(
                     (float((other - one).detach().norm()), float(torch.tensor(cosine).acos().rad2deg()))
                 )
-    found = layer_transitions(
-        network.eval(), [albertine.Strip.from_sequences([ids.tolist()]) for ids in texts]
-    )
+    found = layer_transitions(model.eval(), [albertine.Strip.from_sequences([ids.tolist()]) for ids in texts])
     assert len(found) == MODEL.layers
-    for layer, move in enumerate(found):
+    for layer, transition in enumerate(found):
         distances, angles = zip(*pairs[layer], strict=True)
-        assert move.distance == pytest.approx(sum(distances) / len(distances), rel=1e-4)
-        assert move.angle == pytest.approx(sum(angles) / len(angles), rel=1e-3)
+        assert transition.distance == pytest.approx(sum(distances) / len(distances), rel=1e-4)
+        assert transition.angle == pytest.approx(sum(angles) / len(angles), rel=1e-3)
 
 
 def test_identity_layer_has_no_transition() -> None:
-    network = Model(MODEL)
+    model = Model(MODEL)
     with torch.no_grad():
-        for name, parameter in network.named_parameters():
+        for name, parameter in model.named_parameters():
             if "attention" in name and "norm" not in name:
                 parameter.zero_()
             if "ffn" in name and "norm" not in name:
                 parameter.zero_()
-    moves = layer_transitions(network.eval(), [albertine.Strip.from_sequences([[2, 9, 8, 7, 3]])])
-    assert moves[-1].distance == pytest.approx(0, abs=1e-4)  # normalised already
-    assert moves[-1].angle == pytest.approx(0, abs=0.1)
+    transitions = layer_transitions(model.eval(), [albertine.Strip.from_sequences([[2, 9, 8, 7, 3]])])
+    assert transitions[-1].distance == pytest.approx(0, abs=1e-4)  # already normalized
+    assert transitions[-1].angle == pytest.approx(0, abs=0.1)

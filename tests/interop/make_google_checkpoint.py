@@ -1,10 +1,9 @@
-"""Writes the tiny checkpoint in `google/`, by real TensorFlow, with the names of Google's reference code.
+"""Writes the tiny checkpoint in `google/` with TensorFlow, with the names of Google's reference code.
 
     python -m pip install tensorflow-cpu && python tests/interop/make_google_checkpoint.py
 
-Every value follows from the tensor's name (`values`), so the test can work it out
-again. An optimizer's slots and the step counter lie beside the weights, as they do
-in checkpoints that training left behind.
+Every value is computed from the tensor's name (`values`), so the test can compute it again.
+The checkpoint also holds optimizer state and the step counter, as after training.
 """
 
 import json
@@ -62,7 +61,7 @@ SHAPES = {
 
 
 def values(name: str) -> np.ndarray:
-    """Return the values of a tensor: numbers from its name alone."""
+    """Return the values of a tensor, computed from its name."""
     shape = SHAPES[name]
     start = zlib.crc32(name.encode()) % 1000
     wave = np.sin(0.7 * np.arange(start, start + int(np.prod(shape)), dtype=np.float64))

@@ -1,4 +1,4 @@
-"""The checksum against its published values and a plain loop."""
+"""Tests of the checksum against published values and a plain loop."""
 
 import pytest
 from hypothesis import given
@@ -36,6 +36,6 @@ def test_any_length(seed: bytes, length: int) -> None:
     assert crc32c(content) == bit_by_bit(content)
 
 
-def test_the_stored_form() -> None:
+def test_masked_checksum() -> None:
     value = crc32c(b"foo")
     assert masked_crc32c(b"foo") == (((value >> 15) | (value << 17)) + 0xA282EAD8) % 2**32

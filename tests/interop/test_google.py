@@ -1,4 +1,4 @@
-"""A checkpoint that real TensorFlow wrote loads without TensorFlow; see `make_google_checkpoint.py`."""
+"""Tests on a checkpoint that TensorFlow wrote; see `make_google_checkpoint.py`."""
 
 import importlib.util
 import json
@@ -37,7 +37,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HERE / "google", tmp_path / "google"))
 
 
-def test_every_tensor_has_the_values_that_tensorflow_wrote(checkpoint_maker: ModuleType) -> None:
+def test_tensors_equal_those_written_by_tensorflow(checkpoint_maker: ModuleType) -> None:
     tensors = read_tensor_bundle(HERE / "google" / "model.ckpt-best")
     assert set(checkpoint_maker.SHAPES) < set(tensors)
     for name in checkpoint_maker.SHAPES:
@@ -87,23 +87,23 @@ def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
 def test_converted_checkpoint_opens_in_transformers(checkpoint: Path, tmp_path: Path) -> None:
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
     kind: Any = transformers.AlbertForPreTraining
-    model, told = kind.from_pretrained(tmp_path / "new", output_loading_info=True)
-    assert not told["missing_keys"]
-    assert not told["unexpected_keys"]
+    model, loading_info = kind.from_pretrained(tmp_path / "new", output_loading_info=True)
+    assert not loading_info["missing_keys"]
+    assert not loading_info["unexpected_keys"]
     assert model.config.hidden_act == "gelu_new"
 
 
-def test_info_and_tokenizer_read_it_too(
+def test_info_and_tokenizer_read_google_checkpoints(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(app, ["info", str(checkpoint), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["parameters"]["total"] == sum(one.numel() for one in load(checkpoint).parameters())
+    info = json.loads(capsys.readouterr().out)
+    assert info["parameters"]["total"] == sum(one.numel() for one in load(checkpoint).parameters())
     (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n漢\n")
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "new")
     assert (
-        load_tokenizer(tmp_path / "new").encode("漢漢字")
+        load_tokenizer(tmp_path / "new").encode("漢漢字", add_special_tokens=False)
         == theirs("漢漢字", add_special_tokens=False)["input_ids"]
     )
 
@@ -144,20 +144,23 @@ def change_embedding_size(folder: Path) -> None:
     [
         (damage_data, r"data-00000-of-00001: the bytes of tensor \S+ are damaged"),
         (truncate("*.data-*"), r"data-00000-of-00001: the bytes of tensor \S+ are damaged"),
-        (truncate("*.index"), r"model\.ckpt-best\.index: torn or no checkpoint index \(no footer\)"),
-        (damage_index, r"model\.ckpt-best\.index: torn or no checkpoint index"),
+        (truncate("*.index"), r"model\.ckpt-best\.index: damaged, or not a checkpoint index \(no footer\)"),
+        (damage_index, r"model\.ckpt-best\.index: damaged, or not a checkpoint index"),
         (
             lambda folder: next(folder.glob("*.data-*")).unlink(),
-            "No such file or directory; the index names it",
+            "No such file or directory; the index refers to this file",
         ),
         (
             two_checkpoints,
-            r"needs one TensorFlow checkpoint, one \*\.index file; found: model\.ckpt-best\.index, other",
+            r"must hold exactly one \*\.index file .*; found: model\.ckpt-best\.index, other",
         ),
-        (change_embedding_size, r"word_embeddings\.weight has shape \[61, 10\], not \[61, 11\]"),
+        (
+            change_embedding_size,
+            r"word_embeddings\.weight has shape \[61, 10\], but the config requires \[61, 11\]",
+        ),
     ],
 )
-def test_a_damaged_checkpoint_gets_one_line(
+def test_damaged_checkpoint_error_is_one_line(
     damage: Callable[[Path], None], message: str, checkpoint: Path
 ) -> None:
     damage(checkpoint)

@@ -1,4 +1,4 @@
-"""Hub names, against a server on this machine that answers as the hub does."""
+"""Tests of hub names, against a local server that answers as the hub does."""
 
 import hashlib
 import json
@@ -24,14 +24,14 @@ LOAD = """
 import sys, albertine, torch
 try:
     model = albertine.load(sys.argv[1], revision=sys.argv[2] if len(sys.argv) > 2 else None)
-    print(model.model.layers, float(model.encoder.embedding.tokens.weight.detach().sum()))
+    print(model.settings.layers, float(model.encoder.embedding.tokens.weight.detach().sum()))
 except albertine.AlbertineError as error:
     print(type(error).__name__, error)
 """
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """One repository, `someone/small`, as the hub serves it."""
+    """Serves the repository `someone/small` as the hub does."""
 
     folder: Path
     cut: int = 0
@@ -81,8 +81,8 @@ class HubHandler(BaseHTTPRequestHandler):
             return
         content = path.read_bytes()
         headers = {"ETag": f'"{etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
-        asked = self.headers.get("range")
-        start = int(asked.removeprefix("bytes=").split("-")[0]) if asked else 0
+        requested_range = self.headers.get("range")
+        start = int(requested_range.removeprefix("bytes=").split("-")[0]) if requested_range else 0
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         cut = path.suffix == ".safetensors" and HubHandler.cut > 0 and body
@@ -108,7 +108,7 @@ class HubHandler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
-        """Stay silent."""
+        """Print nothing."""
 
 
 def etag(path: Path) -> str:
@@ -117,7 +117,7 @@ def etag(path: Path) -> str:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Serve a repository; yield the environment in which it is the hub."""
+    """Serve a repository; yield the environment variables that make the server the hub."""
     model = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
     save_folder(Model(model, seed=4), tmp_path / "small")
     HubHandler.folder, HubHandler.cut, HubHandler.tokens = tmp_path / "small", 0, []
@@ -163,14 +163,14 @@ def expected_output(folder: Path) -> str:
 
 
 def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Path) -> None:
-    told = expected_output(tmp_path / "small")
-    assert load_in_process({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == told
+    expected = expected_output(tmp_path / "small")
+    assert load_in_process({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == expected
     assert "Bearer secret" in HubHandler.tokens
     (tmp_path / "small" / "model.safetensors").rename(tmp_path / "weights")
-    assert info_layers(hub) == 3  # which needs no weights
+    assert info_layers(hub) == 3  # needs no weights
     (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")
     HubHandler.tokens.clear()
-    assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == told
+    assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == expected
     assert HubHandler.tokens == []
 
 
@@ -178,7 +178,7 @@ def test_interrupted_download_is_never_half_loaded(hub: dict[str, str], tmp_path
     HubHandler.cut = 1
     first = load_in_process(hub, "someone/small")
     assert first == expected_output(tmp_path / "small") or first.startswith(
-        "WorkError someone/small: the download broke off"
+        "WorkError someone/small: the download was interrupted"
     )
     assert load_in_process(hub, "someone/small") == expected_output(tmp_path / "small")
 
@@ -188,9 +188,9 @@ def test_interrupted_download_is_never_half_loaded(hub: dict[str, str], tmp_path
     [
         (
             ["someone/nothing"],
-            "InputError someone/nothing: neither a folder here nor a repository on the hub",
+            "InputError someone/nothing: neither a local folder nor a repository on the hub",
         ),
-        (["someone/small", "v9"], "InputError someone/small: the hub has no revision v9"),
+        (["someone/small", "v9"], "InputError someone/small: the hub repository has no revision v9"),
         (["nonsense"], "InputError nonsense: neither a folder, a hub name nor a preset"),
     ],
 )
@@ -199,8 +199,8 @@ def test_missing_repository_error(hub: dict[str, str], words: list[str], message
 
 
 def test_offline_without_cache_error(hub: dict[str, str]) -> None:
-    told = load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
-    assert told.startswith("WorkError someone/small: neither a folder here nor in the cache")
+    output = load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
+    assert output.startswith("WorkError someone/small: neither a local folder nor in the cache")
 
 
 def test_hub_names_and_paths_are_distinguished() -> None:

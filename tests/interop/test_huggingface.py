@@ -1,4 +1,4 @@
-"""The oracle is `transformers`: the same weights give the same numbers, and files open in both."""
+"""Tests against `transformers`: equal weights give equal numbers, and files open in both."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,8 +14,9 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.load import load
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets, SpanTargets
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -40,7 +41,7 @@ def quiet_progress() -> Iterator[None]:
 
 
 def transformers_model(family: str, kind: str, **changes: Any) -> Any:
-    """Make a small model of theirs whose weights are far from their start, norms and biases too."""
+    """Make a small model of `transformers`, with random norms and biases too."""
     values: dict[str, Any] = {
         "vocab_size": 61,
         "hidden_size": 24,
@@ -85,13 +86,13 @@ def save_transformers(model: Any, folder: Path) -> Path:
 
 
 def assert_close(ours: Tensor, theirs: Tensor) -> None:
-    """Hold two results within 1e-5 of the largest."""
+    """Assert that two tensors agree within 1e-5 of the largest value."""
     assert ours.shape == theirs.shape
     assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
 def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-    """Run both sides on the same work; return their loss, ours, and pairs of scores."""
+    """Run both models on the same batch; return their loss, ours, and pairs of logits."""
     inputs = batch()
     strip = strip_from_inputs(inputs)
     real = inputs["attention_mask"].bool()
@@ -131,7 +132,7 @@ def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, li
         out = theirs(**inputs, labels=labels)
         mine = ours(strip, labels[real])
         return out.loss, mine.loss, [(out.logits[real], mine.logits)]
-    # Their span loss also spreads over padding, so both losses are worked out from the scores of real tokens.
+    # Their span loss includes padding in the softmax, so it is computed here from the logits of real tokens.
     start, end = torch.tensor([2, 0, 1, 5]), torch.tensor([3, 0, 2, 11])
     out = theirs(**inputs)
     masked = [scores.masked_fill(~real, float("-inf")) for scores in (out.start_logits, out.end_logits)]
@@ -142,7 +143,7 @@ def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, li
 
 
 def load_ours(folder: Path, kind: str) -> Model:
-    """Load a checkpoint of theirs; a question has two options here."""
+    """Load a checkpoint of `transformers`; a question has two options here."""
     model = load_folder(folder)
     if kind == "choice":
         model.head.options = 2  # type: ignore[assignment]  # a plain number
@@ -168,7 +169,7 @@ def test_loaded_model_equals_transformers(family: str, kind: str, tmp_path: Path
 
 
 def gradients_as_ours(theirs: Any, ours: Model, tmp_path: Path) -> dict[str, Tensor]:
-    """Bring their gradients under our names by way of a checkpoint whose weights are the gradients."""
+    """Return their gradients by our names, through a checkpoint whose weights are the gradients."""
     kind = ours.head_settings.kind
     with torch.no_grad():
         for parameter in theirs.parameters():
@@ -178,7 +179,7 @@ def gradients_as_ours(theirs: Any, ours: Model, tmp_path: Path) -> dict[str, Ten
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_twenty_steps_of_training_stay_together(family: str, kind: str, tmp_path: Path) -> None:
+def test_twenty_training_steps_equal_transformers(family: str, kind: str, tmp_path: Path) -> None:
     theirs = transformers_model(family, kind).train()
     ours = load_ours(save_transformers(theirs, tmp_path), kind).train()
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (theirs, ours)]
@@ -196,8 +197,8 @@ def test_twenty_steps_of_training_stay_together(family: str, kind: str, tmp_path
 def test_saved_model_opens_in_transformers(family: str, kind: str, tmp_path: Path) -> None:
     ours = load_ours(save_transformers(transformers_model(family, kind), tmp_path / "theirs"), kind)
     save_folder(ours, tmp_path / "ours")
-    again, told = open_in_transformers(tmp_path / "ours", f"{family}For{TASKS[kind]}")
-    assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
+    again, loading_info = open_in_transformers(tmp_path / "ours", f"{family}For{TASKS[kind]}")
+    assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
     _, _, scores = both_losses(kind, again.eval(), ours)
     for expected, got in scores:
         assert_close(got, expected)
@@ -230,12 +231,12 @@ def small_settings(plan: ModelSettings) -> ModelSettings:
 
 
 @pytest.mark.parametrize("plan", SHARING_CASES, ids=str)
-def test_every_sharing_survives_a_round_trip(plan: ModelSettings, tmp_path: Path) -> None:
+def test_round_trip_for_every_sharing(plan: ModelSettings, tmp_path: Path) -> None:
     ours = Model(small_settings(plan), HeadSettings(kind="mlm"), seed=3).eval()
     save_folder(ours, tmp_path / "ours")
     family = json.loads((tmp_path / "ours" / "config.json").read_text())["model_type"].capitalize()
-    theirs, told = open_in_transformers(tmp_path / "ours", f"{family}ForMaskedLM")
-    assert told == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
+    theirs, loading_info = open_in_transformers(tmp_path / "ours", f"{family}ForMaskedLM")
+    assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
     inputs = batch()
     with torch.no_grad():
         expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
@@ -246,7 +247,7 @@ def test_every_sharing_survives_a_round_trip(plan: ModelSettings, tmp_path: Path
         assert torch.equal(dict(back.named_parameters())[name], parameter), name
 
 
-def test_copies_trained_apart_load_as_groups(tmp_path: Path) -> None:
+def test_differing_copies_load_as_groups(tmp_path: Path) -> None:
     ours = Model(
         small_settings(ModelSettings(share="attention", layers=4, embedding_size=24)),
         HeadSettings(kind="mlm"),
@@ -271,14 +272,14 @@ def test_another_head_is_initialized_with_a_message(
     folder = save_transformers(transformers_model("Albert", "pretrain"), tmp_path)
     capsys.readouterr()
     model = load(folder, head="span")
-    assert "head span is freshly drawn (head.out)" in capsys.readouterr().err
+    assert "head span is newly initialized (head.out)" in capsys.readouterr().err
     original = load(folder)
     assert torch.equal(model.encoder.embedding.tokens.weight, original.encoder.embedding.tokens.weight)
     with pytest.raises(InputError, match=r"head spam: unknown \(did you mean span\?\)"):
-        load(folder, head="spam")  # type: ignore[arg-type]  # that is the point
+        load(folder, head="spam")  # type: ignore[arg-type]  # the tested error
 
 
-def test_an_encoder_saved_alone_loads(tmp_path: Path) -> None:
+def test_encoder_without_head_loads(tmp_path: Path) -> None:
     whole = transformers_model("Albert", "pretrain")
     whole.albert.save_pretrained(tmp_path)
     model = load(tmp_path).eval()
@@ -288,12 +289,12 @@ def test_an_encoder_saved_alone_loads(tmp_path: Path) -> None:
         assert_close(model.encoder(strip_from_inputs(inputs)), expected)
 
 
-def test_answerable_layer_is_saved_beside(tmp_path: Path) -> None:
+def test_answerable_layer_is_saved_in_its_own_file(tmp_path: Path) -> None:
     head = HeadSettings(kind="span", answerable=True)
     ours = Model(small_settings(ModelSettings()), head, seed=5).eval()
     save_folder(ours, tmp_path / "ours")
-    _, told = open_in_transformers(tmp_path / "ours", "AlbertForQuestionAnswering")
-    assert told["unexpected_keys"] == []
+    _, loading_info = open_in_transformers(tmp_path / "ours", "AlbertForQuestionAnswering")
+    assert loading_info["unexpected_keys"] == []
     back = load(tmp_path / "ours").eval()
     strip = strip_from_inputs(batch())
     assert torch.equal(back(strip).answerable_logits, ours(strip).answerable_logits)
@@ -332,37 +333,37 @@ WORDS = "albert.embeddings.word_embeddings.weight"
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate, r"model\.safetensors: torn or not safetensors"),
+        (truncate, r"model\.safetensors: damaged, or not a safetensors file"),
         (edit(lambda t: t.__delitem__(WORDS)), rf"model\.safetensors: tensor {WORDS} is missing"),
-        (edit(lambda t: t.update(surplus=torch.ones(2))), "tensor surplus has no place in this model"),
+        (edit(lambda t: t.update(surplus=torch.ones(2))), "unexpected tensor surplus"),
         (
             edit(lambda t: t.update({WORDS: torch.ones(3, 3)})),
-            rf"tensor {WORDS} has shape \[3, 3\], not \[61, 10\]",
+            rf"tensor {WORDS} has shape \[3, 3\], but the config requires \[61, 10\]",
         ),
-        (configure(model_type="roberta"), r"config\.json: model_type 'roberta' is not read here"),
-        (configure(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not read here"),
+        (configure(model_type="roberta"), r"config\.json: model_type 'roberta' is not supported"),
+        (configure(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not supported"),
         (configure(architectures=[5]), r"architectures = \[5\]: must be a list of names"),
         (
             configure(architectures=None),
-            r"holds predictions\.LayerNorm\.bias, but the config names no architecture",
+            r"has predictions\.LayerNorm\.bias, but the config names no architecture",
         ),
         (
             configure(num_hidden_layers=2, num_hidden_groups=1, hidden_act=["gelu"]),
-            "hidden_act .* is not read here",
+            "hidden_act .* is not supported",
         ),
         (edit(lambda t: t.update({WORDS: t[WORDS].to(torch.int8)})), rf"tensor {WORDS} is torch\.int8"),
         (
             edit(lambda t: t.update({"predictions.decoder.bias": torch.ones(61)})),
             "differs from predictions.bias",
         ),
-        (configure(hidden_act="relu"), "hidden_act 'relu' is not read here"),
+        (configure(hidden_act="relu"), "hidden_act 'relu' is not supported"),
         (configure(num_attention_heads=5), "must divide hidden_size = 24"),
         (lambda f: (f / "config.json").write_text("{") and None, r"config\.json: not JSON"),
         (lambda f: (f / "config.json").unlink(), r"config\.json: No such file"),
         (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
     ],
 )
-def test_a_damaged_checkpoint_gets_one_line(damage: Damage, message: str, tmp_path: Path) -> None:
+def test_damaged_checkpoint_error_is_one_line(damage: Damage, message: str, tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
     damage(folder)
     with pytest.raises(InputError, match=message) as caught:
@@ -375,7 +376,7 @@ class Exploit:
         return (eval, ("open('exploited', 'w')",))
 
 
-def test_a_pickle_with_code_in_it_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickle_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path / "m")
     (folder / "model.safetensors").unlink()
@@ -385,7 +386,7 @@ def test_a_pickle_with_code_in_it_is_refused_by_name(tmp_path: Path, monkeypatch
     assert not (tmp_path / "exploited").exists()
 
 
-def test_a_plain_pickle_and_shards_load(tmp_path: Path) -> None:
+def test_plain_pickle_and_shards_load(tmp_path: Path) -> None:
     theirs = transformers_model("Bert", "mlm")
     whole = load(save_transformers(theirs, tmp_path / "whole"))
     theirs.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
@@ -398,7 +399,7 @@ def test_a_plain_pickle_and_shards_load(tmp_path: Path) -> None:
             assert torch.equal(parameter, dict(whole.named_parameters())[name]), name
 
 
-def test_saving_never_overwrites_and_leaves_nothing_half_written(
+def test_save_neither_overwrites_nor_leaves_partial_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Model(small_settings(ModelSettings()))
@@ -416,7 +417,7 @@ def test_saving_never_overwrites_and_leaves_nothing_half_written(
 
 
 def change_in_transformers(folder: Path, target: Path, name: str, **changes: Any) -> Path:
-    """Open our checkpoint in transformers, change it there, and save it from there."""
+    """Open our checkpoint in transformers with changes to its config, and save it there."""
     kind = getattr(transformers, name)
     kind.from_pretrained(folder, **changes).save_pretrained(target)
     return target
@@ -457,11 +458,11 @@ def test_gamma_beta_names_and_extra_heads_load(tmp_path: Path) -> None:
     assert torch.equal(model.encoder.embedding.norm.weight, tensors["bert.embeddings.LayerNorm.weight"])
 
 
-def test_surplus_layers_are_refused_under_any_head(tmp_path: Path) -> None:
+def test_unexpected_layers_are_refused_with_any_head(tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Bert", "pretrain"), tmp_path)
     configure(num_hidden_layers=2)(folder)
     for head in (None, "span"):
-        with pytest.raises(InputError, match=r"tensor bert\.encoder\.layer\.2\.\S+ has no place"):
+        with pytest.raises(InputError, match=r"unexpected tensor bert\.encoder\.layer\.2\."):
             load(folder, head=head)
 
 
@@ -484,7 +485,7 @@ def parameter(model: Model, name: str) -> Tensor:
 def test_unsupported_problem_types_are_refused(problem: str, labels: int, tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Albert", "classify"), tmp_path)
     configure(problem_type=problem)(folder)
-    with pytest.raises(InputError, match=f"problem_type {problem} with {labels} labels is not read here"):
+    with pytest.raises(InputError, match=f"problem_type {problem} with {labels} labels is not supported"):
         load(folder)
 
 
@@ -498,21 +499,21 @@ def test_missing_answerable_layer_is_initialized_with_a_message(
     back = change_in_transformers(tmp_path / "ours", tmp_path / "theirs", "AlbertForQuestionAnswering")
     capsys.readouterr()
     load(back)
-    assert "head span is freshly drawn (head.answerable)" in capsys.readouterr().err
+    assert "head span is newly initialized (head.answerable)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "content", ["[]", '{"weight_map": [1]}', '{"weight_map": {"a": 5}}', '{"weight_map": {"a": ".."}}']
 )
-def test_a_nonsensical_index_gets_one_line(content: str, tmp_path: Path) -> None:
+def test_invalid_index_error_is_one_line(content: str, tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(InputError, match=r"index of shards|missing, though"):
+    with pytest.raises(InputError, match=r"index of shards|missing, but"):
         load(folder)
 
 
-def test_a_loaded_model_is_ready_to_evaluate(tmp_path: Path) -> None:
+def test_loaded_model_is_in_evaluation_mode(tmp_path: Path) -> None:
     model = load(save_transformers(transformers_model("Bert", "classify", hidden_dropout_prob=0.3), tmp_path))
     strip = strip_from_inputs(batch())
     assert torch.equal(model(strip).logits, model(strip).logits)

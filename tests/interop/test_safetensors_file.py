@@ -1,4 +1,4 @@
-"""Files of tensors: who may read them, and what a full disk says."""
+"""Tests of written safetensors files: permissions, and the error of a full disk."""
 
 import os
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The paper's questions: what a model is made of (`anatomy`), and its tables and figures."""
+"""Reports on models: parameters, operations and memory, and the tables and figures of the ALBERT paper."""

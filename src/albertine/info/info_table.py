@@ -1,4 +1,4 @@
-"""Prints the report of `anatomy`: tables for people, JSON for programs."""
+"""Prints the reports of `model_info` as tables or JSON."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -12,25 +12,25 @@ from albertine.progress import format_bytes, format_flops
 
 _PARAMETER_LABELS = {
     "token_embedding": "token embedding",
-    "positions": "position embedding",
-    "segments": "segment embedding",
+    "position_embedding": "position embedding",
+    "segment_embedding": "segment embedding",
     "projection": "projection E to H",
     "attention": "attention",
     "ffn": "feed-forward",
-    "norms": "layer norms",
+    "layer_norms": "layer norms",
     "pooler": "pooler",
 }
 
 _PRESETS_NOTE = """
-Parameters of the encoder with its pooler, exact; the paper rounds, and counts a
-little differently. GFLOP per token of a forward pass at up to {length} pieces.
+Parameters are exact and include encoder and pooler; the paper rounds and counts slightly
+differently. GFLOP is per token of a forward pass at up to {length} tokens per sequence.
 One model in full: albertine info albert-base"""
 
 InfoRow = tuple[str, Callable[[ModelInfo], str]]
 
 
 def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
-    """Print one model, or two side by side."""
+    """Print the report on one model, or on two side by side."""
     if as_json:
         content = infos[0].to_json() if len(infos) == 1 else {"models": [one.to_json() for one in infos]}
         print(json.dumps(content, indent=2))
@@ -48,11 +48,11 @@ def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
 
 
 def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
-    """Print the whole family in one table."""
+    """Print all presets in one table."""
     if as_json:
         print(json.dumps({"models": [one.to_json() for one in infos]}, indent=2))
         return
-    # What the paper printed, or the batch that fits if memory was asked for: 80 columns hold one of them.
+    # The last column is the paper's number or the largest batch; 80 columns have room for one of them.
     memory = infos[0].settings.memory
     last_column = "fits" if memory else "paper"
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -76,18 +76,18 @@ def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     progress.print_message(_PRESETS_NOTE.format(length=length))
     if memory:
         progress.print_message(
-            f"Fits: the largest batch of {length} pieces that trains in {memory}, without recomputation."
+            f"fits: largest batch of {length}-token sequences that trains in {memory}, without recomputation"
         )
 
 
 def _sections(reports: Sequence[ModelInfo]) -> list[tuple[str, list[InfoRow]]]:
     first = reports[0].settings
-    shape = f"batch {first.batch_size}, {first.length} pieces, {first.precision}"
+    shape = f"batch {first.batch_size}, {first.length} tokens, {first.precision}"
     sections = [
         ("Shape", _shape_rows()),
         ("Parameters", _parameter_rows()),
         ("Token embedding", _embedding_rows()),
-        (f"Operations per token, at {first.length} pieces", _flops_rows()),
+        (f"Operations per token, at {first.length} tokens", _flops_rows()),
         ("Weights", [_weight_row(precision) for precision in ("fp32", "bf16", "int8")]),
         (f"Training memory, {shape}", _memory_rows()),
         (f"Data-parallel training, {first.processes} processes", _data_parallel_rows()),
@@ -115,7 +115,7 @@ def _largest_batch_row(key: str) -> InfoRow:
 def _data_parallel_rows() -> list[InfoRow]:
     return [
         ("gradients", lambda one: format_bytes(one.gradient_bytes)),
-        ("sent by each per step", lambda one: format_bytes(one.sent_bytes)),
+        ("sent per process and step", lambda one: format_bytes(one.sent_bytes)),
     ]
 
 
@@ -137,8 +137,8 @@ def _parameter_rows() -> list[InfoRow]:
         ("MLM head (decoder tied)", lambda one: f"{one.parameters.mlm_head:,}"),
         ("pair head", lambda one: f"{one.parameters.pair_head:,}"),
         ("total", lambda one: f"{one.parameters.total:,}"),
-        ("by the paper's rule", lambda one: f"{one.paper_count:,}"),
-        ("encoder of its BERT", lambda one: f"{one.bert_encoder_count:,} ({_bert_fraction(one)})"),
+        ("by the paper's count", lambda one: f"{one.paper_count:,}"),
+        ("encoder of same-shape BERT", lambda one: f"{one.bert_encoder_count:,} ({_bert_fraction(one)})"),
     ]
 
 
@@ -152,10 +152,13 @@ def _embedding_rows() -> list[InfoRow]:
 def _flops_rows() -> list[InfoRow]:
     return [
         ("forward", lambda one: format_flops(one.flops.forward_per_token)),
-        ("of it, growing with length", lambda one: format_flops(one.flops.attention_per_token)),
+        ("of it, attention scores", lambda one: format_flops(one.flops.attention_per_token)),
         ("pre-training heads", lambda one: format_flops(one.flops.heads_per_token)),
         ("training", lambda one: format_flops(one.flops.training_per_token)),
-        ("training, recomputing", lambda one: format_flops(one.flops.training_with_recomputation_per_token)),
+        (
+            "training with recomputation",
+            lambda one: format_flops(one.flops.training_with_recomputation_per_token),
+        ),
     ]
 
 
@@ -165,9 +168,12 @@ def _memory_rows() -> list[InfoRow]:
         ("gradients", lambda one: format_bytes(one.training_memory.gradients)),
         ("optimizer", lambda one: format_bytes(one.training_memory.optimizer)),
         ("activations", lambda one: format_bytes(one.training_memory.activations)),
-        ("activations, recomputing", lambda one: format_bytes(one.training_memory_recomputed.activations)),
+        (
+            "activations with recomputation",
+            lambda one: format_bytes(one.training_memory_recomputed.activations),
+        ),
         ("total", lambda one: format_bytes(one.training_memory.total)),
-        ("total, recomputing", lambda one: format_bytes(one.training_memory_recomputed.total)),
+        ("total with recomputation", lambda one: format_bytes(one.training_memory_recomputed.total)),
     ]
 
 

@@ -1,7 +1,6 @@
-"""What a model is made of and what it costs: the report behind `albertine info`.
+"""The report of `albertine info`: parameters, operations, memory and traffic of a model.
 
-From the settings alone; nothing is built. Everything the report says is here as
-data; `anatomy_view` prints it.
+It is computed from the settings alone; no model is built. `info_table` prints it.
 """
 
 import re
@@ -33,21 +32,25 @@ _BYTES_PER_UNIT |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 @dataclass(frozen=True)
 class InfoSettings(Settings):
-    """What to report on."""
+    """Settings of `albertine info`."""
 
     length: int = setting(
-        128, "Pieces per sequence, for operations and memory.", minimum=1, maximum=1_000_000
+        128, "Tokens per sequence, for operations and memory.", minimum=1, maximum=1_000_000
     )
     batch_size: int = setting(
         32, "Sequences per training step on one device.", minimum=1, maximum=1_000_000_000
     )
-    precision: Literal["fp32", "bf16"] = setting("bf16", "Precision of the computation in training.")
-    processes: int = setting(8, "Data-parallel processes, for the traffic.", minimum=1, maximum=1_000_000)
-    memory: str | None = setting(None, "Memory of the device, as in 24GB: which batch fits?")
-    model: ModelSettings = setting(ModelSettings(), "The network.")
+    precision: Literal["fp32", "bf16"] = setting("bf16", "Precision of training.")
+    processes: int = setting(
+        8, "Number of data-parallel processes, for the traffic.", minimum=1, maximum=1_000_000
+    )
+    memory: str | None = setting(
+        None, "Memory of the device, as in 24GB; reports the largest batch that fits."
+    )
+    model: ModelSettings = setting(ModelSettings(), "The model.")
 
     def check(self) -> None:
-        """Refuse sequences that the position table cannot hold, and memory that is no size."""
+        """Raise `SettingError` for sequences longer than the position table, or an invalid memory size."""
         if self.length > self.model.max_length:
             raise SettingError(
                 "length",
@@ -58,7 +61,7 @@ class InfoSettings(Settings):
         self.memory_bytes()
 
     def memory_bytes(self) -> int | None:
-        """Return the device's memory in bytes, if it was given."""
+        """Return the memory of the device in bytes; None if not set."""
         if self.memory is None:
             return None
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", self.memory.strip())
@@ -66,13 +69,30 @@ class InfoSettings(Settings):
             raise SettingError("memory", self.memory, "must be a number and a unit, as in 24GB or 16GiB")
         memory = float(found[1]) * _BYTES_PER_UNIT[found[2].upper()]
         if not 1 <= memory <= 10**18:
-            raise SettingError("memory", self.memory, "must lie between 1B and 1000000TB")
+            raise SettingError("memory", self.memory, "must be between 1B and 1000000TB")
         return int(memory)
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The report on one model."""
+    """The report on one model.
+
+    Attributes:
+        name: name of the preset or checkpoint.
+        model: settings of the model.
+        settings: what to report: length, batch size, precision, processes, memory.
+        parameters: exact counts by part.
+        paper_count: parameters as the paper counts them.
+        published_millions: the paper's number in millions, for its own models.
+        bert_encoder_count: encoder parameters of the BERT with this width and depth.
+        flops: operations per token.
+        training_memory: memory of a training step.
+        training_memory_recomputed: the same with recomputation of activations.
+        gradient_bytes: size of all gradients in fp32.
+        sent_bytes: bytes that each data-parallel process sends per step.
+        largest_batch_sizes: largest batch that fits the memory, without and with recomputation; None if no
+            memory was given.
+    """
 
     name: str
     model: ModelSettings
@@ -90,26 +110,26 @@ class ModelInfo:
 
     @property
     def bert_ratio(self) -> float:
-        """How many times as many parameters the encoder of the BERT of the same shape has."""
+        """Encoder parameters of the BERT of the same shape, as a multiple of this model's."""
         return self.bert_encoder_count / self.parameters.encoder
 
     @property
     def embedding_unfactorized(self) -> int:
-        """V * H: the token embedding without factorization."""
+        """Parameters of a token embedding without factorization: V * H."""
         return self.model.vocab_size * self.model.hidden_size
 
     @property
     def embedding_factorized(self) -> int:
-        """V * E + E * H: the two matrices that replace it; its own size where E = H."""
+        """Parameters of the factorized embedding: V * E + E * H, or V * E without a projection."""
         v, e, h = self.model.vocab_size, self.model.embedding_size, self.model.hidden_size
         return v * e + (e * h if self.model.has_projection else 0)
 
     def weight_bytes(self) -> dict[str, int]:
-        """Return the bytes of all weights by precision."""
+        """Return the size of all weights in bytes, by precision."""
         return {precision: width * self.parameters.total for precision, width in BYTES_PER_VALUE.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report under keys that stay as they are from version to version."""
+        """Return the report under keys that stay the same between versions."""
         by_part = asdict(self.parameters)
         return {
             "name": self.name,
@@ -117,12 +137,12 @@ class ModelInfo:
             "parameters": {
                 "total": self.parameters.total,
                 "encoder": self.parameters.encoder,
-                "heads": self.parameters.pretraining_heads,
+                "pretraining_heads": self.parameters.pretraining_heads,
                 "by_part": by_part,
-                "by_the_papers_rule": self.paper_count,
+                "paper_count": self.paper_count,
                 "published_millions": self.published_millions,
                 "bert_of_same_shape": self.bert_encoder_count,
-                "factor": self.bert_ratio,
+                "bert_ratio": self.bert_ratio,
             },
             "embedding": {
                 "unfactorized": self.embedding_unfactorized,
@@ -131,7 +151,7 @@ class ModelInfo:
             "flops": {"length": self.settings.length, **asdict(self.flops)},
             "weight_bytes": self.weight_bytes(),
             "training_memory": {
-                "batch": self.settings.batch_size,
+                "batch_size": self.settings.batch_size,
                 "length": self.settings.length,
                 "precision": self.settings.precision,
                 "without_recomputation": {
@@ -148,12 +168,12 @@ class ModelInfo:
                 "gradient_bytes": self.gradient_bytes,
                 "sent_per_process_and_step": self.sent_bytes,
             },
-            "largest_batch": self.largest_batch_sizes,
+            "largest_batch_size": self.largest_batch_sizes,
         }
 
 
 def model_info(name: str, settings: InfoSettings) -> ModelInfo:
-    """Work out everything about one model."""
+    """Return the report on one model."""
     model, length, precision = settings.model, settings.length, settings.precision
     memory = settings.memory_bytes()
     largest_batch_sizes = None
@@ -189,19 +209,17 @@ def _estimate_training_memory(settings: InfoSettings, *, recompute: bool) -> Tra
     )
 
 
-def checkpoint_folder(subject: str | None) -> Path | None:
-    """Return where a checkpoint lies; None for what is no checkpoint."""
-    if subject is None or (subject in MODEL_PRESETS and not Path(subject).is_dir()):
+def checkpoint_folder(source: str | None) -> Path | None:
+    """Return the folder of a checkpoint; None if `source` is a preset or not given."""
+    if source is None or (source in MODEL_PRESETS and not Path(source).is_dir()):
         return None
-    return locate_checkpoint(subject, weights=False)
+    return locate_checkpoint(source, weights=False)
 
 
 def checkpoint_info_settings(folder: Path, settings: InfoSettings, *, is_model_changed: bool) -> InfoSettings:
-    """Ask about the network of a checkpoint, which is what it is: nothing of it can be set."""
+    """Return the settings with the model of a checkpoint; raise `InputError` if model settings are given."""
     if is_model_changed:
-        raise InputError(
-            f"{folder}: a checkpoint's network cannot be changed; leave out the settings of the model"
-        )
+        raise InputError(f"{folder}: the model of a checkpoint cannot be changed; remove the model settings")
     model = checkpoint_model_settings(folder)
     try:
         return replace(settings, model=model, length=min(settings.length, model.max_length))
@@ -210,7 +228,7 @@ def checkpoint_info_settings(folder: Path, settings: InfoSettings, *, is_model_c
 
 
 def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
-    """Report on every preset, at the same length where a model can hold it."""
+    """Return the reports on all presets, at the given length or the model's maximum."""
     return [
         model_info(name, replace(settings, model=model, length=min(settings.length, model.max_length)))
         for name, model in MODEL_PRESETS.items()
@@ -218,7 +236,7 @@ def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
 
 
 def compared_infos(settings: InfoSettings, name: str | None, compared_preset: str | None) -> list[ModelInfo]:
-    """Report on the model that was asked for, and on a preset to hold beside it."""
+    """Return the report on a model, followed by that on a preset to compare with, if given."""
     reports = [model_info(_display_name(settings.model, name), settings)]
     if compared_preset is not None:
         reports.append(model_info(compared_preset, _compared_settings(settings, compared_preset)))
@@ -226,11 +244,12 @@ def compared_infos(settings: InfoSettings, name: str | None, compared_preset: st
 
 
 def _compared_settings(settings: InfoSettings, other: str) -> InfoSettings:
-    """Return the same questions about a preset of the family."""
+    """Return the settings with the model of a preset."""
     if other not in MODEL_PRESETS:
         known = ", ".join(MODEL_PRESETS)
         raise InputError(
-            f"--compare {display_text(other)}: unknown preset{did_you_mean(other, MODEL_PRESETS)}; known: {known}"
+            f"--compare {display_text(other)}: unknown preset{did_you_mean(other, MODEL_PRESETS)}; "
+            f"known: {known}"
         )
     try:
         return replace(settings, model=MODEL_PRESETS[other])
@@ -238,11 +257,11 @@ def _compared_settings(settings: InfoSettings, other: str) -> InfoSettings:
         raise InputError(f"--compare {other}: does not fit {error}") from None
 
 
-def _display_name(model: ModelSettings, subject: str | None) -> str:
-    """Name a model: a checkpoint by its folder, a preset by its name, or as a preset that was changed."""
-    if subject is not None and subject not in MODEL_PRESETS:
-        return Path(subject).resolve().name
+def _display_name(model: ModelSettings, source: str | None) -> str:
+    """Return the name of a model: checkpoint folder, or preset, with a note if its settings changed."""
+    if source is not None and source not in MODEL_PRESETS:
+        return Path(source).resolve().name
     for name, known in MODEL_PRESETS.items():
         if known == model:
             return name
-    return f"{subject}, changed" if subject else "this model"
+    return f"{source}, changed" if source else "this model"

@@ -1,12 +1,10 @@
-"""The parameter columns of the paper, and the rule by which they come out.
+"""Parameter counts as published in the ALBERT paper, and a function that reproduces them.
 
-The paper rounds to millions and does not say what it counts. Every row of its
-tables follows from one rule, found by trying: the encoder without the
-pre-training heads; position embeddings as wide as the hidden states (the
-released models have them E wide); and the pooler where anything is shared, but
-not in the rows where nothing is. The one exception is ALBERT-xxlarge: Table 1
-says 235M and the text 233M, while Table 12 gives the same network (width 4096,
-all shared) as 225M, which is what the rule gives.
+The paper rounds to millions and does not say what it counts. One rule, found by trial,
+gives every row of its tables: the encoder without the pre-training heads, position
+embeddings of width H (the released models have width E), and the pooler only in models
+that share parameters. The exception is ALBERT-xxlarge: Table 1 says 235M, the text 233M,
+and Table 12 says 225M for the same model (width 4096, all shared), which agrees with the rule.
 """
 
 from collections.abc import Mapping
@@ -38,7 +36,7 @@ def _albert_base(embedding_size: int, share: Sharing) -> ModelSettings:
 
 _TABLE_3_SHARING: tuple[Sharing, ...] = ("all", "none")
 
-# Rows of the ablations: table, row, model, millions as printed.
+# Rows of the ablation tables: table, row, model, millions as printed.
 ABLATIONS: tuple[tuple[str, str, ModelSettings, int], ...] = (
     *(
         ("Table 3", f"E={size}, {share}", _albert_base(size, share), millions)
@@ -67,7 +65,7 @@ ABLATIONS: tuple[tuple[str, str, ModelSettings, int], ...] = (
 
 
 def paper_parameter_count(model: ModelSettings) -> int:
-    """Count a model's parameters by the paper's own rule."""
+    """Return the number of parameters of a model as the paper counts them."""
     parts = count_parameters(model)
     wider_positions = model.max_length * (model.hidden_size - model.embedding_size)
     nothing_shared = model.share == "none" or model.groups == model.layers > 1

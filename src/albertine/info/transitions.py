@@ -1,7 +1,7 @@
-"""Figure 1 of the paper: how far each layer moves the hidden states, in distance and in angle.
+"""Distance and angle between input and output of each layer, as in Figure 1 of the ALBERT paper.
 
-Sharing one layer over the depth does not make it a fixed point: the states go on moving, but
-more smoothly from layer to layer than where every layer has weights of its own.
+With shared layers the hidden states do not converge to a fixed point, but they change
+more smoothly from layer to layer than with separate weights.
 """
 
 import math
@@ -16,11 +16,11 @@ from albertine.model.strip import Strip
 
 @dataclass(frozen=True)
 class LayerTransition:
-    """Means over all pieces, from a layer's input to its output.
+    """Difference between input and output of one layer, as means over all tokens.
 
     Attributes:
-        distance: the L2 norm of the difference.
-        angle: in degrees.
+        distance: L2 norm of the difference.
+        angle: angle between the two, in degrees.
     """
 
     distance: float
@@ -28,7 +28,7 @@ class LayerTransition:
 
 
 def layer_transitions(model: Model, strips: Iterable[Strip]) -> list[LayerTransition]:
-    """Measure every layer of a network on text, the first layer first."""
+    """Return the mean transition of each layer over the tokens of some strips, first layer first."""
     sums = torch.zeros(model.settings.applied_layers, 2, dtype=torch.float64)
     count = 0
     device = next(model.parameters()).device

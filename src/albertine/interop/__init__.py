@@ -1,1 +1,1 @@
-"""Checkpoints of others: Hugging Face's in and out, by folder or hub name; Google's TensorFlow files in."""
+"""Loads and saves checkpoints of `transformers`, local or on the hub; loads Google's TensorFlow ones."""

@@ -1,4 +1,4 @@
-"""Rewrites a checkpoint in the layout of `transformers`, and proves that it still says the same."""
+"""Converts a checkpoint to the layout of `transformers` and verifies that the outputs are the same."""
 
 import shutil
 import tempfile
@@ -18,7 +18,12 @@ from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 
 
 def convert_checkpoint(source: str, destination: Path) -> None:
-    """Load, write beside the destination, load again, compare outputs; then the destination appears."""
+    """Convert a checkpoint; `destination` appears only after the copy has been verified.
+
+    Args:
+        source: folder or hub name.
+        destination: folder to write; must not exist yet, or be empty.
+    """
     refuse_existing_folder(destination)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder).eval()
@@ -27,15 +32,15 @@ def convert_checkpoint(source: str, destination: Path) -> None:
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
         written = Path(scratch) / "checkpoint"
         save_folder(model, written, tokenizer=tokenizer)
-        if (folder / TASK_CARD_FILE).is_file():  # what a tuned model knows of its task
+        if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, written / TASK_CARD_FILE)
         verify_copy(model, load_folder(written).eval(), written)
         written.replace(destination)
-    progress.print_message(f"{destination}: written and verified; the outputs are those of {source}")
+    progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
 
 
 def verify_copy(model: Model, copy: Model, folder: Path) -> None:
-    """Refuse a copy whose outputs on a few sequences are not exactly the same."""
+    """Raise `WorkError` if outputs of model and copy on a few random sequences differ in any bit."""
     generator = torch.Generator().manual_seed(0)
     lengths = [min(length, model.settings.max_length) for length in (8, 3, 16, 8)]
     if model.head_settings.kind == "choice":
@@ -48,11 +53,11 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
         one, other = (net.encoder(strip) for net in (model, copy))
         heads = [_output_tensors(net(strip)) for net in (model, copy)]
     if not all(torch.equal(a, b) for a, b in zip([one, *heads[0]], [other, *heads[1]], strict=True)):
-        raise WorkError(f"{folder}: gives other outputs than its source; nothing was kept")
+        raise WorkError(f"{folder}: the outputs differ from those of the source; the copy was deleted")
 
 
 def _output_tensors(output: object) -> list[torch.Tensor]:
-    """Return all tensors of a head's output."""
+    """Return all tensors of a head's output, nested ones included."""
     found: list[torch.Tensor] = []
     for value in vars(output).values():
         if isinstance(value, torch.Tensor):

@@ -1,8 +1,8 @@
-"""Google's own ALBERT checkpoints: `albert_config.json` beside TensorFlow's index and data files.
+"""Reads Google's ALBERT checkpoints: `albert_config.json` and TensorFlow's index and data files.
 
-They are brought under the names of `transformers` and go on from there. Their
-`kernel` is our weight transposed, their `gelu` is the tanh form, and what an
-optimizer left behind is passed over.
+Tensors are renamed as in `transformers` and then loaded like a checkpoint of
+`transformers`. A `kernel` is a transposed weight, `gelu` is the tanh approximation, and
+optimizer state is skipped.
 """
 
 import re
@@ -19,7 +19,7 @@ from albertine.interop.transformers_config import read_google_config
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
 )
-# In this order: later patterns are met by names that an earlier one has not changed.
+# The first pattern that matches a name is applied.
 _RENAMES = (
     (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"albert.embeddings.\1_embeddings.weight"),
     (r"^bert/embeddings/LayerNorm/", "albert.embeddings.LayerNorm."),
@@ -45,17 +45,21 @@ _WEIGHT_NAMES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": 
 
 
 def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
-    """Return config and tensors as `transformers` would have them, and the file to name when one is wrong."""
+    """Return config and tensors as in `transformers`, and the index file, which error messages name."""
     indices = sorted(folder.glob("*.index"))
     if len(indices) != 1:
         found = ", ".join(index.name for index in indices) or "none"
-        raise InputError(f"{folder}: needs one TensorFlow checkpoint, one *.index file; found: {found}")
+        raise InputError(
+            f"{folder}: must hold exactly one *.index file of a TensorFlow checkpoint; found: {found}"
+        )
     tensors = {}
     for name, tensor in read_tensor_bundle(indices[0].with_suffix("")).items():
         if not _OPTIMIZER.search(name):
             theirs = transformers_name(name.removeprefix("module/"))
             if theirs is None:
-                raise InputError(f"{indices[0]}: tensor {name} has no place in an ALBERT")
+                raise InputError(
+                    f"{indices[0]}: unexpected tensor {name}; only ALBERT checkpoints are supported"
+                )
             tensors[theirs] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
     has_pretraining_heads = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
     architecture = "AlbertForPreTraining" if has_pretraining_heads else "AlbertModel"
@@ -63,7 +67,7 @@ def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, T
 
 
 def transformers_name(name: str) -> str | None:
-    """Return the name of a tensor in `transformers`; None if there is none."""
+    """Return the name in `transformers` of a tensor in Google's checkpoint; None if it is unknown."""
     layer = _LAYER_NAME.match(name)
     if layer:
         group, inner, rest = layer.groups()

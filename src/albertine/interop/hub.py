@@ -1,8 +1,8 @@
-"""Checkpoints by name from the Hugging Face hub, kept in its cache.
+"""Downloads checkpoints from the Hugging Face hub by name.
 
-`huggingface_hub` does the fetching: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
-`HF_HUB_OFFLINE` mean here what they mean everywhere. A file enters the cache when
-it is complete, so a download that broke off is taken up again, never half loaded.
+`huggingface_hub` downloads them: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
+`HF_HUB_OFFLINE` apply. A file enters the cache only when it is complete; an interrupted
+download resumes, and a partial file is never loaded.
 """
 
 import re
@@ -11,22 +11,34 @@ from pathlib import Path
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.settings import MODEL_PRESETS
 
+# Files to download even without the weights.
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 
-_MAX_NAME_LENGTH = 96  # name of a repository
+_MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 
 
 def is_hub_name(source: str) -> bool:
-    """Tell whether this reads as OWNER/NAME."""
+    """Return whether `source` has the form OWNER/NAME."""
     match = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source, re.ASCII)
     return len(source) <= _MAX_NAME_LENGTH and match is not None
 
 
 def locate_checkpoint(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
-    """Return the folder of a checkpoint, fetching it from the hub if that is where it is."""
+    """Return the folder of a checkpoint; download it if `source` is a hub name and not a path.
+
+    Args:
+        source: folder or hub name.
+        revision: branch, tag or commit of a hub repository.
+        weights: whether to download the weights too.
+    """
     if Path(source).is_dir():
         return Path(source)
+    if str(source) in MODEL_PRESETS:
+        raise InputError(
+            f"{source}: a preset, which has no trained weights; name a checkpoint "
+            f'(in Python, albertine.create("{source}") makes a model with fresh weights)'
+        )
     if is_hub_name(str(source)) and not Path(source).exists():
         return download_checkpoint(str(source), revision, weights=weights)
     raise InputError(
@@ -35,7 +47,7 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
 
 
 def download_checkpoint(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
-    """Return the folder in the cache that holds a repository's checkpoint, fetching what is not there yet."""
+    """Return the cache folder of a hub repository after downloading its missing files."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -55,22 +67,26 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         if weights and not any(folder.glob("model*.safetensors")):
             folder = download("pytorch_model.bin")
     except HFValidationError as error:
-        raise InputError(f"{name}: no name that the hub has ({error})") from None
+        raise InputError(f"{name}: not a valid hub name ({error}); expected OWNER/NAME") from None
     except GatedRepoError:
         raise InputError(
-            f"{name}: the hub asks for permission; accept its terms there and set HF_TOKEN"
+            f"{name}: access to this repository is restricted; accept its terms on the hub and set HF_TOKEN"
         ) from None
     except RepositoryNotFoundError:
         raise InputError(
-            f"{name}: neither a folder here nor a repository on the hub; if it is private, set HF_TOKEN"
+            f"{name}: neither a local folder nor a repository on the hub; if it is private, set HF_TOKEN"
         ) from None
     except RevisionNotFoundError:
-        raise InputError(f"{name}: the hub has no revision {revision}") from None
+        raise InputError(
+            f"{name}: the hub repository has no revision {revision}; name a branch, tag or commit"
+        ) from None
     except (LocalEntryNotFoundError, OfflineModeIsEnabled):
         raise WorkError(
-            f"{name}: neither a folder here nor in the cache, and the hub cannot be reached"
+            f"{name}: neither a local folder nor in the cache, and the hub cannot be reached"
         ) from None
     except (HfHubHTTPError, OSError) as error:
         reason = str(error).partition("\n")[0]
-        raise WorkError(f"{name}: the download broke off ({reason}); run the same again to go on") from None
+        raise WorkError(
+            f"{name}: the download was interrupted ({reason}); run the command again to resume it"
+        ) from None
     return folder

@@ -1,7 +1,7 @@
-"""Checkpoints in the layout of `transformers`: a folder of `config.json` and `model.safetensors`.
+"""Loads and saves checkpoints in the layout of `transformers`: `config.json` and `model.safetensors`.
 
-What was saved there loads here, and what is saved here opens there, with no
-tensor missing and none left over.
+Checkpoints of `transformers` load here, and saved ones open in `transformers`, without
+missing or unexpected tensors.
 """
 
 import json
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder
-from albertine.interop.model_filling import (
+from albertine.interop.model_from_tensors import (
     ANSWERABLE_MAPPINGS,
     check_no_unnamed_head,
     check_no_unused_tensors,
@@ -38,16 +38,22 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import Tokenizer
 
-_UNLIMITED_LENGTH = 1_000_000
+_UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger number if there is no limit
 _ANSWERABLE_FILE = "answerable.safetensors"
-TASK_CARD_FILE = "task.json"  # beside a tuned model, and the business of whoever tuned it
+TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
 
 def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
-    """Load a checkpoint, ready to evaluate; with `head`, under another head (see `filling`)."""
+    """Return the model of a checkpoint folder, in evaluation mode.
+
+    Args:
+        folder: a checkpoint in the layout of `transformers`.
+        head: a head in place of the checkpoint's own (see `model_from_tensors`).
+        seed: seed of newly initialized parameters.
+    """
     file = folder / "config.json"
     config = read_config(file)
-    model_family(config, str(file))  # refuse a foreign model before reading its tensors
+    model_family(config, str(file))  # refuse an unsupported model before reading its tensors
     stored_tensors, source = read_weights(folder)
     return build_model(config, file, stored_tensors, source, head, seed=seed)
 
@@ -61,7 +67,16 @@ def build_model(
     *,
     seed: int,
 ) -> Model:
-    """Make a model from a config and tensors; `config_file` and `tensor_file` are where they came from."""
+    """Return a model built from a config and tensors, in evaluation mode.
+
+    Args:
+        config: content of `config.json`.
+        config_file: file of the config, which error messages name.
+        stored_tensors: tensors of the checkpoint, by their names in `transformers`.
+        tensor_file: file of the tensors, which error messages name.
+        head: a head in place of the checkpoint's own.
+        seed: seed of newly initialized parameters.
+    """
     family = model_family(config, str(config_file))
     tensors = _with_family_prefix(stored_tensors, family)
     own_head = head_settings_from_config(config, str(config_file)) if head is None else None
@@ -82,14 +97,16 @@ def build_model(
     )
     if newly_initialized:
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
-        progress.print_message(f"{config_file.parent}: head {head_settings.kind} is freshly drawn ({layers})")
+        progress.print_message(
+            f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"
+        )
     if own_head is not None:
         model.label_names = label_names_from_config(config, head_settings)
     return model.eval()
 
 
 def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Name the tensors of an encoder saved alone as they are called in a whole model."""
+    """Return the tensors with the prefix of the family, which an encoder saved without a head lacks."""
     if any(name.startswith(family + ".") for name in tensors):
         return dict(tensors)
     return {f"{family}.{name}": tensor for name, tensor in tensors.items()}
@@ -98,30 +115,31 @@ def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str,
 def _model_settings(
     config: Mapping[str, Any], file: Path, family: Family, tensors: Mapping[str, Tensor], head: HeadSettings
 ) -> ModelSettings:
-    """Return the plan that a config keeps, if the tensors still follow it; else what their format says.
+    """Return the settings stored under "albertine", changed where the tensors do not match them.
 
-    Trained on in `transformers`, copies of a shared half drift apart, and what was no
-    projection becomes one: then the model is what its tensors are.
+    Training in `transformers` changes the identity matrix that stands for a missing projection:
+    it is then loaded as a projection. It also makes the copies of a shared block differ: the
+    settings are then those that the keys of `transformers` describe.
     """
-    format_settings = model_settings_from_config(config, str(file))
+    settings_from_keys = model_settings_from_config(config, str(file))
     saved_settings = saved_model_settings(config, str(file))
     if saved_settings is None:
-        return format_settings
+        return settings_from_keys
     if family == "albert" and not saved_settings.has_projection:
         weight = tensors.get("albert.encoder.embedding_hidden_mapping_in.weight")
         bias = tensors.get("albert.encoder.embedding_hidden_mapping_in.bias")
         if weight is None or bias is None or not _is_identity(weight, bias):
             saved_settings = replace(saved_settings, always_project=True)
-    for slot in parameter_mappings(saved_settings, head, family):
-        first, *others = ([tensors.get(name) for name in copy] for copy in slot.copies)
+    for mapping in parameter_mappings(saved_settings, head, family):
+        first, *others = ([tensors.get(name) for name in copy] for copy in mapping.copies)
         for other in others:
             if any(
                 a is None or b is None or not torch.equal(a, b) for a, b in zip(first, other, strict=True)
             ):
                 progress.print_message(
-                    f"{file.parent}: copies of a shared block differ; loaded as groups of whole layers"
+                    f"{file.parent}: the copies of a shared block differ; loaded as one group per layer"
                 )
-                return format_settings
+                return settings_from_keys
     return saved_settings
 
 
@@ -131,12 +149,12 @@ def _is_identity(weight: Tensor, bias: Tensor) -> bool:
 
 
 def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None = None) -> None:
-    """Write a checkpoint that `transformers` opens; `folder` appears whole or not at all.
+    """Write a checkpoint that `transformers` opens, as an atomic write.
 
     Args:
-        model: what to write.
-        folder: where; must not exist yet, or be empty.
-        tokenizer: what goes along.
+        model: the model to write.
+        folder: destination; must not exist yet, or be empty.
+        tokenizer: tokenizer to write beside the model.
     """
     with atomic_folder(Path(folder)) as partial:
         checkpoint_writer(model, tokenizer=tokenizer)(partial)
@@ -149,19 +167,19 @@ def checkpoint_writer(
     depth: int | None = None,
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Callable[[Path], None]:
-    """Copy a model as it is now; return what writes the copy into a folder.
+    """Copy a model to the CPU; return a function that writes the copy into a folder.
 
     Args:
-        model: what to copy.
-        tokenizer: what goes along.
-        depth: how many layers it is to have, if not as many as it has.
-        parameters: its parameters by name, where those in it are spread over processes.
+        model: the model to copy.
+        tokenizer: tokenizer to write beside the model.
+        depth: number of layers of the copy, if it differs from the model's.
+        parameters: full parameters by name, for a model whose own are sharded over processes.
     """
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
     tensors = transformers_tensors(model, parameters)
     answerable_tensors = {
-        name: one.cpu().clone() for name, one in model.head.state_dict().items() if "answerable" in name
+        name: tensor.cpu().clone() for name, tensor in model.head.state_dict().items() if "answerable" in name
     }
 
     def write(folder: Path) -> None:
@@ -177,7 +195,7 @@ def checkpoint_writer(
 
 
 def _write_max_length(file: Path, max_length: int) -> None:
-    """Say how long a text may be, where the tokenizer's file does not: `transformers` cuts by that."""
+    """Set `model_max_length`, to which `transformers` truncates, unless the file has a limit."""
     options = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
     if isinstance(options, dict) and options.get("model_max_length", _UNLIMITED_LENGTH) >= _UNLIMITED_LENGTH:
         file.write_text(
@@ -186,14 +204,19 @@ def _write_max_length(file: Path, max_length: int) -> None:
 
 
 def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """Return a model's tensors, or other values of its parameters, under the names of `transformers`."""
+    """Return the tensors of a model, by their names in `transformers`, copied to the CPU.
+
+    Args:
+        model: the model.
+        parameters: values to use in place of the model's own, by our parameter names.
+    """
     if parameters is None:
         parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     family = checkpoint_family(model.settings)
     tensors: dict[str, Tensor] = {}
-    for slot in parameter_mappings(model.settings, model.head_settings, family):
-        for copy in slot.copies:
-            parts = parameters[slot.name].chunk(len(copy))
+    for mapping in parameter_mappings(model.settings, model.head_settings, family):
+        for copy in mapping.copies:
+            parts = parameters[mapping.name].chunk(len(copy))
             tensors |= {name: part.cpu().clone().contiguous() for name, part in zip(copy, parts, strict=True)}
     if family == "albert" and not model.settings.has_projection:
         width = model.settings.hidden_size

@@ -1,17 +1,17 @@
-"""`albertine.load`: a model from a folder, a hub name or a preset."""
+"""`albertine.load`: a model with its weights; `albertine.create`: a model with fresh weights."""
 
 from pathlib import Path
 from typing import get_args
 
-from albertine import progress
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.google import read_google_checkpoint
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import build_model, load_folder
 from albertine.interop.transformers_config import GOOGLE_CONFIG, is_google_checkpoint
 from albertine.model.model import Model
-from albertine.settings import MODEL_PRESETS, HeadSettings
+from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.model import HeadKind
+from albertine.settings.presets import find_preset
 from albertine.text import tokenizer
 from albertine.text.tokenizer import Tokenizer
 
@@ -23,29 +23,42 @@ def load(
     revision: str | None = None,
     seed: int = 0,
 ) -> Model:
-    """Load a model, ready to evaluate; call its `train()` before training it.
+    """Load a model in evaluation mode; call its `train()` before training it.
 
     Args:
-        source: a checkpoint's folder (of `transformers`, or Google's own in TensorFlow's format), a hub name
-            as in OWNER/NAME, or a preset's name for fresh weights.
-        head: another head in place of the checkpoint's; the layers of its task are freshly drawn.
-        revision: which branch, tag or commit of a hub repository.
-        seed: what fresh weights are drawn from.
+        source: folder of a checkpoint (of Albertine, `transformers` or Google), or a hub name, OWNER/NAME.
+        head: head in place of the checkpoint's; the layers of its task get fresh weights.
+        revision: branch, tag or commit of a hub repository.
+        seed: seed of fresh weights.
     """
-    head_settings = _head_settings(head)
-    if source in MODEL_PRESETS:
-        progress.print_message(f"{source}: a preset, all weights are freshly drawn from seed {seed}")
-        return Model(MODEL_PRESETS[str(source)], head_settings, seed=seed).eval()
-    return load_checkpoint(locate_checkpoint(source, revision), head_settings, seed=seed)
+    return load_checkpoint(locate_checkpoint(source, revision), _head_settings(head), seed=seed)
+
+
+def create(
+    model: str | ModelSettings, head: HeadKind | HeadSettings | None = None, *, seed: int = 0
+) -> Model:
+    """Create a model with fresh weights, in evaluation mode; call its `train()` before training it.
+
+    Args:
+        model: name of a preset, as "albert-base", or settings.
+        head: the head; without it, the one of pre-training.
+        seed: seed of the weights.
+    """
+    if isinstance(model, str):
+        try:
+            model = find_preset(ModelSettings, model)
+        except InputError as error:
+            raise InputError(f"{model}: {error}") from None
+    return Model(model, _head_settings(head), seed=seed).eval()
 
 
 def load_tokenizer(source: str | Path, *, revision: str | None = None) -> Tokenizer:
-    """Load the tokenizer of a checkpoint, or one alone; by folder or hub name, as `load` takes it."""
+    """Load the tokenizer of a checkpoint, or a tokenizer folder; by folder or hub name."""
     return tokenizer.load_tokenizer(locate_checkpoint(source, revision, weights=False))
 
 
 def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
-    """Load a folder of `transformers` or of Google."""
+    """Load a folder of Albertine, `transformers` or Google."""
     if is_google_checkpoint(folder):
         config, tensors, source = read_google_checkpoint(folder)
         return build_model(config, folder / GOOGLE_CONFIG, tensors, source, head, seed=seed)

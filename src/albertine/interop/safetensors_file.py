@@ -1,7 +1,7 @@
-"""Files of tensors, written as any other file: readable by whoever may read those, and honest about the disk.
+"""Writes safetensors files with the usual permissions and errors.
 
-safetensors writes beside the file and moves it there, for nobody but its owner to read; and
-a full disk is an error of its own kind, with the system's number in its text.
+safetensors creates files that only their owner can read, and reports a full disk as a
+`SafetensorError` with the system's error number in its text.
 """
 
 import os
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def write_tensors(tensors: Mapping[str, Tensor], file: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors by name."""
+    """Write tensors by name; the file mode follows the umask, and I/O errors are `OSError`."""
     file.touch()
     mode = file.stat().st_mode
     try:

@@ -1,10 +1,10 @@
 """Reads TensorFlow checkpoints without TensorFlow.
 
-A checkpoint is an index and data files. The index is a sorted string table, the
-format of LevelDB: blocks of entries whose keys share prefixes, a block that
-indexes the blocks, and a footer that finds it. Its values are small protocol
-buffers that say, for each tensor, its type, its shape, and where its bytes lie.
-Everything is checked before it is believed: a torn or made-up file is refused.
+A checkpoint is an index file and data files. The index is a sorted string table in the
+format of LevelDB: blocks of entries whose keys share prefixes, an index block with the
+position of each block, and a footer with the position of the index block. Its values are
+protocol buffers with the type, shape, file and offset of each tensor. All sizes and
+checksums are checked; a damaged file is refused.
 """
 
 import struct
@@ -22,14 +22,14 @@ from albertine.text.protobuf import CorruptDataError, message_fields, read_varin
 
 _FOOTER_BYTES = 48
 _MAGIC = 0xDB4775248B80FB57
-_TRAILER_BYTES = 5  # after each block: one byte of compression, four of checksum
-# TensorFlow's numbers for the types that weights and counters come in.
+_TRAILER_BYTES = 5  # after each block: one byte for the compression, four for the checksum
+# TensorFlow's data types of weights and counters.
 _TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 
 
 @dataclass
 class _BundleEntry:
-    """Where one tensor lies."""
+    """Type, shape and position of one tensor."""
 
     dtype: int = 0
     shape: list[int] = field(default_factory=list)
@@ -48,9 +48,11 @@ def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
         shards = _shard_count(entries.pop(b"", b""))
         tensor_entries = {key.decode(): _parse_entry(value) for key, value in entries.items()}
     except OSError as error:
-        raise InputError(f"{index}: {error.strerror}; a checkpoint has this file") from None
+        raise InputError(f"{index}: {error.strerror}; a TensorFlow checkpoint needs this file") from None
     except (CorruptDataError, IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
-        raise InputError(f"{index}: torn or no checkpoint index ({error}); get the file again") from None
+        raise InputError(
+            f"{index}: damaged, or not a checkpoint index ({error}); get the file again"
+        ) from None
     files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
     return {
         name: _read_tensor(name, entry, files)
@@ -62,7 +64,8 @@ def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
 def _read_tensor(name: str, entry: _BundleEntry, files: list[Path]) -> Tensor:
     if entry.is_sliced or not 0 <= entry.shard < len(files):
         raise InputError(
-            f"{files[0] if files else name}: tensor {name} is cut into slices, which is not read here"
+            f"{files[0] if files else name}: tensor {name} is partitioned, which is not supported; "
+            "save it as one tensor"
         )
     file = files[entry.shard]
     dtype = np.dtype(_TYPES[entry.dtype])
@@ -74,7 +77,7 @@ def _read_tensor(name: str, entry: _BundleEntry, files: list[Path]) -> Tensor:
             data.seek(entry.offset)
             content = data.read(entry.size) if entry.size == count * dtype.itemsize else b""
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; the index names it") from None
+        raise InputError(f"{file}: {error.strerror}; the index refers to this file") from None
     if len(content) != count * dtype.itemsize or masked_crc32c(content) != entry.checksum:
         raise InputError(f"{file}: the bytes of tensor {name} are damaged; get the file again")
     return torch.from_numpy(
@@ -82,15 +85,15 @@ def _read_tensor(name: str, entry: _BundleEntry, files: list[Path]) -> Tensor:
     )
 
 
-# The sorted string table.
+# The sorted string table
 
 
 def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a table."""
+    """Yield the keys and values of a sorted string table."""
     footer = content[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
         raise CorruptDataError("no footer")
-    _, at = _read_block_handle(footer, 0)  # the block of filters, which we do not need
+    _, at = _read_block_handle(footer, 0)  # of the metaindex block, which is not needed
     (offset, size), _ = _read_block_handle(footer, at)
     for _, value in _block_entries(content, offset, size):
         (offset, size), _ = _read_block_handle(value, 0)
@@ -98,41 +101,41 @@ def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_block_handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
-    """Read where a block lies."""
+    """Return offset and size of a block, and the position after them."""
     offset, at = read_varint(content, at)
     size, at = read_varint(content, at)
     return (offset, size), at
 
 
 def _block_entries(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries of a block; a key repeats the start of the one before it."""
+    """Yield the entries of a block; a key is stored without the prefix shared with its predecessor."""
     block, trailer = content[offset : offset + size], content[offset + size : offset + size + _TRAILER_BYTES]
     if len(block) != size or len(trailer) != _TRAILER_BYTES or size < 4:
-        raise CorruptDataError("a block lies outside the file")
+        raise CorruptDataError("a block is outside the file")
     if trailer[0] != 0:
-        raise CorruptDataError("a compressed block, which TensorFlow does not write")
+        raise CorruptDataError("a block is compressed, as TensorFlow never writes it")
     if masked_crc32c(block + trailer[:1]) != struct.unpack("<I", trailer[1:])[0]:
-        raise CorruptDataError("a block's checksum is wrong")
+        raise CorruptDataError("wrong checksum of a block")
     restarts = struct.unpack("<I", block[-4:])[0]
     end, at, key = size - 4 * (restarts + 1), 0, b""
     if end < 0:
-        raise CorruptDataError("a block's restarts lie outside it")
+        raise CorruptDataError("the restart array of a block is outside it")
     while at < end:
         shared, at = read_varint(block, at)
         unshared, at = read_varint(block, at)
         length, at = read_varint(block, at)
         if shared > len(key) or at + unshared + length > end:
-            raise CorruptDataError("an entry lies outside its block")
+            raise CorruptDataError("an entry is outside its block")
         key = key[:shared] + block[at : at + unshared]
         yield key, block[at + unshared : at + unshared + length]
         at += unshared + length
 
 
-# The protocol buffers.
+# The protocol buffers
 
 
 def _shard_count(content: bytes) -> int:
-    """Return the number of data files."""
+    """Return the number of data files, from the header entry."""
     values = dict(message_fields(content))
     shards, big_endian = values.get(1, 0), values.get(2, 0)
     if not isinstance(shards, int) or not 1 <= shards < 100_000 or big_endian:
@@ -160,5 +163,5 @@ def _parse_entry(content: bytes) -> _BundleEntry:
 def _parse_dimension(content: bytes) -> int:
     size = dict(message_fields(content)).get(1, 0)
     if not isinstance(size, int) or size >= 2**40:
-        raise CorruptDataError("a dimension that cannot be")
+        raise CorruptDataError("invalid dimension")
     return size

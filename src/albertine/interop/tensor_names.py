@@ -1,10 +1,9 @@
-"""What `transformers` calls our tensors, for ALBERT and for BERT.
+"""Maps our parameter names to the tensor names of `transformers`, for ALBERT and BERT.
 
-A table of slots, one for each of our parameters. Two things are not one to one.
-Our query, key and value are one matrix: a slot may name several of their
-tensors, joined along rows. And their ALBERT has only whole shared layers: a plan
-that shares half of a layer is written with a layer group for each layer, so a
-slot may name several copies of itself.
+The mapping is one to one with two exceptions. Query, key and value are one matrix here:
+a parameter may consist of several tensors, concatenated along rows. And ALBERT in
+`transformers` shares only whole layers: a model that shares only attention or only FFN
+is written with one layer group per layer, so a parameter may have several copies.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,11 +18,11 @@ Family = Literal["albert", "bert"]
 
 @dataclass(frozen=True)
 class ParameterMapping:
-    """One of our parameters and its places in their checkpoint.
+    """The tensors in a checkpoint of `transformers` that hold one parameter.
 
     Attributes:
-        name: our name.
-        copies: each copy as the names of the tensors that make it, joined along rows.
+        name: name of the parameter in our model.
+        copies: for each copy, the names of its tensors, which are concatenated along rows.
     """
 
     name: str
@@ -31,18 +30,18 @@ class ParameterMapping:
 
 
 def checkpoint_family(model: ModelSettings) -> Family:
-    """Return the format that a model is written in: BERT where it can say it, else ALBERT."""
+    """Return the family that a model is saved as: BERT if it shares and projects nothing, else ALBERT."""
     plain = model.share == "none" and not model.has_projection
     return "bert" if plain else "albert"
 
 
 def layer_group_count(model: ModelSettings) -> int:
-    """Return how many layer groups their ALBERT needs to hold a plan."""
+    """Return the number of layer groups that ALBERT of `transformers` needs for a model."""
     return model.groups if model.share == "all" else model.layers
 
 
 def parameter_mappings(model: ModelSettings, head: HeadSettings, family: Family) -> list[ParameterMapping]:
-    """Return the slots of all our parameters."""
+    """Return the tensor names of all parameters."""
     encoder = [
         *_embedding_mappings(model, family),
         *(_albert_mappings(model) if family == "albert" else _bert_mappings(model)),
@@ -51,21 +50,21 @@ def parameter_mappings(model: ModelSettings, head: HeadSettings, family: Family)
 
 
 def _weight_and_bias(ours: str, theirs: str) -> Iterator[ParameterMapping]:
-    """Yield weight and bias of one layer."""
+    """Yield the mappings of the weight and bias of one module."""
     for part in ("weight", "bias"):
         yield ParameterMapping(f"{ours}.{part}", ((f"{theirs}.{part}",),))
 
 
 def _embedding_mappings(model: ModelSettings, family: Family) -> Iterator[ParameterMapping]:
     ours, theirs = "encoder.embedding", f"{family}.embeddings"
-    for one, other in (("tokens", "word"), ("positions", "position"), ("segments", "token_type")):
-        yield ParameterMapping(f"{ours}.{one}.weight", ((f"{theirs}.{other}_embeddings.weight",),))
+    for table, their_table in (("tokens", "word"), ("positions", "position"), ("segments", "token_type")):
+        yield ParameterMapping(f"{ours}.{table}.weight", ((f"{theirs}.{their_table}_embeddings.weight",),))
     yield from _weight_and_bias(f"{ours}.norm", f"{theirs}.LayerNorm")
     if model.has_projection:
         yield from _weight_and_bias(f"{ours}.projection", "albert.encoder.embedding_hidden_mapping_in")
 
 
-# Our layer inside a block, and theirs inside a layer; three names are joined into one matrix.
+# For each module of our blocks: the modules of a `transformers` layer that hold its tensors.
 _ATTENTION = {
     "albert": {
         "qkv": ("attention.query", "attention.key", "attention.value"),
@@ -86,7 +85,7 @@ _FFN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def _albert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
     groups = layer_group_count(model)
-    # For each of our blocks, the layers of theirs that repeat it.
+    # For each of our blocks: the prefixes of the `transformers` layers that hold a copy of it.
     attention: dict[int, list[str]] = {}
     ffn: dict[int, list[str]] = {}
     for number, blocks in enumerate(depth_plan(model)):
@@ -112,7 +111,9 @@ def _block_mappings(
     for block, block_prefixes in sorted(prefixes.items()):
         for ours, theirs in table.items():
             for part in ("weight", "bias"):
-                copies = tuple(tuple(f"{place}.{one}.{part}" for one in theirs) for place in block_prefixes)
+                copies = tuple(
+                    tuple(f"{prefix}.{module}.{part}" for module in theirs) for prefix in block_prefixes
+                )
                 yield ParameterMapping(f"encoder.{component}.{block}.{ours}.{part}", copies)
 
 
@@ -138,12 +139,12 @@ def _masked_lm_mappings(ours: str, family: Family) -> Iterator[ParameterMapping]
     transform = theirs if family == "albert" else f"{theirs}.transform"
     yield from _weight_and_bias(f"{ours}.dense", f"{transform}.dense")
     yield from _weight_and_bias(f"{ours}.norm", f"{transform}.LayerNorm")
-    # Their decoder repeats the bias and the token embedding under names of its own; see `repeated`.
+    # The decoder stores the bias and the token embeddings a second time; see `tied_tensors`.
     yield ParameterMapping(f"{ours}.bias", ((f"{theirs}.bias",),))
 
 
 def tied_tensors(family: Family) -> dict[str, str]:
-    """Return their tensors that only repeat another one, with the name of that one."""
+    """Return the tied tensors of `transformers`: the name of each copy, with the name of its original."""
     theirs = "predictions" if family == "albert" else "cls.predictions"
     return {
         f"{theirs}.decoder.weight": f"{family}.embeddings.word_embeddings.weight",
@@ -163,11 +164,11 @@ _ARCHITECTURE_SUFFIXES = {
 
 
 def architecture_name(family: Family, head: HeadSettings) -> str:
-    """Return the name of their class for a head."""
+    """Return the name of the `transformers` class with a given head."""
     return ("Albert" if family == "albert" else "Bert") + "For" + _ARCHITECTURE_SUFFIXES[head.kind]
 
 
 def head_kinds(name: str) -> list[str]:
-    """Return our heads that their class may be; the number of labels tells regression from classification."""
+    """Return the kinds of head that a class of `transformers` can have: two for SequenceClassification."""
     task = name.partition("For")[2]
     return [kind for kind, suffix in _ARCHITECTURE_SUFFIXES.items() if suffix == task]

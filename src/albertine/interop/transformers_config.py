@@ -1,7 +1,8 @@
-"""`config.json` of `transformers` to our settings and back.
+"""Converts `config.json` of `transformers` to settings and back.
 
-What their format cannot say is kept under the key `albertine`, which they carry
-along unread: the plan of depth, whether there is a projection, the head.
+The key "albertine" stores all settings, because the format of `transformers` cannot
+express some of them: the sharing of single blocks, a missing projection, details of the
+head. `transformers` keeps the key but ignores it.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from albertine.settings.schema import display_text, display_value
 GOOGLE_CONFIG = "albert_config.json"
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
-# Their key, ours, and the value that their format means where the key is missing.
+# Key in transformers, key in ModelSettings, and the default of transformers.
 _ALBERT_KEYS = (
     ("vocab_size", "vocab_size", 30_000),
     ("embedding_size", "embedding_size", 128),
@@ -56,58 +57,61 @@ _BERT_KEYS = (
 
 
 def read_config(file: Path) -> Mapping[str, Any]:
-    """Read a config.json."""
+    """Return the content of a `config.json`; raise `InputError` if it cannot be read."""
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; a checkpoint folder has a config.json") from None
+        raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not JSON ({error}); get the file again") from None
     if not isinstance(config, dict):
-        raise InputError(f"{file}: holds no table of settings")
+        raise InputError(f"{file}: not a JSON object; get the file again")
     return config
 
 
 def model_family(config: Mapping[str, Any], source: str) -> Family:
-    """Return the family that a config names."""
+    """Return the model family of a config; raise `InputError` if it is not supported."""
     family = config.get("model_type")
     if family not in ("albert", "bert"):
-        raise InputError(f"{source}: model_type {family!r} is not read here; albert and bert are")
-    for key, needed in (("position_embedding_type", "absolute"), ("is_decoder", False)):
-        if config.get(key) not in (None, needed):
-            raise InputError(f"{source}: {key} = {config[key]!r} is not read here; {needed!r} is")
+        raise InputError(f"{source}: model_type {family!r} is not supported; supported: albert, bert")
+    for key, required in (("position_embedding_type", "absolute"), ("is_decoder", False)):
+        if config.get(key) not in (None, required):
+            raise InputError(f"{source}: {key} = {config[key]!r} is not supported; must be {required!r}")
     return "albert" if family == "albert" else "bert"
 
 
 def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelSettings:
-    """Return the network as their format says it: whole layers, shared by groups or not at all."""
+    """Return the model settings that the keys of `transformers` describe: share is "all" or "none"."""
     family = model_family(config, source)
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
     values = {ours: config.get(theirs, default) for theirs, ours, default in keys}
-    act = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
-    if not isinstance(act, str) or act not in _ACTIVATIONS:
-        raise InputError(f"{source}: hidden_act {act!r} is not read here; {', '.join(_ACTIVATIONS)} are")
-    values |= {"activation": _ACTIVATIONS[act], "share": "all" if family == "albert" else "none"}
+    activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise InputError(
+            f"{source}: hidden_act {activation!r} is not supported; supported: {', '.join(_ACTIVATIONS)}"
+        )
+    values |= {"activation": _ACTIVATIONS[activation], "share": "all" if family == "albert" else "none"}
     if family == "albert" and values["embedding_size"] == values["hidden_size"]:
         values["always_project"] = True
     return build_settings(ModelSettings, SettingsSource(values, source))
 
 
 def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSettings | None:
-    """Return the network as we wrote it beside their keys; None if we did not, or if it has changed since.
+    """Return the model settings stored under "albertine"; None if missing or out of date.
 
-    `transformers` carries our key along unread, so what it does not say alike any more is out of date.
+    They are out of date if they contradict the keys of `transformers`, which keeps "albertine"
+    unchanged when it saves a changed model.
     """
     saved = config.get("albertine")
     if not isinstance(saved, Mapping) or not isinstance(saved.get("model"), Mapping):
         return None
     model = build_settings(ModelSettings, SettingsSource(saved["model"], source))
-    as_written = model_settings_from_config(transformers_config(model, HeadSettings()), source)
-    return model if as_written == model_settings_from_config(config, source) else None
+    expected = model_settings_from_config(transformers_config(model, HeadSettings()), source)
+    return model if expected == model_settings_from_config(config, source) else None
 
 
 def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSettings | None:
-    """Return the head that a config names; None for an encoder alone."""
+    """Return the head of a config; None for an encoder without a head."""
     family = model_family(config, source)
     names = config.get("architectures") or [""]
     if not isinstance(names, list) or not isinstance(names[0], str):
@@ -118,7 +122,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
     kinds = head_kinds(name)
     if not kinds:
         raise InputError(
-            f"{source}: architecture {display_text(name)} is not read here; give head to take its encoder"
+            f"{source}: architecture {display_text(name)} is not supported; pass a head to load its encoder"
         )
     labels = _label_count(config, source)
     saved = _saved_head_settings(config, source)
@@ -130,7 +134,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
         problem == "multi_label_classification" or (problem == "regression" and labels > 1)
     ):
         raise InputError(
-            f"{source}: problem_type {problem} with {labels} labels is not read here; give another head"
+            f"{source}: problem_type {problem} with {labels} labels is not supported; pass another head"
         )
     if kind == "classify" and labels == 1:
         kind = "regress"
@@ -143,7 +147,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
 
 
 def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
-    """Return the dropout before the last layer, by the rules of `transformers`."""
+    """Return the dropout before the last layer, as `transformers` determines it."""
     if kind == "pretrain" and family == "bert":
         return 0.0
     configured = config.get("classifier_dropout_prob" if family == "albert" else "classifier_dropout")
@@ -156,13 +160,15 @@ _FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span
 
 
 def _label_count(config: Mapping[str, Any], source: str) -> int | None:
-    """Return the number of labels, where a config says one."""
+    """Return the number of labels in a config; None if it has none."""
     labels = config.get("id2label")
     if isinstance(labels, Mapping):
         return len(labels)
     count = config.get("num_labels")
     if count is not None and not (isinstance(count, int) and count > 0):
-        raise InputError(f"{source}: num_labels = {display_value(count)}: must be a whole number")
+        raise InputError(
+            f"{source}: num_labels = {display_value(count)}: must be a whole number of at least 1"
+        )
     return count
 
 
@@ -174,12 +180,12 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
 
 
 def label_names_from_config(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
-    """Return what the numbers of labels stand for, where a config says it."""
+    """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
     if head.kind not in ("classify", "token") or not isinstance(id2label, Mapping):
         return ()
     label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
-    if not all(isinstance(one, str) for one in label_names) or label_names == _default_label_names(
+    if not all(isinstance(name, str) for name in label_names) or label_names == _default_label_names(
         head.labels
     ):
         return ()
@@ -193,7 +199,7 @@ def _default_label_names(labels: int) -> tuple[str, ...]:
 def transformers_config(
     model: ModelSettings, head: HeadSettings, label_names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Write settings as a config that `transformers` reads, with the names of labels if they have any."""
+    """Return the content of `config.json` for `transformers`, from settings and label names."""
     family = checkpoint_family(model)
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
     values = {
@@ -222,20 +228,20 @@ def transformers_config(
 
 
 def is_google_checkpoint(folder: Path) -> bool:
-    """Tell whether a folder holds a checkpoint of Google's."""
+    """Return whether a folder holds a checkpoint of Google's code, in TensorFlow's format."""
     return (folder / GOOGLE_CONFIG).exists() and not (folder / "config.json").exists()
 
 
 def read_google_config(folder: Path) -> dict[str, Any]:
-    """Read Google's config, put into the words of `transformers`."""
+    """Return the config of Google's code, with the keys of `transformers`."""
     config = dict(read_config(folder / GOOGLE_CONFIG)) | {"model_type": "albert"}
     if config.get("hidden_act") == "gelu":
-        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh form under this name
+        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh approximation for "gelu"
     return config
 
 
 def checkpoint_model_settings(folder: Path) -> ModelSettings:
-    """Return the network of a checkpoint folder, from its config alone."""
+    """Return the model settings of a checkpoint folder, from its config alone."""
     google = is_google_checkpoint(folder)
     file = folder / (GOOGLE_CONFIG if google else "config.json")
     config = read_google_config(folder) if google else read_config(file)

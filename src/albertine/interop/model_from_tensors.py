@@ -1,8 +1,8 @@
-"""Puts a checkpoint's tensors into a model: every one checked before any memory is taken, none left over.
+"""Builds a model from the tensors of a checkpoint, after checking all of them.
 
-A head that a checkpoint brings is taken whole. Under another head only what
-pre-training has taught is taken (the pooler, the MLM and pair layers); the layers
-of a task are drawn anew, even where a checkpoint has some of the same name.
+With the checkpoint's own head, all its parameters are loaded. With another head, only
+pre-trained layers are loaded (pooler, MLM and pair layers); task layers are newly
+initialized, even if the checkpoint has tensors of the same name.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from albertine.interop.tensor_names import Family, ParameterMapping, tied_tensor
 from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
 
-# The one layer of ours that transformers has no place for; it travels in a file of its own.
+# transformers has no such layer, so it is saved in a separate file.
 ANSWERABLE_MAPPINGS = tuple(
     ParameterMapping(f"head.answerable.{part}", ((f"answerable.{part}",),)) for part in ("weight", "bias")
 )
@@ -35,16 +35,16 @@ def model_from_tensors(
     is_own_head: bool,
     seed: int,
 ) -> tuple[Model, list[str]]:
-    """Make a model from tensors; return it with the parameters that were drawn anew.
+    """Return a model built from tensors, and the names of its newly initialized parameters.
 
     Args:
-        settings: the network's settings.
-        head: the head's settings.
-        mappings: where each parameter lies.
-        tensors: the checkpoint's, by the names of `transformers`.
-        source: the file to name when a tensor is wrong.
-        is_own_head: whether this is the checkpoint's own head.
-        seed: what is drawn anew is drawn from this.
+        settings: settings of the model.
+        head: settings of the head.
+        mappings: the tensors of each parameter.
+        tensors: tensors of the checkpoint, by their names in `transformers`.
+        source: file of the tensors, which error messages name.
+        is_own_head: whether `head` is the checkpoint's own.
+        seed: seed of newly initialized parameters.
     """
     with torch.device("meta"):
         model = Model(settings, head, seed=None)
@@ -57,7 +57,9 @@ def model_from_tensors(
         ):
             continue
         if missing:
-            raise InputError(f"{source}: tensor {missing[0]} is missing")
+            raise InputError(
+                f"{source}: tensor {missing[0]} is missing; get the file again or correct the config"
+            )
         found[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], source)
     model.to_empty(device="cpu")
     for name, parameter in model.named_parameters():
@@ -69,7 +71,7 @@ def model_from_tensors(
 
 
 def _may_be_missing(mapping: ParameterMapping, *, is_own_head: bool) -> bool:
-    """Tell whether a parameter may be absent: of another head, or of the layer that nobody else writes."""
+    """Return whether the checkpoint may lack a parameter: one of another head, or of the answerable layer."""
     return mapping.name.startswith("head.answerable.") or (
         mapping.name.startswith("head.") and not is_own_head
     )
@@ -78,17 +80,19 @@ def _may_be_missing(mapping: ParameterMapping, *, is_own_head: bool) -> bool:
 def _joined_parameter(
     mapping: ParameterMapping, tensors: Mapping[str, Tensor], shape: torch.Size, source: Path
 ) -> Tensor:
-    """Return the value of one parameter, checked."""
+    """Return the value of one parameter, after checking shapes and dtypes of its tensors."""
     names = mapping.copies[0]
     parts = [tensors[name] for name in names]
     for name, part in zip(names, parts, strict=True):
         expected = [shape[0] // len(names), *shape[1:]]
         if list(part.shape) != expected:
             raise InputError(
-                f"{source}: tensor {name} has shape {list(part.shape)}, not {expected} as the config says"
+                f"{source}: tensor {name} has shape {list(part.shape)}, but the config requires {expected}"
             )
         if not part.is_floating_point():
-            raise InputError(f"{source}: tensor {name} is {part.dtype}; only floating-point weights are read")
+            raise InputError(
+                f"{source}: tensor {name} is {part.dtype}; only floating-point weights are supported"
+            )
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
@@ -100,30 +104,30 @@ def check_no_unused_tensors(
     *,
     is_own_head: bool,
 ) -> None:
-    """Refuse tensors that the model has no place for; other heads and what says nothing new may pass."""
-    used = {name for slot in mappings for copy in slot.copies for name in copy}
+    """Raise `InputError` for tensors without a parameter; other heads and buffers are ignored."""
+    used = {name for mapping in mappings for copy in mapping.copies for name in copy}
     ignored_prefixes = (f"{family}.pooler.", f"{family}.encoder.embedding_hidden_mapping_in.")
     for name in sorted(tensors.keys() - used):
         if name.startswith(ignored_prefixes) or name.endswith(("position_ids", "token_type_ids")):
             continue
         if name.startswith(_HEAD_PREFIXES) or (not is_own_head and not name.startswith(f"{family}.")):
             continue
-        raise InputError(f"{source}: tensor {name} has no place in this model")
+        raise InputError(f"{source}: unexpected tensor {name}; the model of the config has no such parameter")
 
 
 def check_no_unnamed_head(tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Refuse a trained head that no config names: it would be thrown away without a word."""
+    """Raise `InputError` if there is a head that the config does not name: it would be dropped silently."""
     name = next((name for name in sorted(tensors) if name.startswith(_HEAD_PREFIXES)), None)
     if name is not None:
         raise InputError(
-            f"{source}: holds {name}, but the config names no architecture; name one there, or give a head"
+            f"{source}: has {name}, but the config names no architecture; add one to it, or pass a head"
         )
 
 
 def resolve_tied_tensors(tensors: dict[str, Tensor], source: Path, family: Family) -> None:
-    """Take a tied tensor from its other name where only that is there; refuse one that differs."""
+    """Add tied tensors that are stored only under their second name; raise `InputError` if the two differ."""
     for copy, original in tied_tensors(family).items():
         if copy in tensors and original not in tensors:
             tensors[original] = tensors[copy]
         if copy in tensors and not torch.equal(tensors[copy], tensors[original]):
-            raise InputError(f"{source}: tensor {copy} differs from {original}, to which it is tied")
+            raise InputError(f"{source}: tensor {copy} differs from {original}, but the two must be tied")
