@@ -1,4 +1,4 @@
-"""A run that takes moments, and processes that start in moments."""
+"""Fixtures of pre-training tests: the settings of a run of less than a second, and a small corpus."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -19,13 +20,12 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
-GIVEN_KEYS = frozenset({"model.vocab_size"})
-TIMING_KEYS = ("seconds", "tokens_per_second", "roof", "memory")
+TIMING_KEYS = ("seconds", "tokens_per_second", "utilization", "peak_memory")
 
 
 @pytest.fixture(scope="session")
 def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """A corpus of the little world, where there is something to learn."""
+    """Build a corpus of the little world, from which a model can learn."""
     folder = tmp_path_factory.mktemp("tales")
     write_world(folder / "world", WorldSettings(stories=1500, extra=0, other=0, train=0, workers=1))
     text = [str(folder / "world" / "text")]
@@ -36,14 +36,14 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.fixture(autouse=True)
 def sketched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing a curve takes longer than a run in these tests; who looks at it asks for `curves`."""
+    """Do not draw curves, which takes longer than a run, unless a test uses the fixture `curves`."""
     if "curves" not in request.fixturenames:
-        monkeypatch.setattr("albertine.pretrain.run.draw_curve", lambda _: None)
+        monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
 
 
 @pytest.fixture
 def curves() -> None:
-    """Draw the curves of runs, as everywhere else."""
+    """Draw the curves of runs."""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def with_train(settings: PretrainSettings, **changes: Any) -> PretrainSettings:
 
 
 def read_untimed_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return what the journal tells, without what clocks say."""
+    """Return the metrics of a run, without timings and memory."""
     return [{key: one for key, one in line.items() if key not in TIMING_KEYS} for line in read_metrics(run)]
 
 

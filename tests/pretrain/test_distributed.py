@@ -1,4 +1,4 @@
-"""Several processes train as one does."""
+"""Training with several processes equals training with one."""
 
 from pathlib import Path
 from signal import Signals
@@ -11,6 +11,8 @@ from tests.conftest import ForkServer
 
 from .conftest import read_untimed_metrics, weight_bytes, with_train
 from .test_resume import command_line, variant
+
+pytestmark = pytest.mark.slow  # several processes per run
 
 
 def metric_values(run: Path) -> list[Any]:
@@ -50,7 +52,7 @@ def test_losses_match_a_single_process(
 def test_sharding_does_not_change_losses(
     optimizer: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    settings = with_train(settings, optimizer=optimizer, at_once=64)
+    settings = with_train(settings, optimizer=optimizer, micro_batch_tokens=64)
     ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path))
     assert ended == [0], said
     spread = with_train(settings, shard=True)
@@ -62,9 +64,9 @@ def test_sharding_does_not_change_losses(
 def test_batch_with_fewer_samples_than_processes(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    """Some shares are empty."""
+    """Some processes get no samples."""
     settings = with_train(settings, batch_tokens=128)
-    few = ["--objective.max-length", "32", "--objective.short", "0"]
+    few = ["--objective.max-length", "32", "--objective.short-seq-prob", "0"]
     ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path), *few)
     assert ended == [0], said
     for shard in ("false", "true"):
@@ -83,7 +85,7 @@ def test_resuming_with_another_world_size(
     ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path))
     assert ended == [0], said
     command = [*command_line(settings, tmp_path / "run", tmp_path), f"--train.shard={shard}"]
-    saved = tmp_path / "run" / "trainer" / "step-00000010"
+    saved = tmp_path / "run" / "checkpoints" / "step-00000010"
     ended, said = fork_server.run(*command, world_size=before, signal_when_exists=saved)
     assert ended == [-9] * before, said
     ended, said = fork_server.run(*command, world_size=after)
@@ -95,18 +97,18 @@ def test_all_processes_stop_at_the_same_step(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     command = command_line(with_train(settings, steps=4000), tmp_path / "run", tmp_path)
-    saved = tmp_path / "run" / "trainer" / "step-00000009"
+    saved = tmp_path / "run" / "checkpoints" / "step-00000009"
     ended, said = fork_server.run(*command, world_size=2, signal=Signals.SIGTERM, signal_when_exists=saved)
     assert ended == [143, 143], said
-    assert "the same command goes on from there" in said
+    assert "run the same command again to resume" in said
     step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
-    assert (tmp_path / "run" / "trainer" / f"step-{step:08d}").exists()
+    assert (tmp_path / "run" / "checkpoints" / f"step-{step:08d}").exists()
 
 
 def test_sharding_without_the_pair_objective(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    """Without pairs, nothing asks for the pooler."""
+    """Without pairs, the pooler gets no gradient."""
     alone = ["--objective.pair", "none"]
     for name, ranks, more in (("alone", 1, []), ("run", 2, ["--train.shard"])):
         ended, said = fork_server.run(
@@ -128,7 +130,7 @@ def test_an_error_is_reported_once(
     late = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]
     ended, said = fork_server.run(*command_line(settings, tmp_path / "late", tmp_path), *late, world_size=2)
     assert ended == [2, 2]
-    assert "must hold a sample of 64 pieces for each of 2 processes" in said
+    assert "must hold a sample of 64 tokens for each of 2 processes" in said
 
 
 def test_distributed_training_is_deterministic(

@@ -1,4 +1,4 @@
-"""A probe's figures are those of the definitions, and their margins hold."""
+"""Tests of the probe: its values equal those of `transformers`, and its intervals are right."""
 
 import json
 import math
@@ -17,6 +17,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
+from albertine.pretrain import probe as probing
 from albertine.pretrain.probe import ProbeResult, probe, show_probe
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import ProbeSettings
@@ -48,8 +49,8 @@ def test_probe_matches_transformers(
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sample by sample, with the other library's network, each loss summed apart."""
-    monkeypatch.setattr("albertine.pretrain.probe.choose_precision", lambda *_: torch.float32)
+    """Compute the losses sample by sample with `transformers`."""
+    monkeypatch.setattr(probing, "choose_precision", lambda *_: torch.float32)
     found = probe(str(checkpoint), asked)
     network: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
     network.eval()
@@ -85,7 +86,7 @@ def test_probe_matches_transformers(
 
 
 def test_confidence_intervals_have_their_coverage() -> None:
-    """Clusters of unequal sizes whose members resemble each other."""
+    """Clusters of unequal sizes with similar members."""
     draw = np.random.default_rng(0)
     covered = shares = 0
     for _ in range(400):
@@ -94,10 +95,10 @@ def test_confidence_intervals_have_their_coverage() -> None:
         sums = [draw.normal(level, 1.0, size).sum() for level, size in zip(levels, sizes, strict=True)]
         table = np.zeros((150, len(SUM_COLUMNS)))
         table[:, 0], table[:, 1] = sizes, sums
-        table[:, SUM_COLUMNS.index("pair_right")] = draw.random(150) < 0.9
+        table[:, SUM_COLUMNS.index("pair_correct")] = draw.random(150) < 0.9
         estimate = ratio_estimate(table, "mlm_loss", "masked")
         covered += estimate.low < 3.0 < estimate.high
-        share = wilson_estimate(table, "pair_right")
+        share = wilson_estimate(table, "pair_correct")
         shares += share.low < 0.9 < share.high
     assert 0.92 < covered / 400 < 0.98
     assert 0.92 < shares / 400 < 0.99
@@ -106,14 +107,14 @@ def test_confidence_intervals_have_their_coverage() -> None:
 def test_estimates_of_no_samples_are_nan() -> None:
     empty = np.zeros((0, len(SUM_COLUMNS)))
     assert math.isnan(ratio_estimate(empty, "mlm_loss", "masked").value)
-    assert math.isnan(wilson_estimate(empty, "pair_right").value)
+    assert math.isnan(wilson_estimate(empty, "pair_correct").value)
 
 
 def test_invalid_probes_raise(asked: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
     albertine.save(albertine.Model(replace(MODEL, vocab_size=100)), tmp_path / "small")
-    with pytest.raises(InputError, match="knows 100 pieces"):
+    with pytest.raises(InputError, match="has 100 tokens"):
         probe(str(tmp_path / "small"), asked)
-    with pytest.raises(InputError, match="a preset, with nothing learned yet"):
+    with pytest.raises(InputError, match="a preset, which has no trained weights"):
         probe("albert-base", asked)
     albertine.save(albertine.Model(MODEL), tmp_path / "fits", tokenizer=corpus.tokenizer)
     with pytest.raises(InputError, match="the model takes 64"):

@@ -1,4 +1,4 @@
-"""What a run tells: on a terminal, in lines, in its journal, to trackers, as a curve."""
+"""Tests of what a run records: display, metrics.jsonl, trackers and curve."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from albertine.train.display import TrainingDisplay, sparkline
 from albertine.train.metrics_log import METRICS_FILE, MetricsLog, read_metrics
 from albertine.train.step_metrics import StepMetrics
 
-from .conftest import GIVEN_KEYS, read_untimed_metrics, with_train
+from .conftest import read_untimed_metrics, with_train
 
 
 def step_metrics(step: int, loss: float = 6.0) -> StepMetrics:
@@ -66,7 +66,7 @@ def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch
             shown.update(step_metrics(step))
     line = stream.text.splitlines()[-1]
     assert line == (
-        "step 10 of 100: mlm 6.000 (unigram 6.40) 10.0% right, pair 0.700 50.0% right, lr 1.00e-03, "
+        "step 10 of 100: mlm 6.000 (unigram 6.40) 10.0% correct, pair 0.700 50.0% correct, lr 1.00e-03, "
         "gradient 1.00, 200 tokens/s (50% of the machine), 1.5 GB, 45 s left"
     )
     assert "\x1b" not in stream.text
@@ -74,7 +74,7 @@ def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch
 
 def test_display_on_a_terminal_redraws_a_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, stream = make_display(monkeypatch, terminal=True)
-    monkeypatch.setattr(shown, "_pause", 0.0)
+    monkeypatch.setattr(shown, "_interval", 0.0)
     with shown.running():
         shown.update(step_metrics(1))
         shown.update_evaluation(
@@ -113,9 +113,9 @@ def test_sparkline() -> None:
 def test_metrics_are_buffered_while_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal = MetricsLog(tmp_path, -1)
-    journal.write({"step": 1, "loss": float("nan")})
-    journal.flush()
+    log = MetricsLog(tmp_path, -1)
+    log.write({"step": 1, "loss": float("nan")})
+    log.flush()
     whole = os.write
 
     def full(number: int, block: bytes) -> int:
@@ -125,9 +125,9 @@ def test_metrics_are_buffered_while_the_disk_is_full(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         for step in range(2, 200):
-            journal.write({"step": step})
+            log.write({"step": step})
     assert [line["step"] for line in read_metrics(tmp_path)] == [1]
-    journal.close()
+    log.close()
     lines = read_metrics(tmp_path)
     assert [line["step"] for line in lines] == list(range(1, 200))
     assert lines[0]["loss"] is None
@@ -136,14 +136,14 @@ def test_metrics_are_buffered_while_the_disk_is_full(
 
 def test_metrics_log_is_truncated_on_resume(tmp_path: Path) -> None:
     (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"st')
-    journal = MetricsLog(tmp_path, 2)
-    journal.write({"step": 3, "again": True})
-    journal.close()
+    log = MetricsLog(tmp_path, 2)
+    log.write({"step": 3, "again": True})
+    log.close()
     assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "again": True}]
 
 
 def test_tensorboard_gets_the_metrics(settings: PretrainSettings, tmp_path: Path) -> None:
-    pretrain(tmp_path / "run", with_train(settings, track="tensorboard"), GIVEN_KEYS)
+    pretrain(tmp_path / "run", with_train(settings, tracker="tensorboard"))
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     found = {event.step: event.value for event in events.Scalars("mlm_loss")}
     expected = {
@@ -160,7 +160,7 @@ def test_wandb_gets_the_metrics(
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+    pretrain(tmp_path / "run", with_train(settings, tracker="wandb"))
     assert list((tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb"))
 
 
@@ -169,7 +169,7 @@ def test_missing_tracker_raises(
 ) -> None:
     monkeypatch.setattr(trackers, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"pip install 'albertine\[track\]'"):
-        pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+        pretrain(tmp_path / "run", with_train(settings, tracker="wandb"))
     assert not (tmp_path / "run").exists()
 
 
@@ -183,15 +183,15 @@ def test_wandb_without_login_raises_an_input_error(
 
     monkeypatch.setattr(wandb, "init", refuse)
     with pytest.raises(InputError, match=r"wandb: No API key configured\. Use `wandb login`"):
-        pretrain(tmp_path / "run", with_train(settings, track="wandb"), GIVEN_KEYS)
+        pretrain(tmp_path / "run", with_train(settings, tracker="wandb"))
 
 
 def test_curve_of_a_run(settings: PretrainSettings, tmp_path: Path) -> None:
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     draw_curve(tmp_path / "run")
-    assert "piece frequencies alone" in (tmp_path / "run" / "curve.svg").read_text()
+    assert "unigram baseline" in (tmp_path / "run" / "curve.svg").read_text()
     objective = replace(settings.objective, pair="none")
-    pretrain(tmp_path / "alone", replace(settings, objective=objective), GIVEN_KEYS)
+    pretrain(tmp_path / "alone", replace(settings, objective=objective))
     draw_curve(tmp_path / "alone")
 
 
@@ -199,7 +199,7 @@ def test_curve_of_a_run(settings: PretrainSettings, tmp_path: Path) -> None:
 def test_curve_without_metrics_raises(
     lines: list[Any] | None, settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     (tmp_path / "run" / METRICS_FILE).unlink()
     if lines is not None:
         (tmp_path / "run" / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))

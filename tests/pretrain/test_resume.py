@@ -1,4 +1,4 @@
-"""A run that was broken off, in whatever way, ends as if it had not been."""
+"""Tests that an interrupted run, however it was interrupted, ends like one that was not."""
 
 import errno
 import os
@@ -21,6 +21,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError, RunStopped, WorkError
 from albertine.file_lock import file_lock
 from albertine.interop.safetensors_file import write_tensors
+from albertine.model.kernels import selection
 from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
@@ -28,11 +29,11 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import settings_to_toml
 from albertine.train import checkpoints, recorder
 from albertine.train.optimizers import Optimizers
-from albertine.train.run_folder import publish_model
+from albertine.train.run_folder import publish_model, read_run_settings
 from albertine.train.trainer import Trainer
 from tests.conftest import ForkServer
 
-from .conftest import GIVEN_KEYS, MODEL, read_untimed_metrics, weight_bytes, with_train
+from .conftest import MODEL, read_untimed_metrics, weight_bytes, with_train
 
 
 class SimulatedCrash(BaseException):
@@ -40,7 +41,7 @@ class SimulatedCrash(BaseException):
 
 
 def crash_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a run break off after so many steps of a process."""
+    """Interrupt a run after `steps` steps of this process."""
     original = Trainer._advance
     taken = 0
 
@@ -60,7 +61,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "adamw": {"train": {"optimizer": "adamw"}},
     "lamb": {"train": {"optimizer": "lamb"}},
     "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.2}},
-    "accumulation": {"train": {"at_once": 64}},
+    "accumulation": {"train": {"micro_batch_tokens": 64}},
     "recomputation in bf16": {"train": {"recompute": True, "precision": "bf16"}},
     "curricula": {"curriculum": CURRICULUM},
     "workers": {"workers": 1, "curriculum": CURRICULUM},
@@ -82,12 +83,12 @@ def test_interrupted_run_matches_an_uninterrupted_one(
     name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = variant(settings, name)
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
     for cut in (1, 4, 5):
         with monkeypatch.context() as patch, pytest.raises(SimulatedCrash):
             crash_after(cut, patch)
-            pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
-    pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
+            pretrain(tmp_path / "broken", settings)
+    pretrain(tmp_path / "broken", settings)
     assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
     assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "broken")
 
@@ -98,25 +99,26 @@ def command_line(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[
     return ["pretrain", "--config", str(recipe), "--out", str(out)]
 
 
+@pytest.mark.slow
 def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> None:
-    """At least twenty times, from its first moments to its last, also while it writes."""
-    settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, at_once=100)
+    """At least twenty times, at any time of the run, also while it writes."""
+    settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, micro_batch_tokens=100)
     whole = command_line(settings, tmp_path / "whole", tmp_path)
     started = time.monotonic()
     ended, said = fork_server.run(*whole)
     assert ended == [0], said
     took = time.monotonic() - started
-    draw = random.Random()  # other moments every time; the end is the same
+    draw = random.Random()  # not seeded: other times in every test run
     command = [*command_line(settings, tmp_path / "killed", tmp_path), "--quiet"]
     kills = 0
     while kills < 20:
-        # Short lives, so that there are many; now and then one that gets far.
+        # Mostly early kills, and some late ones.
         life = draw.uniform(0.0, 0.35 * took)
         ended, said = fork_server.run(*command, signal_after=life)
         assert ended in ([-9], [0]), said
         if ended == [0]:
             assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "killed")
-            shutil.rmtree(tmp_path / "killed")  # done too soon: anew, and the kills count on
+            shutil.rmtree(tmp_path / "killed")  # it ended before the kill: start again
             continue
         kills += 1
     ended, said = fork_server.run(*command)
@@ -141,7 +143,7 @@ def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[s
 def test_shutdown_signal_writes_a_checkpoint(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    """In the middle of a step that would take long: it ends within seconds all the same."""
+    """A long step is dropped, so the process ends within seconds."""
     settings = with_train(settings, steps=400, batch_tokens=4096, save_every=None)
     process = start_run(settings, tmp_path)
     asked = time.monotonic()
@@ -149,17 +151,18 @@ def test_shutdown_signal_writes_a_checkpoint(
     said = process.communicate(timeout=30)[1]
     assert process.returncode == status, said
     assert time.monotonic() - asked < 5
-    assert "the same command goes on from there" in said.splitlines()[-1]
+    assert "run the same command again to resume" in said.splitlines()[-1]
     step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
-    newest = max((tmp_path / "run" / "trainer").glob("step-*"))
+    newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     assert newest.name == f"step-{step:08d}"
 
 
+@pytest.mark.slow
 def test_shutdown_signals_at_random_times(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    """Ended with SIGTERM again and again, a run ends as one that was left alone."""
-    settings = with_train(settings, steps=40, save_every=None, at_once=100)
+    """A run that was stopped many times with SIGTERM ends like one that was not."""
+    settings = with_train(settings, steps=40, save_every=None, micro_batch_tokens=100)
     ended, said = fork_server.run(*command_line(settings, tmp_path / "whole", tmp_path))
     assert ended == [0], said
     command = [*command_line(settings, tmp_path / "asked", tmp_path), "--quiet"]
@@ -177,7 +180,7 @@ def test_shutdown_signals_at_random_times(
 
 
 def fail_writes(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
-    """Let some of the writings of a checkpoint fail half way."""
+    """Let some writes of optimizer files fail halfway."""
     whole, count = write_tensors, 0
 
     def save(tensors: Any, file: Path) -> None:
@@ -197,25 +200,25 @@ def test_temporarily_full_disk_does_not_stop_the_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
     with monkeypatch.context() as patch:
         fail_writes(patch, {2, 3})
-        pretrain(tmp_path / "full", settings, GIVEN_KEYS)
-    assert "No space left on device; the run goes on" in capsys.readouterr().err
+        pretrain(tmp_path / "full", settings)
+    assert "No space left on device; training continues" in capsys.readouterr().err
     assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
 
 
 def test_full_disk_stops_the_run_and_it_resumes(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         fail_writes(patch, set(range(4, 100)))
-        pretrain(tmp_path / "full", settings, GIVEN_KEYS)
+        pretrain(tmp_path / "full", settings)
     found = checkpoints.CheckpointStore(tmp_path / "full", 2).newest_valid()
     assert found is not None
     assert 0 < found.step < 12
-    pretrain(tmp_path / "full", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "full", settings)
     assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
     assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "full")
 
@@ -223,11 +226,11 @@ def test_full_disk_stops_the_run_and_it_resumes(
 def interrupted_run(
     settings: PretrainSettings, run: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7
 ) -> Path:
-    """Break a run off and return its newest checkpoint."""
+    """Interrupt a run and return its newest checkpoint."""
     with monkeypatch.context() as patch, pytest.raises(SimulatedCrash):
         crash_after(steps, patch)
-        pretrain(run, settings, GIVEN_KEYS)
-    return max((run / "trainer").glob("step-*"))
+        pretrain(run, settings)
+    return max((run / "checkpoints").glob("step-*"))
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"])
@@ -242,17 +245,17 @@ def test_damaged_checkpoint_is_skipped(
 ) -> None:
     newest = interrupted_run(settings, tmp_path / "run", monkeypatch)
     damage(newest / file, how)
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     said = capsys.readouterr().err
     assert f"{newest.name}: damaged (" in said
-    assert "; going on from step-" in said
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    assert "; resuming from step-" in said
+    pretrain(tmp_path / "whole", settings)
     assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "run")
 
 
 def damage(file: Path, kind_of_damage: str) -> None:
     found = bytearray(file.read_bytes())
-    file.unlink()  # what is linked to it stays as it is
+    file.unlink()  # hard links to it keep the content
     if kind_of_damage == "gone":
         return
     found[len(found) // 2] ^= 1
@@ -265,10 +268,10 @@ def test_all_checkpoints_damaged_raises(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted_run(settings, tmp_path / "run", monkeypatch)
-    for folder in (tmp_path / "run" / "trainer").glob("step-*"):
+    for folder in (tmp_path / "run" / "checkpoints").glob("step-*"):
         damage(folder / "model.safetensors", "flipped")
-    with pytest.raises(WorkError, match="no other checkpoint is whole"):
-        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    with pytest.raises(WorkError, match="no checkpoint is undamaged"):
+        pretrain(tmp_path / "run", settings)
 
 
 def test_changed_corpus_raises(
@@ -285,9 +288,9 @@ def test_changed_corpus_raises(
     shutil.rmtree(tmp_path / "corpus")
     build_corpus([str(text / "a.txt")], tokenizer, tmp_path / "corpus", built)
     with pytest.raises(
-        InputError, match=r"not the corpus that the run began with: dev-00000\.arrow has changed"
+        InputError, match=r"not the corpus that the run started with: dev-00000\.arrow has changed"
     ):
-        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+        pretrain(tmp_path / "run", settings)
 
 
 def test_changed_settings_raise_and_are_named(
@@ -295,58 +298,99 @@ def test_changed_settings_raise_and_are_named(
 ) -> None:
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     with pytest.raises(
-        InputError, match=r"a run with train\.lr = 0\.002, not 0\.003; give the settings it was"
+        InputError, match=r"a run with train\.lr = 0\.002, not 0\.003; give the settings of the run"
     ):
-        pretrain(tmp_path / "run", with_train(settings, lr=3e-3), GIVEN_KEYS)
-    with pytest.raises(InputError, match=r"a run with objective\.masked"):
+        pretrain(tmp_path / "run", with_train(settings, lr=3e-3))
+    with pytest.raises(InputError, match=r"a run with objective\.mlm_probability"):
         pretrain(
-            tmp_path / "run",
-            replace(settings, objective=replace(settings.objective, mlm_probability=0.2)),
-            GIVEN_KEYS,
+            tmp_path / "run", replace(settings, objective=replace(settings.objective, mlm_probability=0.2))
         )
-    # Where and how fast it computes may change.
-    pretrain(tmp_path / "run", with_train(settings, at_once=64, keep=1, save_minutes=1.0), GIVEN_KEYS)
+    # Location and speed may change.
+    pretrain(
+        tmp_path / "run", with_train(settings, micro_batch_tokens=64, keep_checkpoints=1, save_minutes=1.0)
+    )
+
+
+def test_kernels_may_be_switched_off_on_resume(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError
+
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
+    monkeypatch.setattr(selection, "short_attention", fail)
+    pretrain(tmp_path / "run", with_train(settings, kernels=False))
 
 
 def test_locked_run_folder_raises(settings: PretrainSettings, tmp_path: Path) -> None:
-    (tmp_path / "run" / "trainer").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     with (
-        file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"),
+        file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"),
         pytest.raises(InputError, match="another process is training there"),
     ):
-        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+        pretrain(tmp_path / "run", settings)
 
 
 def test_folder_that_is_no_run_raises(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
     with pytest.raises(InputError, match="exists already and is no run"):
-        pretrain(tmp_path / "photos", settings, GIVEN_KEYS)
+        pretrain(tmp_path / "photos", settings)
     assert [one.name for one in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
+
+
+def test_run_of_an_earlier_version_raises(settings: PretrainSettings, tmp_path: Path) -> None:
+    (tmp_path / "run" / "trainer" / "step-00000003").mkdir(parents=True)
+    (tmp_path / "run" / "settings.toml").write_text("[train]\nat_once = 64\n")
+    with pytest.raises(
+        InputError, match=r"trainer: format 1, written by an older version .* start a new run"
+    ):
+        pretrain(tmp_path / "run", settings)
+    with pytest.raises(InputError, match="format 1, written by an older version"):
+        read_run_settings(tmp_path / "run", PretrainSettings)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (1, r"state\.json: format 1, written by an older version .* start a new run"),
+        (3, r"state\.json: format 3, written by a newer version .* reads format 2; update Albertine"),
+    ],
+)
+def test_checkpoint_of_another_format_raises(
+    written: int, message: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "STATE_FORMAT", written)
+        pretrain(tmp_path / "run", settings)
+    with pytest.raises(InputError, match=message):
+        pretrain(tmp_path / "run", settings)
 
 
 def test_finished_run_is_not_changed(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    first = pretrain(tmp_path / "run", settings)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
-    assert pretrain(tmp_path / "run", settings, GIVEN_KEYS) == first
+    assert pretrain(tmp_path / "run", settings) == first
     assert "has taken all its 12 steps" in capsys.readouterr().err
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
 
 
 def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_path: Path) -> None:
-    settings = with_train(settings, steps=30, save_every=2, evaluate_every=4, keep=2, lr=0.5, warmup=15)
+    settings = with_train(
+        settings, steps=30, save_every=2, evaluate_every=4, keep_checkpoints=2, lr=0.5, warmup=15
+    )
     settings = with_train(settings, schedule="constant")
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     scores = {
         line["step"]: line["held_out_loss"]
         for line in read_untimed_metrics(tmp_path / "run")
         if "held_out_loss" in line
     }
     best = min(scores, key=scores.__getitem__)
-    assert best < 28  # at this rate it gets worse
-    kept = sorted(int(one.name[5:]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
+    assert best < 28  # at this learning rate the loss rises
+    kept = sorted(int(one.name[5:]) for one in (tmp_path / "run" / "checkpoints").glob("step-*"))
     assert kept == [best, 28, 30]
 
 
@@ -358,13 +402,13 @@ def test_shutdown_with_data_workers(
 ) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
     process = start_run(settings, tmp_path)
-    os.killpg(process.pid, number)  # it and its workers at once, as a terminal, torchrun and Slurm do
+    os.killpg(process.pid, number)  # the process and its workers, as a terminal, torchrun and Slurm do
     said = process.communicate(timeout=30)[1]
     assert process.returncode == status, said
     assert "defect" not in said
     assert "Traceback" not in said
-    # Nobody holds the folder any more.
-    with file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+    # The lock is released.
+    with file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"):
         pass
 
 
@@ -372,10 +416,10 @@ def test_surviving_workers_release_the_run_lock(settings: PretrainSettings, tmp_
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
     process = start_run(settings, tmp_path)
     process.kill()
-    process.wait(30)  # and not until its workers are gone, which have the pipe too
+    process.wait(30)  # the workers, which share the pipe, may still run
     assert process.stderr
     process.stderr.close()
-    with file_lock(tmp_path / "run" / "trainer" / "run.lock", "busy"):
+    with file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"):
         pass
 
 
@@ -384,7 +428,7 @@ def test_interrupted_evaluation_is_repeated(
     when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
     settings = with_train(settings, evaluate_every=6)
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
     evaluate, count = Pretraining.evaluate, 0
 
     def interrupted(self: Pretraining, network: Any, step: int) -> dict[str, float]:
@@ -397,10 +441,8 @@ def test_interrupted_evaluation_is_repeated(
 
     with monkeypatch.context() as patch, pytest.raises(RunStopped):
         patch.setattr(Pretraining, "evaluate", interrupted)
-        pretrain(tmp_path / "broken", settings, GIVEN_KEYS)
-    assert pretrain(tmp_path / "broken", settings, GIVEN_KEYS) == pretrain(
-        tmp_path / "whole", settings, GIVEN_KEYS
-    )
+        pretrain(tmp_path / "broken", settings)
+    assert pretrain(tmp_path / "broken", settings) == pretrain(tmp_path / "whole", settings)
     assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
     assert (tmp_path / "broken" / "curve.png").exists()
 
@@ -408,7 +450,7 @@ def test_interrupted_evaluation_is_repeated(
 def test_interrupted_publishing_is_repeated(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
 
     def full(run: Path, snapshot: Path) -> None:
         if snapshot.name == "step-00000012":
@@ -417,9 +459,9 @@ def test_interrupted_publishing_is_repeated(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(recorder, "publish_model", full)
-        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+        pretrain(tmp_path / "run", settings)
     assert weight_bytes(tmp_path / "run") != weight_bytes(tmp_path / "whole")
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
     assert (tmp_path / "run" / "curve.png").exists()
 
@@ -439,20 +481,20 @@ def test_rollback_skips_nonfinite_checkpoints(
             next(iter(self._names)).detach().fill_(float("inf"))
 
     monkeypatch.setattr(Optimizers, "step", broken)
-    pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30), GIVEN_KEYS)
-    assert capsys.readouterr().err.count("went back to this step") == 1
+    pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30))
+    assert capsys.readouterr().err.count("rolled back to this step") == 1
     assert all(bool(one.isfinite().all()) for one in albertine.load(tmp_path / "run").parameters())
 
 
 def test_failed_first_start_can_be_repeated_with_other_settings(
     settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    """Settings that could not work do not stand in the way of those that can."""
+    """A run without checkpoints accepts other settings."""
     one = replace(settings, objective=replace(settings.objective, seed=1))
-    (tmp_path / "run" / "trainer").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "settings.toml").write_text(settings_to_toml(one))
-    (tmp_path / "run" / "trainer" / "run.lock").touch()
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    (tmp_path / "run" / "checkpoints" / "run.lock").touch()
+    pretrain(tmp_path / "run", settings)
 
 
 def test_resuming_with_a_moved_corpus_and_without_the_init_checkpoint(
@@ -464,13 +506,13 @@ def test_resuming_with_a_moved_corpus_and_without_the_init_checkpoint(
     shutil.rmtree(tmp_path / "start")
     shutil.copytree(corpus.folder, tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
-    pretrain(tmp_path / "run", replace(settings, corpus=Path("moved")), GIVEN_KEYS)
+    pretrain(tmp_path / "run", replace(settings, corpus=Path("moved")))
     assert albertine.load(tmp_path / "run").settings.hidden_size == MODEL.hidden_size
 
 
 def test_best_is_reset_when_the_objective_changes(settings: PretrainSettings, tmp_path: Path) -> None:
-    """Predicting more of the pieces is harder: that the loss rises there says nothing."""
+    """Predicting more of the tokens is harder, so the losses before and after do not compare."""
     harder = replace(settings, curriculum=CurriculumSettings(mlm_probability="0.15, 0.8 from 0.5"))
-    pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3), GIVEN_KEYS)
-    kept = sorted(int(one.name[5:13]) for one in (tmp_path / "run" / "trainer").glob("step-*"))
+    pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3))
+    kept = sorted(int(one.name[5:13]) for one in (tmp_path / "run" / "checkpoints").glob("step-*"))
     assert min(kept) > 6

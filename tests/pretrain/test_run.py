@@ -1,4 +1,4 @@
-"""A run, as a person sees it: what it leaves, what it learns, and what it refuses."""
+"""Tests of a pre-training run: its files, what it learns, and the settings that it refuses."""
 
 import json
 import math
@@ -16,20 +16,20 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError, WorkError
+from albertine.model.losses import ObjectiveLoss
 from albertine.pretrain import pretraining
 from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
-from albertine.settings import build_settings
+from albertine.settings import MODEL_PRESETS, ModelSettings, build_settings
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import read_run_settings
 from albertine.train.schedule import LearningRateSchedule
 from albertine.train.settings import PretrainTrainSettings
-from albertine.train.trainable import ObjectiveLoss
 from tests.conftest import ForkServer
 
-from .conftest import GIVEN_KEYS, MODEL, read_untimed_metrics, weight_bytes, with_train
+from .conftest import MODEL, read_untimed_metrics, weight_bytes, with_train
 from .test_resume import interrupted_run
 
 
@@ -40,7 +40,7 @@ def losses(run: Path) -> list[float]:
 def test_run_folder_holds_model_settings_and_metrics(
     settings: PretrainSettings, tmp_path: Path, curves: None
 ) -> None:
-    scores = pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    scores = pretrain(tmp_path / "run", settings)
     read_by_them: Any = transformers.AlbertForPreTraining.from_pretrained
     theirs, loading = read_by_them(tmp_path / "run", output_loading_info=True)
     assert not loading["missing_keys"]
@@ -76,7 +76,7 @@ def test_training_matches_a_transformers_loop(settings: PretrainSettings, tmp_pa
     settings = with_train(settings, steps=50, optimizer="adamw", lr=5e-3, weight_decay=0.01, save_every=None)
     start = albertine.Model(replace(MODEL, max_length=64), seed=5)
     albertine.save(start, tmp_path / "start")
-    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "start")), GIVEN_KEYS)
+    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "start")))
     network: Any = transformers.AlbertForPreTraining.from_pretrained(
         tmp_path / "start", attn_implementation="eager"
     )
@@ -90,13 +90,13 @@ def test_training_matches_a_transformers_loop(settings: PretrainSettings, tmp_pa
     for step, batch in enumerate(first_batches(settings, 50)):
         ids, mask, types = batch.strip.to_padded()
         labels = torch.full_like(batch.strip.tokens, -100)
-        labels[batch.targets.masked.at] = batch.targets.masked.pieces
+        labels[batch.targets.masked.indices] = batch.targets.masked.labels
         out = network(
             input_ids=ids,
             attention_mask=mask,
             token_type_ids=types,
             labels=batch.strip.pad(labels, -100),
-            sentence_order_label=batch.targets.pair,
+            sentence_order_label=batch.targets.pair_labels,
         )
         assert abs(out.loss.item() - found[step]) < 1e-3, step
         optimizer.zero_grad()
@@ -110,8 +110,8 @@ def test_training_matches_a_transformers_loop(settings: PretrainSettings, tmp_pa
 
 def test_micro_batches_do_not_change_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    pretrain(whole, settings, GIVEN_KEYS)
-    pretrain(cut, with_train(settings, at_once=40), GIVEN_KEYS)
+    pretrain(whole, settings)
+    pretrain(cut, with_train(settings, micro_batch_tokens=40))
     assert losses(whole) == pytest.approx(losses(cut), abs=1e-5)
 
 
@@ -123,31 +123,32 @@ def test_loss_falls_below_the_unigram_baseline(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With the settings that nobody gave."""
+    """With default learning rate and warm-up."""
     steps = 300 if batch_tokens == 1024 else 75
     settings = with_train(
         settings, steps=steps, batch_tokens=batch_tokens, save_every=None, lr=None, evaluate_every=steps
     )
-    pretrain(tmp_path / "run", replace(settings, corpus=tales.folder), frozenset())
+    model = replace(MODEL, vocab_size=len(tales.tokenizer))
+    pretrain(tmp_path / "run", replace(settings, corpus=tales.folder, model=model))
     lines = read_untimed_metrics(tmp_path / "run")
     last = [line["mlm_loss"] for line in lines if line["step"] > steps - 30 and "mlm_loss" in line]
     assert sum(last) / len(last) < lines[0]["mlm_unigram_loss"] - 0.1
-    assert "still at the level" not in capsys.readouterr().err
+    assert "is still at the" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("pair", ["nsp", "none"])
 def test_other_objectives(pair: Literal["nsp", "none"], settings: PretrainSettings, tmp_path: Path) -> None:
     objective = replace(settings.objective, pair=pair)
-    scores = pretrain(tmp_path / "run", replace(settings, objective=objective), GIVEN_KEYS)
+    scores = pretrain(tmp_path / "run", replace(settings, objective=objective))
     assert ("pair_accuracy" in scores) == (pair == "nsp")
     moved = bool(dict(albertine.load(tmp_path / "run").named_parameters())["head.pair.bias"].any())
     assert moved == (pair == "nsp")
 
 
 def test_deeper_run_from_a_shallow_checkpoint(settings: PretrainSettings, tmp_path: Path) -> None:
-    pretrain(tmp_path / "shallow", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "shallow", settings)
     deeper = replace(settings, init_from=str(tmp_path / "shallow"), model=replace(MODEL, layers=5))
-    pretrain(tmp_path / "deep", with_train(deeper, lr=0.0), GIVEN_KEYS | {"model.layers"})
+    pretrain(tmp_path / "deep", with_train(deeper, lr=0.0))
     model = albertine.load(tmp_path / "deep")
     assert model.settings.layers == 5
     shallow = albertine.load(tmp_path / "shallow")
@@ -155,21 +156,24 @@ def test_deeper_run_from_a_shallow_checkpoint(settings: PretrainSettings, tmp_pa
         assert torch.equal(one, dict(model.named_parameters())[name]), name
 
 
-@pytest.mark.parametrize("given", ["model.preset", "model.hidden_size", "model.max_length"])
+@pytest.mark.parametrize(
+    "model",
+    [MODEL_PRESETS["demo"], ModelSettings(hidden_size=64, heads=2), ModelSettings(max_length=128)],
+    ids=["preset", "hidden_size", "max_length"],
+)
 def test_model_settings_unlike_the_checkpoint_raise(
-    given: str, settings: PretrainSettings, tmp_path: Path
+    model: ModelSettings, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     albertine.save(albertine.Model(MODEL), tmp_path / "start")
-    other = replace(MODEL, hidden_size=64, max_length=128)
-    asked = replace(settings, init_from=str(tmp_path / "start"), model=other)
-    with pytest.raises(InputError, match="the checkpoint of --init has"):
-        pretrain(tmp_path / "run", asked, frozenset({given}))
+    asked = replace(settings, init_from=str(tmp_path / "start"), model=model)
+    with pytest.raises(InputError, match="the checkpoint of --init-from has"):
+        pretrain(tmp_path / "run", asked)
 
 
 def test_batch_without_masked_tokens(settings: PretrainSettings, tmp_path: Path) -> None:
     objective = ObjectiveSettings(pair="none", max_length=8)
     small = with_train(replace(settings, objective=objective), batch_tokens=8, steps=60, save_every=None)
-    pretrain(tmp_path / "run", small, GIVEN_KEYS)
+    pretrain(tmp_path / "run", small)
     assert 0.0 in losses(tmp_path / "run")
 
 
@@ -184,7 +188,7 @@ def test_init_from_a_transformers_checkpoint(settings: PretrainSettings, tmp_pat
         max_position_embeddings=64,
     )
     transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
-    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "theirs")), frozenset())
+    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "theirs")))
     assert albertine.load(tmp_path / "run").settings.effective_ffn_size == 64
 
 
@@ -192,51 +196,49 @@ def test_checkpoints_have_the_current_depth(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.5"))
-    pretrain(tmp_path / "run", with_train(growing, keep=9), GIVEN_KEYS)
+    pretrain(tmp_path / "run", with_train(growing, keep_checkpoints=9))
     depths = {
         folder.name: json.loads((folder / "config.json").read_text())["num_hidden_layers"]
-        for folder in (tmp_path / "run" / "trainer").glob("step-*")
+        for folder in (tmp_path / "run" / "checkpoints").glob("step-*")
     }
     assert depths["step-00000006"] == 1
     assert depths["step-00000009"] == 2
     assert json.loads((tmp_path / "run" / "config.json").read_text())["num_hidden_layers"] == 2
 
 
-# What was left open.
+# Settings that are left open.
 
 
 def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: Corpus) -> None:
     asked = replace(settings, model=albertine.settings.MODEL_PRESETS["demo"], objective=ObjectiveSettings())
-    found = resolved_settings(asked, corpus, None, frozenset())
+    found = resolved_settings(asked, corpus, None)
     assert found.model.vocab_size == len(corpus.tokenizer)
     assert found.objective.max_length == 128
-    padded = resolved_settings(
-        replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None, GIVEN_KEYS
-    )
+    padded = resolved_settings(replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None)
     assert padded.model.vocab_size == 192
 
 
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"model": replace(MODEL, vocab_size=100)}, "has 130 pieces, the model only 100"),
-        ({"objective": ObjectiveSettings(max_length=100)}, "samples of 100 pieces: the model takes 64"),
+        ({"model": replace(MODEL, vocab_size=100)}, "has 130 tokens, the model only 100"),
+        ({"objective": ObjectiveSettings(max_length=100)}, "samples of 100 tokens: the model takes 64"),
         (
             {"curriculum": CurriculumSettings(length="32, 128 from 0.5")},
-            "samples of 128 pieces: the model takes 64",
+            "samples of 128 tokens: the model takes 64",
         ),
         (
             {"curriculum": CurriculumSettings(depth="1, 3 from 0.5")},
             "the model has 2 layers; give --model.layers",
         ),
-        ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs take two"),
+        ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs need two"),
         ({"corpus": None}, "--corpus is missing"),
         (
             {"train": PretrainTrainSettings(batch_tokens=50), "objective": ObjectiveSettings(max_length=64)},
             "must hold a sample",
         ),
-        ({"corpus": Path("/nowhere")}, "/nowhere: no such folder; name one of albertine corpus build"),
-        ({"init": "/nowhere/at/all"}, "neither a folder, a hub name nor a preset"),
+        ({"corpus": Path("/nowhere")}, "/nowhere: no such folder; name the folder of a corpus"),
+        ({"init_from": "/nowhere/at/all"}, "neither a folder, a hub name nor a preset"),
         ({"device": "cuda"}, "torch sees no GPU here"),
     ],
 )
@@ -244,7 +246,7 @@ def test_invalid_settings_raise_before_anything_is_written(
     change: dict[str, Any], line: str, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=line):
-        pretrain(tmp_path / "run", replace(settings, **change), GIVEN_KEYS | {"objective.max_length"})
+        pretrain(tmp_path / "run", replace(settings, **change))
     assert not (tmp_path / "run").exists()
 
 
@@ -262,7 +264,7 @@ def test_curriculum_error_shows_an_example() -> None:
 
 
 def test_stages_start_at_their_share_of_the_run() -> None:
-    stages = CurriculumSettings(mlm_probability="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("masked")
+    stages = CurriculumSettings(mlm_probability="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("mlm_probability")
     assert stages is not None
     assert [stages.value_at(step, 8) for step in range(8)] == [0.3, 0.3, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15]
 
@@ -271,7 +273,7 @@ def test_stages_start_at_their_share_of_the_run() -> None:
 
 
 def scale_losses(monkeypatch: pytest.MonkeyPatch, steps: range, factor: float) -> None:
-    """Multiply the loss of some steps, when they first come."""
+    """Multiply the loss of some steps at their first occurrence."""
     whole, left = pretraining.Pretraining.compute_losses, set(steps)
 
     def measure(self: pretraining.Pretraining, network: Any, piece: Any, step: int) -> Any:
@@ -291,9 +293,9 @@ def test_nonfinite_step_is_skipped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     scale_losses(monkeypatch, range(5, 7), math.nan)
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
-    assert "not finite; the step is left out" in capsys.readouterr().err
-    assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if line.get("left_out")] == [6, 7]
+    pretrain(tmp_path / "run", settings)
+    assert "not finite; the step is skipped" in capsys.readouterr().err
+    assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if line.get("skipped")] == [6, 7]
     assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
 
 
@@ -304,9 +306,9 @@ def test_several_nonfinite_steps_cause_a_rollback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     scale_losses(monkeypatch, range(5, 10), math.nan)
-    pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "run", settings)
     said = capsys.readouterr().err
-    assert "the loss ran away at step 10 (it was nan); went back to this step, on at 0.5 of the rate" in said
+    assert "the loss diverged at step 10 (it was nan); rolled back to this step, continuing at 0.5 of" in said
     told = [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line]
     assert told == list(range(1, 13))
     rates = {line["step"]: line["lr"] for line in read_untimed_metrics(tmp_path / "run") if "lr" in line}
@@ -320,8 +322,10 @@ def test_lasting_high_loss_causes_a_rollback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     scale_losses(monkeypatch, range(70, 95), 3.0)
-    pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100), GIVEN_KEYS)
-    assert "step 60: the loss ran away at step 90" in capsys.readouterr().err
+    pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100))
+    assert "step 60: the loss diverged at step 90" in capsys.readouterr().err
+    events = [line for line in read_untimed_metrics(tmp_path / "run") if "event" in line]
+    assert [(line["step"], line["event_type"]) for line in events] == [(60, "rollback")]
     assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line] == list(
         range(1, 111)
     )
@@ -338,8 +342,8 @@ def test_run_stops_after_the_last_rollback(
 
     monkeypatch.setattr(pretraining.Pretraining, "compute_losses", measure)
     settings = with_train(settings, steps=60)
-    with pytest.raises(WorkError, match="after 3 returns, each at half the rate; lower"):
-        pretrain(tmp_path / "run", settings, GIVEN_KEYS)
+    with pytest.raises(WorkError, match="after 3 rollbacks, each at half the rate; lower"):
+        pretrain(tmp_path / "run", settings)
     assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
 
 
@@ -348,15 +352,11 @@ def test_plateau_is_reported(
 ) -> None:
     stuck = with_train(settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0)
     stuck = with_train(stuck, save_every=None, evaluate_every=400)
-    pretrain(
-        tmp_path / "run",
-        replace(stuck, objective=replace(settings.objective, mlm_probability=0.6)),
-        GIVEN_KEYS,
-    )
-    said = [line for line in capsys.readouterr().err.splitlines() if "still at the level" in line]
+    pretrain(tmp_path / "run", replace(stuck, objective=replace(settings.objective, mlm_probability=0.6)))
+    said = [line for line in capsys.readouterr().err.splitlines() if "is still at the" in line]
     assert [line.partition(":")[0] for line in said] == ["step 300", "step 400"]
     for cause in (
-        "the rate is low: --train.lr 1e-09",
+        "the learning rate is low: --train.lr 1e-09",
         "the batch is small",
         "the warm-up is short",
         "60% of the",
@@ -370,20 +370,20 @@ def test_plateau_is_reported(
 def test_resume_uses_the_settings_of_the_run(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer
 ) -> None:
-    pretrain(tmp_path / "whole", settings, GIVEN_KEYS)
+    pretrain(tmp_path / "whole", settings)
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     assert fork_server.run("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet") == ([0], "")
     assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
     ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
     assert ended == [2]
     assert "no run (it has no settings.toml)" in said
-    (tmp_path / "judge" / "trainer" / "step-00000001").mkdir(parents=True)
-    (tmp_path / "judge" / "trainer" / "run.lock").touch()
+    (tmp_path / "judge" / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "judge" / "checkpoints" / "run.lock").touch()
     (tmp_path / "judge" / "settings.toml").write_text('task = "classify"\n')
     for words in (["--resume"], ["--corpus", str(settings.corpus)]):
         ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "judge"), *words)
         assert ended == [2]
-        assert "judge: a run of another command (its settings.toml says task); name another folder" in said
+        assert "judge: a run of another command (its settings.toml sets task); name another folder" in said
     ended, said = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
     assert (ended, said.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

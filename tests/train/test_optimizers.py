@@ -1,4 +1,4 @@
-"""The optimizers move the weights as their definitions say, worked out apart in float64."""
+"""Tests of the optimizers against independent implementations in fp64."""
 
 from typing import get_args
 
@@ -25,7 +25,7 @@ def random_gradients(network: Model, step: int) -> dict[str, Tensor]:
 
 
 def weights_after(network: Model, train: PretrainTrainSettings, rates: list[float]) -> dict[str, Tensor]:
-    """Move a network by some steps and return its weights in float64."""
+    """Take some steps and return the weights in fp64."""
     optimizers = Optimizers(network, train, torch.float32)
     for step, rate in enumerate(rates):
         for parameter, gradient in zip(
@@ -41,7 +41,7 @@ def split_qkv(name: str, matrix: Tensor) -> list[Tensor]:
 
 
 def reference_lamb(network: Model, rates: list[float], decay: float) -> dict[str, Tensor]:
-    """The reference optimizer, written from its description: one matrix at a time, in float64."""
+    """LAMB, one matrix at a time, in fp64."""
     weights = {name: one.detach().double() for name, one in network.named_parameters()}
     for name, tensor in weights.items():
         thirds = split_qkv(name, tensor)
@@ -106,7 +106,7 @@ def test_adamw_matches_torch_and_decays_only_matrices() -> None:
 
 
 def test_muon_matches_torch_on_each_matrix() -> None:
-    """Torch's own Muon, given queries, keys and values as three matrices, with its RMS scaling."""
+    """Muon of torch, with queries, keys and values as three matrices, and its RMS scaling."""
     rates = [1e-2, 2e-2, 1e-2]
     network, other = Model(SMALL, seed=1), Model(SMALL, seed=1)
     found = weights_after(network, PretrainTrainSettings(optimizer="muon", weight_decay=0.05), rates)
@@ -187,7 +187,7 @@ def test_zero_learning_rate_changes_nothing() -> None:
 
 @pytest.mark.parametrize("width", [32, 256])
 def test_muon_update_size_is_independent_of_width(width: int) -> None:
-    """What a step changes of a hidden state, beside what was there, depends on the rate alone."""
+    """The relative change of a hidden state by a step depends only on the learning rate."""
     model = ModelSettings(
         vocab_size=40, embedding_size=8, hidden_size=width, layers=1, heads=1, max_length=16
     )

@@ -1,4 +1,4 @@
-"""The rate over a run, and the rule it follows when nobody gives it."""
+"""Tests of the learning-rate schedule and its defaults."""
 
 import math
 

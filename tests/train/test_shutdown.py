@@ -1,4 +1,4 @@
-"""Being asked to end: once, twice at once, and again."""
+"""Tests of shutdown signals: one, two at once, and a later second one."""
 
 import os
 import signal

@@ -1,1 +1,1 @@
-"""The pre-training run: objectives over a corpus, live telling, probing of what was learned."""
+"""Pre-training: masked-language modelling and sentence pairs on a corpus, and probing of the result."""

@@ -1,4 +1,4 @@
-"""Values that change during a run: "128, 512 from 0.9" is 128, and 512 for the last tenth of the steps."""
+"""Settings that change during a run: "128, 512 from 0.9" is 128, and 512 in the last tenth of the steps."""
 
 import re
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ _LATER_STAGE = re.compile(r"(\S+) from (\S+)")
 _EXAMPLES = {
     "length": "128, 512 from 0.9",
     "depth": "3, 6 from 0.25, 12 from 0.5",
-    "masked": "0.3, 0.15 from 0.5",
+    "mlm_probability": "0.3, 0.15 from 0.5",
 }
 
 
 @dataclass(frozen=True)
 class CurriculumStages:
-    """Values, and the share of the run from which each holds; the first from 0."""
+    """Values of a setting, and the fraction of the run from which each applies; the first starts at 0."""
 
     values: tuple[float, ...]
     starts: tuple[float, ...]
@@ -28,8 +28,8 @@ class CurriculumStages:
 
 
 def parse_stages(key: str, text: str, minimum: float, maximum: float) -> CurriculumStages:
-    """Read stages; `key` is the setting to complain of."""
-    advice = f'give values and the share of the run from which each holds, as in "{_EXAMPLES[key]}"'
+    """Parse the text of a setting; `key` is its name, for errors."""
+    advice = f'give values, each with the fraction of the run from which it applies, as in "{_EXAMPLES[key]}"'
     first, *later = (part.strip() for part in text.split(","))
     matches = [_LATER_STAGE.fullmatch(part) for part in later]
     try:
@@ -38,7 +38,7 @@ def parse_stages(key: str, text: str, minimum: float, maximum: float) -> Curricu
     except ValueError:
         raise SettingError(key, text, advice) from None
     if not all(a < b < 1 for a, b in pairwise(starts)):
-        raise SettingError(key, text, f"shares must rise from 0 to below 1; {advice}")
+        raise SettingError(key, text, f"fractions must rise from 0 to below 1; {advice}")
     for value in values:
         if not minimum <= value <= maximum or (minimum >= 1 and value != int(value)):
             raise SettingError(key, text, f"{value:g} must be from {minimum:g} to {maximum:g}; {advice}")
@@ -47,24 +47,24 @@ def parse_stages(key: str, text: str, minimum: float, maximum: float) -> Curricu
 
 @dataclass(frozen=True)
 class CurriculumSettings(Settings):
-    """What changes during the run; what is not set stays as the other tables say."""
+    """What changes during a run; without a value, the setting of the other table applies to the whole run."""
 
-    length: str | None = setting(None, f'Longest sample, as in "{_EXAMPLES["length"]}".')
+    length: str | None = setting(None, f'Maximum length of samples, as in "{_EXAMPLES["length"]}".')
     depth: str | None = setting(
         None,
-        f'How many of its layers the model has, as in "{_EXAMPLES["depth"]}"; for those that share all of them.',
+        f'Number of layers, as in "{_EXAMPLES["depth"]}"; only for a model that shares all layers.',
     )
     mlm_probability: str | None = setting(
-        None, f'Share of the pieces to predict, as in "{_EXAMPLES["masked"]}".'
+        None, f'Fraction of the tokens to predict, as in "{_EXAMPLES["mlm_probability"]}".'
     )
 
     def check(self) -> None:
-        """Refuse what is no list of stages."""
-        for key in ("length", "depth", "masked"):
+        """Raise `SettingError` for text that is not a list of stages."""
+        for key in ("length", "depth", "mlm_probability"):
             self.stages(key)
 
     def stages(self, key: str) -> CurriculumStages | None:
-        """Return the stages of a setting."""
+        """Return the stages of a setting; None if it is not set."""
         text = getattr(self, key)
-        bounds = {"length": (8, 1_000_000), "depth": (1, 100_000), "masked": (0.01, 0.9)}[key]
+        bounds = {"length": (8, 1_000_000), "depth": (1, 100_000), "mlm_probability": (0.01, 0.9)}[key]
         return None if text is None else parse_stages(key, text, *bounds)

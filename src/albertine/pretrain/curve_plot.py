@@ -1,7 +1,7 @@
-"""The curve of a run, as one would put it in a report: `curve.svg` and `curve.png` in its folder.
+"""The learning curve of a run, as `curve.svg` and `curve.png` in its folder.
 
-Above, the loss of the masked pieces, in training and on held-out text, with the level
-of piece frequencies that it has to leave; below, how often both objectives are right.
+The upper plot shows the MLM loss in training and on held-out text, with the unigram and
+no-context baselines; the lower one shows the accuracy of both objectives.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 CURVE_FILE = "curve.png"
 MetricsLines = Sequence[MetricsLine]
 _TRAINING_COLOR, _HELD_OUT_COLOR, _PAIR_COLOR, _BASELINE_COLOR = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
-_MAX_POINTS = 400  # a curve is drawn as so many means
+_MAX_POINTS = 400  # points of a curve
 
 
-def draw_curve(run: Path) -> None:
-    """Draw the curve of a run, under way or done."""
+def draw_curve(run: str | Path) -> None:
+    """Draw the curve of a run, running or finished."""
+    run = Path(run)
     settings = build_settings(PretrainSettings, read_run_settings(run, PretrainSettings))
     if not (run / METRICS_FILE).exists():
         raise InputError(f"{run}: has no {METRICS_FILE} yet; there is nothing to draw")
@@ -57,10 +58,10 @@ def _write_figure(run: Path, settings: PretrainSettings, lines: MetricsLines) ->
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
         axes.set_axisbelow(True)
-        for step in (line["step"] for line in lines if "event" in line and "went back" in line["event"]):
+        for step in (line["step"] for line in lines if line.get("event_type") == "rollback"):
             axes.axvline(step, color=_PAIR_COLOR, linewidth=0.8, linestyle=":")
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # found once, for both files
+    figure.set_layout_engine("none")  # computed once, for both files
     for file_format in ("svg", "png"):
         with atomic_file(run / f"curve.{file_format}") as file:
             figure.savefig(file, format=file_format, dpi=150)
@@ -73,17 +74,17 @@ def _draw_losses(axes: "Axes", lines: MetricsLines) -> None:
         axes.plot(*zip(*shown, strict=True), color=_TRAINING_COLOR, linewidth=1.2, label="training")
     if held_out:
         axes.plot(
-            *zip(*held_out, strict=True), color=_HELD_OUT_COLOR, marker="o", markersize=3, label="held out"
+            *zip(*held_out, strict=True), color=_HELD_OUT_COLOR, marker="o", markersize=3, label="held-out"
         )
     for unigram in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
-        _draw_baseline(axes, unigram, "piece frequencies alone")
-        _draw_baseline(axes, no_context_baseline(unigram), "no context")
+        _draw_baseline(axes, unigram, "unigram baseline")
+        _draw_baseline(axes, no_context_baseline(unigram), "no-context baseline")
     axes.set_ylabel("MLM loss (nats)")
     axes.legend(frameon=False, fontsize=8, loc="lower left")
 
 
 def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
-    """Draw what is reached without learning, with its name."""
+    """Draw a baseline with its name."""
     axes.axhline(loss, color=_BASELINE_COLOR, linewidth=1, linestyle="--")
     axes.annotate(
         f"{name}: {loss:.2f}",
@@ -98,8 +99,8 @@ def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
 
 
 def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
-    for objective, name, color in (("mlm", "masked pieces", _HELD_OUT_COLOR), ("pair", "pairs", _PAIR_COLOR)):
-        accuracies, label = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy"), f"{name}, held out"
+    for objective, name, color in (("mlm", "masked tokens", _HELD_OUT_COLOR), ("pair", "pairs", _PAIR_COLOR)):
+        accuracies, label = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy"), f"{name}, held-out"
         if not accuracies:
             accuracies, label = (
                 downsampled(metric_curve(lines, f"{objective}_accuracy"), _MAX_POINTS),
@@ -109,9 +110,9 @@ def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
             steps, values = zip(*accuracies, strict=True)
             percent = [100 * share for share in values]
             axes.plot(steps, percent, color=color, marker="o", markersize=3, label=label)
-    axes.axhline(50, color=_BASELINE_COLOR, linewidth=1, linestyle="--")  # where pairs start, by chance
+    axes.axhline(50, color=_BASELINE_COLOR, linewidth=1, linestyle="--")  # accuracy of guessing pairs
     axes.set_ylim(0, 100)
-    axes.set_ylabel("right (%)")
+    axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("step")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
 
@@ -121,5 +122,5 @@ def _title(settings: PretrainSettings, lines: MetricsLines) -> str:
     tokens = max(line.get("tokens", 0) for line in lines)
     return (
         f"{model.layers} layers of {model.hidden_size}, share = {model.share}, {settings.objective.pair}; "
-        f"{train.optimizer}, {train.batch_tokens:,} tokens a step, {tokens / 1e6:,.1f}M tokens"
+        f"{train.optimizer}, {train.batch_tokens:,} tokens per step, {tokens / 1e6:,.1f}M tokens"
     )

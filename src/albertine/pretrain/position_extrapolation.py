@@ -1,10 +1,10 @@
-"""Positions as waves: what a fresh table of positions holds, and how a table that is half trained goes on.
+"""Sinusoidal position embeddings: the initial table, and the extrapolation of a partly trained one.
 
-Turning a wave is shifting it, so a head can look for "the piece before" at every place
-alike. Training moves the rows that samples reach, and makes them several times as loud;
-left alone, those beyond would be too quiet for the heads that have learned to look there.
-But most of what the rows learn is again a sum of these waves. Fitted to the rows that
-samples reach, it goes on over the others.
+Rotating the phases of sinusoids shifts the position, so an attention head can attend to
+"the token before" at every position alike. Training changes the rows that samples reach,
+and makes them several times larger; the other rows would be too small for the heads that
+learned to attend by position. But most of what the rows learn is again a sum of these
+sinusoids, so a fit to the trained rows extrapolates to the others.
 """
 
 import math
@@ -15,20 +15,20 @@ from torch import Tensor
 
 from albertine.settings import ModelSettings
 
-# Waves from nearly half a turn a piece to a tenth of that: short enough to tell neighbours apart.
+# Frequencies from nearly half a turn per token to a tenth of that, which distinguish neighbouring tokens.
 _MAX_FREQUENCY, _FREQUENCY_RATIO = 0.95 * math.pi, 10.0
-_RIDGE = 1 / 32  # of what a wave has in the rows; keeps what one row alone has learned out of the fit
+_RIDGE = 1 / 32  # relative to the power of a sinusoid; keeps what a single row has learned out of the fit
 
 
 @dataclass(frozen=True)
 class Sinusoids:
-    """So many waves; `frequencies` is how far each turns from one piece to the next."""
+    """Some sinusoids of the position; `frequencies` are their angles per token, `[sinusoids]`."""
 
     frequencies: Tensor
 
     @classmethod
     def for_model(cls, settings: ModelSettings) -> "Sinusoids":
-        """Return those of a network: as many as its heads and half of its embedding have room for."""
+        """Return the sinusoids of a model: as many as fit into a head and into half of the embedding."""
         count = min(settings.hidden_size // settings.heads // 2, settings.embedding_size // 4)
         return cls(
             _MAX_FREQUENCY * _FREQUENCY_RATIO ** (-torch.arange(count, dtype=torch.float64) / max(1, count))
@@ -38,21 +38,21 @@ class Sinusoids:
         return len(self.frequencies)
 
     def table(self, rows: int) -> Tensor:
-        """Return sines and cosines in turn, [rows, 2 * waves], of mean square 1."""
+        """Return alternating sines and cosines, `[rows, 2 * sinusoids]`, of mean square 1."""
         angles = torch.arange(rows, dtype=torch.float64)[:, None] * self.frequencies
         return torch.stack([angles.sin(), angles.cos()], 2).flatten(1) * math.sqrt(2)
 
     def shift_matrix(self, offset: int) -> Tensor:
-        """Return the matrix that makes of the waves at a position those `offset` pieces on."""
+        """Return the matrix that maps the sinusoids at a position to those `offset` tokens later."""
         sine, cosine = (self.frequencies * offset).sin(), (self.frequencies * offset).cos()
         rotations = torch.stack([torch.stack([cosine, sine], 1), torch.stack([-sine, cosine], 1)], 1)
         matrix: Tensor = torch.block_diag(*rotations)
         return matrix
 
     def extrapolation_matrix(self, trained_rows: int, rows: int) -> Tensor:
-        """Return the matrix that makes rows `trained_rows` to `rows` of a table out of those before them.
+        """Return the matrix `[rows - trained_rows, trained_rows]` that extrapolates a table.
 
-        Fitting waves, and a mean, to the first rows and going on with them is one product.
+        It fits sinusoids and a constant to the trained rows and evaluates the fit at the others.
         """
         features = torch.cat([self.table(rows), torch.ones(rows, 1, dtype=torch.float64)], 1)
         trained = features[:trained_rows]

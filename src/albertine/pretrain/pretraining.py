@@ -1,4 +1,4 @@
-"""Pre-training as work for the loop: masked pieces and pairs out of a corpus, under a curriculum."""
+"""Pre-training for the trainer: masked tokens and sentence pairs from a corpus, under a curriculum."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.model.cost import count_flops
+from albertine.model.losses import ObjectiveLoss
 from albertine.model.model import Model
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.position_extrapolation import Sinusoids
@@ -24,29 +25,36 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.train.distributed import Distributed
 from albertine.train.sharding import full_tensor, shard_like
 from albertine.train.step_metrics import StepMetrics
-from albertine.train.trainable import ObjectiveLoss, StepBatch
+from albertine.train.trainable import StepBatch
 
 
 @dataclass(frozen=True)
 class PretrainMicroBatch:
-    """What is computed at once, and whether its pairs count."""
+    """A micro-batch of samples; `has_pairs` tells whether sentence pairs are an objective."""
 
     batch: Batch
     has_pairs: bool
 
     @property
     def target_counts(self) -> tuple[int, ...]:
-        """How many pieces are masked, and how many pairs there are."""
+        """Number of masked tokens, and of pairs."""
         masked = len(self.batch.targets.masked.indices)
         return (masked, len(self.batch.strip)) if self.has_pairs else (masked,)
 
     def to(self, device: torch.device) -> "PretrainMicroBatch":
-        """Move it to a device."""
+        """Return the micro-batch on a device."""
         return PretrainMicroBatch(self.batch.to(device), self.has_pairs)
 
 
 class Pretraining:
-    """Pre-training on a corpus."""
+    """Data, losses and evaluation of pre-training (a `Trainable`).
+
+    Attributes:
+        corpus: the corpus.
+        settings: settings from `resolved_settings`.
+        distributed: the processes that train together.
+        objectives: names of the objectives.
+    """
 
     def __init__(
         self,
@@ -63,44 +71,44 @@ class Pretraining:
         self._objective: ObjectiveSettings | None = None
         self._batches: BatchLoader | None = None
         self._batch_iterator: Generator[Batch] | None = None
-        self._start_position = {"place": 0, "batch": 0, "samples": 0}
+        self._start_position = {"sample_index": 0, "batch_in_pool": 0, "epoch_samples": 0}
         self._extrapolation: Tensor | None = None
         self._held_out_batches: tuple[ObjectiveSettings, list[Batch]] | None = None
 
-    # Where in the data.
+    # The position in the data.
 
     @property
     def data_position(self) -> dict[str, Any]:
-        """The place after the last share, and how many samples an epoch has there."""
+        """Position after the last batch, and the number of samples of an epoch under its objective."""
         if self._batches is None:
             return self._start_position
         position = self._batches.position
         return {
-            "place": position.sample_index,
-            "batch": position.batch_in_pool,
-            "samples": self._batches.epoch_samples,
+            "sample_index": position.sample_index,
+            "batch_in_pool": position.batch_in_pool,
+            "epoch_samples": self._batches.epoch_samples,
         }
 
-    def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002  # the place says it all
-        """Go to a place."""
+    def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002
+        """Continue at a position in the data."""
         self.close()
         self._start_position, self._objective, self._batches = data_position, None, None
 
     def close(self) -> None:
-        """End the processes that draw samples, if there are any."""
+        """Stop the processes that prepare samples."""
         if self._batch_iterator is not None:
             self._batch_iterator.close()
             self._batch_iterator = None
 
     @property
     def data_fingerprint(self) -> dict[str, Any]:
-        """What tells the corpus from any other."""
+        """Checksums of the tokenizer and of all shards."""
         manifest = self.corpus.manifest
         shards = {entry.file: entry.sha256 for entry in manifest.shards}
         return {"tokenizer": manifest.tokenizer_fingerprint, "shards": shards}
 
     def check_same_data(self, fingerprint: dict[str, Any]) -> None:
-        """Refuse a corpus that is not the one that the run began with."""
+        """Raise `InputError` if the corpus has other checksums."""
         now, difference = self.data_fingerprint, None
         if fingerprint["tokenizer"] != now["tokenizer"]:
             difference = f"its tokenizer was {fingerprint['tokenizer']} and is {now['tokenizer']}"
@@ -114,20 +122,20 @@ class Pretraining:
                     break
         if difference:
             raise InputError(
-                f"{self.corpus.folder}: not the corpus that the run began with: {difference}; "
-                "bring that one back, or start another run with --init"
+                f"{self.corpus.folder}: not the corpus that the run started with: {difference}; "
+                "restore that one, or start another run with --init-from"
             )
 
-    # What is learned.
+    # Batches and losses.
 
     def objective_changes(self, step: int) -> bool:
-        """Tell whether length, masking or depth change with this step."""
+        """Return whether length, masking or depth change with this step."""
         settings = self.settings
         now, before = ((settings.objective_at(at), settings.depth_at(at)) for at in (step, max(0, step - 1)))
         return now != before
 
     def next_batch(self, step: int) -> StepBatch:
-        """Draw this process's part of the next batch and cut it into pieces."""
+        """Return this process's part of the next batch, as micro-batches."""
         objective = self.settings.objective_at(step)
         if objective != self._objective or self._batch_iterator is None:
             self._open_batches(objective)
@@ -144,17 +152,17 @@ class Pretraining:
         return StepBatch(micro_batches, tokens, tokens * flops.training_per_token, empty)
 
     def _open_batches(self, objective: ObjectiveSettings) -> None:
-        """Go on with another objective, as far into the epoch as we are."""
+        """Continue with another objective, at the same fraction of the epoch."""
         position, sampler = self.data_position, PretrainDataset(self.corpus, objective)
-        place, batch = position["place"], position["batch"]
-        if position["samples"] not in (0, len(sampler)):
-            place, batch = place * len(sampler) // position["samples"], 0
+        sample_index, batch_in_pool = position["sample_index"], position["batch_in_pool"]
+        if position["epoch_samples"] not in (0, len(sampler)):
+            sample_index, batch_in_pool = sample_index * len(sampler) // position["epoch_samples"], 0
         self.close()
         self._objective = objective
         self._batches = BatchLoader(
             sampler,
             self.settings.train.batch_tokens,
-            position=DataPosition(place, batch),
+            position=DataPosition(sample_index, batch_in_pool),
             rank=self.distributed.rank,
             world_size=self.distributed.world_size,
             workers=self.settings.workers,
@@ -164,7 +172,7 @@ class Pretraining:
     def compute_losses(
         self, model: Any, micro_batch: PretrainMicroBatch, step: int
     ) -> Sequence[ObjectiveLoss]:
-        """Compute both objectives on a piece."""
+        """Return the loss of each objective on a micro-batch."""
         targets = micro_batch.batch.targets
         out = model(micro_batch.batch.strip, targets, depth=self.settings.depth_at(step))
         with torch.no_grad():
@@ -176,9 +184,9 @@ class Pretraining:
         )
         return objective_losses if self._has_pairs else objective_losses[:1]
 
-    def after_step(self, network: Any, step: int) -> None:
-        """Let the positions that no sample reached in so many steps go on as those do that were."""
-        positions: Tensor = network.encoder.embedding.positions.weight
+    def after_step(self, model: Any, step: int) -> None:
+        """Extrapolate the embeddings of positions that no sample has reached yet."""
+        positions: Tensor = model.encoder.embedding.positions.weight
         trained_rows, sinusoids = self.settings.longest_sample(step), Sinusoids.for_model(self.settings.model)
         if not self.settings.uses_local_start or trained_rows >= len(positions) or not len(sinusoids):
             return
@@ -188,10 +196,10 @@ class Pretraining:
         with torch.no_grad():
             positions.copy_(shard_like(torch.cat([trained, self._extrapolation @ trained]), positions))
 
-    # How it goes.
+    # Evaluation and checkpoints.
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
-        """Measure on the first samples of dev, always the same ones, as the run asks now."""
+        """Return the metrics on the first samples of the dev split, under the current objective."""
         if not self.corpus.manifest.documents["dev"]:
             return {}
         last_step = max(0, step - 1)
@@ -210,18 +218,18 @@ class Pretraining:
         return {"loss": sum(value for name, value in scores.items() if name.endswith("loss")), **scores}
 
     def score_to_minimize(self, metrics: dict[str, float]) -> float:
-        """Return the held-out loss."""
+        """Return the loss on held-out data."""
         return metrics["loss"]
 
     def _dev_batches(self, objective: ObjectiveSettings) -> list[Batch]:
-        """Return this process's share of the held-out batches, drawn once."""
+        """Return this process's part of the held-out batches, which are drawn once per objective."""
         if self._held_out_batches is None or self._held_out_batches[0] != objective:
             sampler = PretrainDataset(self.corpus, objective, "dev")
             size = max(1, self._micro_batch_tokens // objective.max_length)
             sample_count = max(1, self.evaluation_tokens // objective.max_length)
             sample_numbers = np.arange(min(len(sampler), sample_count))
             chunks = [sample_numbers[at : at + size] for at in range(0, len(sample_numbers), size)]
-            # As many for each process, the last ones empty: spread weights are gathered by all.
+            # As many for each process, the last ones empty: all processes gather sharded weights together.
             chunks += [sample_numbers[:0]] * (-len(chunks) % self.distributed.world_size)
             own_chunks = chunks[self.distributed.rank :: self.distributed.world_size]
             self._held_out_batches = (objective, [collate(sampler.draw(one), len(one)) for one in own_chunks])
@@ -229,17 +237,17 @@ class Pretraining:
 
     @property
     def evaluation_tokens(self) -> int:
-        """How many tokens an evaluation takes: a twentieth of what is trained on until the next."""
+        """Number of tokens per evaluation; by default 1/20 of the tokens trained on in between."""
         train = self.settings.train
         every = train.evaluate_every or max(1, train.steps // 40)
         return train.evaluate_tokens or min(262_144, max(8_192, every * train.batch_tokens // 20))
 
     def diagnose(self, metrics: StepMetrics) -> str | None:
-        """Say so if nothing but piece frequencies is being learned."""
+        """Return a message if the loss is at one of the baselines."""
         return self._plateau_detector.diagnose(metrics)
 
     def checkpoint_writer(self, model: Model, step: int) -> Callable[[Path], None]:
-        """Return what writes the network, as deep as it is now, with its tokenizer."""
+        """Return a function that writes the model, with its current depth, and the tokenizer."""
         depth = self.settings.depth_at(max(0, step - 1))
         parameters = {name: full_tensor(one.detach()) for name, one in model.named_parameters()}
         return checkpoint_writer(model, tokenizer=self.corpus.tokenizer, depth=depth, parameters=parameters)

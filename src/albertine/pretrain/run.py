@@ -1,73 +1,73 @@
-"""A pre-training run, from its settings to a folder that is a model."""
+"""A pre-training run: from its settings to the folder of a model."""
 
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 from albertine import progress
-from albertine.corpus.corpus import Corpus
+from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset
-from albertine.device import choose_precision
-from albertine.model.encoder import ComputeOptions
+from albertine.device import default_micro_batch_tokens
 from albertine.model.model import Model
 from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import load_init_checkpoint, make_network, open_corpus, resolved_settings
+from albertine.pretrain.setup import load_init_checkpoint, make_model, resolved_settings
 from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bias
 from albertine.settings import ModelSettings, build_settings
-from albertine.train.distributed import Distributed, broadcast_parameters, init_distributed
-from albertine.train.recorder import RunRecorder
+from albertine.train.assembly import assemble_trainer
+from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
-from albertine.train.sharding import shard_model
 from albertine.train.trackers import check_tracker_installed
 from albertine.train.trainer import Trainer
 
-# What may change when a run goes on: where and how fast it computes, and what it keeps and tells.
+# Settings that may change when a run resumes: they affect where and how fast it computes, what it keeps
+# and what it reports. The corpus may move, because it is identified by its checksums.
 _CHANGEABLE_SETTINGS = frozenset(
-    {"corpus", "device", "workers"}  # a corpus is known by its checksums, wherever it lies
-    | {f"train.{key}" for key in ("at_once", "recompute", "compile", "shard", "track", "keep")}
-    | {f"train.{key}" for key in ("save_every", "save_minutes")}
+    {"corpus", "device", "workers"}
+    | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
+    | {f"train.{key}" for key in ("save_every", "save_minutes", "keep_checkpoints", "tracker")}
 )
 
 
-def pretrain(run: Path, settings: PretrainSettings, given_keys: frozenset[str]) -> dict[str, float]:
-    """Pre-train into a folder, or go on where that was broken off; return the last held-out scores."""
+def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
+    """Pre-train a model, or resume an interrupted run; return the metrics of the last evaluation.
+
+    Settings that are left open follow from the corpus, the checkpoint to start from and
+    the batch; those that were chosen (`settings.explicit_keys`) are not changed.
+
+    Args:
+        out: folder of the run: a new one, or one to resume. It contains a model at any time.
+        settings: settings of the run; a resumed run needs the same ones.
+    """
+    run = Path(out)
     check_tracker_installed(settings.train.tracker)
     corpus = open_corpus(settings.corpus)
     with init_distributed(settings.device) as distributed, ExitStack() as stack:
         started_model = _started_model(run, settings)
-        init_network = None if started_model else load_init_checkpoint(settings.init_from, corpus)
-        init_model = started_model or (init_network.settings if init_network else None)
-        settings = resolved_settings(settings, corpus, init_model, given_keys, distributed.world_size)
+        init_model = None if started_model else load_init_checkpoint(settings.init_from, corpus)
+        model_settings = started_model or (init_model.settings if init_model else None)
+        settings = resolved_settings(settings, corpus, model_settings, distributed.world_size)
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
-        trainer, recorder = build_trainer(run, settings, corpus, init_network, distributed)
+        trainer = build_trainer(run, settings, corpus, init_model, distributed)
+        trainer.resume()
         if trainer.is_finished:
             progress.print_message(f"{run}: has taken all its {settings.train.steps:,} steps")
             if distributed.is_main and not (run / CURVE_FILE).exists():
                 draw_curve(run)
-            return trainer.scores
-        with (
-            recorder.open(trainer.last_saved_step, asdict(settings)) if distributed.is_main else nullcontext()
-        ):
-            trainer.run()
-        if distributed.is_main:
+            return trainer.state.metrics
+        is_main, run_settings = distributed.is_main, asdict(settings)
+        with trainer.recorder.open(trainer.last_saved_step, run_settings) if is_main else nullcontext():
+            trainer.train()
+        if is_main:
             draw_curve(run)
-        return trainer.scores
-
-
-def _initialize_weights(network: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
-    """Let fresh weights know what every run would learn first."""
-    if settings.unigram_start:
-        set_unigram_bias(network, frequencies)
-    if settings.uses_local_start:
-        apply_local_start(network, settings.train.seed, settings.depth_at(0))
+        return trainer.state.metrics
 
 
 def _started_model(run: Path, settings: PretrainSettings) -> ModelSettings | None:
-    """Return the network of a run that began with a checkpoint, which it needs no longer."""
+    """Return the model settings of a run that started from a checkpoint, which is not loaded again."""
     if settings.init_from is None or not has_checkpoints(run):
         return None
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).model
@@ -77,29 +77,41 @@ def build_trainer(
     run: Path,
     settings: PretrainSettings,
     corpus: Corpus,
-    init_network: Model | None,
+    init_model: Model | None,
     distributed: Distributed,
     trainable_type: type[Pretraining] = Pretraining,
-) -> tuple[Trainer, RunRecorder]:
-    """Put a run together from settled settings; it goes on from its newest checkpoint, if it has one."""
-    frequencies = TokenFrequencies.from_corpus(corpus)
-    network = make_network(settings, init_network)
-    train = settings.train
-    dtype = choose_precision(train.precision, distributed.device)
-    network.encoder.compute_options = ComputeOptions(dtype, train.recompute, train.compile)
-    if init_network is None and not has_checkpoints(run):
-        _initialize_weights(network, settings, frequencies)
-    network.to(distributed.device)
-    broadcast_parameters(network, distributed)
-    if train.shard and distributed.world_size > 1:
-        shard_model(network, distributed)
+) -> Trainer:
+    """Return the trainer of a run.
+
+    Args:
+        run: folder of the run.
+        settings: settings from `resolved_settings`.
+        corpus: the corpus.
+        init_model: the model to start from; None for random weights.
+        distributed: the processes that train together.
+        trainable_type: class of the data, losses and evaluation.
+    """
+    train, frequencies = settings.train, TokenFrequencies.from_corpus(corpus)
+    model = make_model(settings, init_model)
+    if init_model is None and not has_checkpoints(run):
+        _apply_informed_start(model, settings, frequencies)
     unigram_loss = frequencies.baseline_loss(PretrainDataset(corpus, settings.objective_at(0)))
-    plateau_detector = PlateauDetector(
-        settings, unigram_loss, frequencies.frequency(corpus.tokenizer.special_ids.unk)
-    )
-    micro_batch_tokens = train.micro_batch_tokens or (32_768 if distributed.device.type == "cuda" else 4_096)
+    unknown_share = frequencies.frequency(corpus.tokenizer.special_ids.unk)
+    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
     trainable = trainable_type(
-        corpus, settings, distributed, plateau_detector, max(micro_batch_tokens, settings.longest_sample())
+        corpus,
+        settings,
+        distributed,
+        PlateauDetector(settings, unigram_loss, unknown_share),
+        max(micro_batch_tokens, settings.longest_sample()),
     )
-    recorder = RunRecorder(run, train, {"mlm": ("unigram", unigram_loss)})
-    return Trainer(network, trainable, train, recorder, distributed, dtype), recorder
+    baselines = {"mlm": ("unigram", unigram_loss)}
+    return assemble_trainer(run, model, trainable, train, distributed, baselines=baselines)
+
+
+def _apply_informed_start(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
+    """Set the weights of a new model to what every run would learn first."""
+    if settings.unigram_start:
+        set_unigram_bias(model, frequencies)
+    if settings.uses_local_start:
+        apply_local_start(model, settings.train.seed, settings.depth_at(0))

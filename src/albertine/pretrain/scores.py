@@ -1,8 +1,8 @@
-"""How well a network solves the objectives: sums over samples, kept apart so that chance can be told.
+"""Losses and accuracies on held-out samples, with confidence intervals.
 
-A sample's masked pieces are not independent of each other, so the uncertainty of a mean
-comes from how samples differ (the ratio estimate of survey statistics), not from how
-many pieces there were.
+The masked tokens of one sample are not independent. So the interval of a mean follows
+from the differences between samples (the ratio estimator of survey statistics), not from
+the number of tokens.
 """
 
 import math
@@ -18,16 +18,17 @@ from torch.nn import functional
 
 from albertine.corpus.batches import Batch
 
-# Of the masked pieces, those behind [MASK] are counted again: the others can be seen, and copied.
+# The tokens behind [MASK] are also counted by themselves, because the other masked tokens can be copied.
 SUM_COLUMNS = (
-    "masked", "mlm_loss", "mlm_right", "hidden", "hidden_loss", "hidden_right", "pair_loss", "pair_right",
+    "masked", "mlm_loss", "mlm_correct", "mask_tokens", "mask_token_loss", "mask_token_correct",
+    "pair_loss", "pair_correct",
 )  # fmt: skip
 SampleSums = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, and the ends of its 95% interval."""
+    """A mean and its 95% confidence interval."""
 
     value: float
     low: float
@@ -35,16 +36,24 @@ class Estimate:
 
 
 def sample_sums(
-    network: Any, batches: Iterable[Batch], device: torch.device, mask_id: int, depth: int | None = None
+    model: Any, batches: Iterable[Batch], device: torch.device, mask_id: int, depth: int | None = None
 ) -> SampleSums:
-    """Return a row of sums for each sample: the columns are `COLUMNS`; `mask_id` is the id of [MASK]."""
-    with torch.no_grad():  # weights that are spread cannot be gathered in inference mode
-        rows = [_batch_sums(network, batch.to(device), mask_id, depth).cpu().numpy() for batch in batches]
+    """Return sums over each sample, `[samples, columns]`, with the columns `SUM_COLUMNS`.
+
+    Args:
+        model: the model, in evaluation mode.
+        batches: the samples, with targets.
+        device: device of the model.
+        mask_id: token id of [MASK].
+        depth: number of layers to run; by default those of the model.
+    """
+    with torch.no_grad():  # sharded weights cannot be gathered in inference mode
+        rows = [_batch_sums(model, batch.to(device), mask_id, depth).cpu().numpy() for batch in batches]
     return np.concatenate([np.empty((0, len(SUM_COLUMNS))), *rows])
 
 
-def _batch_sums(network: Any, batch: Batch, mask_id: int, depth: int | None) -> Tensor:
-    out = network(batch.strip, batch.targets, depth=depth)
+def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Tensor:
+    out = model(batch.strip, batch.targets, depth=depth)
     masked, pair = batch.targets.masked, batch.targets.pair_labels
     losses = functional.cross_entropy(out.masked.logits.float(), masked.labels, reduction="none")
     correct = out.masked.logits.argmax(1) == masked.labels
@@ -60,7 +69,7 @@ def _batch_sums(network: Any, batch: Batch, mask_id: int, depth: int | None) -> 
 
 
 def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
-    """Return the mean of a column over another (over samples if None)."""
+    """Return the ratio of the sums of two columns; without `denominator`, the mean over the samples."""
     top = sums[:, SUM_COLUMNS.index(numerator)]
     bottom = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
     if not len(sums) or not bottom.sum():
@@ -75,7 +84,7 @@ def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) ->
 
 
 def wilson_estimate(sums: SampleSums, column: str) -> Estimate:
-    """Return the share of samples that are right; the interval is right for shares near 0 and 1 too."""
+    """Return the mean of a column of zeros and ones, with its Wilson interval."""
     count, z = len(sums), 1.96
     if not count:
         return Estimate(math.nan, math.nan, math.nan)

@@ -1,19 +1,19 @@
-"""From what a person set to what a run is: sizes follow the corpus and the checkpoint, rates the batch.
+"""Prepares a pre-training run: resolves its settings, and loads or makes its model.
 
-What comes out has nothing left open, so that it can be written down and run again.
+Resolved settings leave nothing open, so that the file that a run writes repeats the run.
 """
 
 from dataclasses import fields, replace
 from pathlib import Path
 
 from albertine import progress
-from albertine.corpus.corpus import Corpus
+from albertine.corpus.corpus import Corpus, check_same_tokenizer
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load
 from albertine.model.model import Model
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
+from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.schedule import LearningRateSchedule
 
@@ -24,33 +24,31 @@ def resolved_settings(
     settings: PretrainSettings,
     corpus: Corpus,
     init_model: ModelSettings | None,
-    given_keys: frozenset[str],
     world_size: int = 1,
 ) -> PretrainSettings:
-    """Settle what was left open.
+    """Return settings with all sizes and learning rates filled in; raise `InputError` if they do not fit.
 
     Args:
-        settings: what was asked.
-        corpus: the corpus.
-        init_model: the network of the checkpoint to start from, if there is one.
-        given_keys: the keys that a person gave, as in "model.layers".
-        world_size: how many share a batch.
+        settings: settings of the run; `explicit_keys` are not changed.
+        corpus: the corpus, which gives the vocabulary size.
+        init_model: model settings of the checkpoint to start from, if there is one.
+        world_size: number of processes that share a batch.
     """
-    model = settings.model
+    model, explicit_keys = settings.model, settings.explicit_keys
     if init_model is not None:
-        model = _model_from_checkpoint(init_model, model, given_keys)
+        model = _model_from_checkpoint(init_model, model, explicit_keys)
     vocab_size = len(corpus.tokenizer)
-    if init_model is None and "model.vocab_size" not in given_keys:
+    if init_model is None and "model.vocab_size" not in explicit_keys:
         model = replace(model, vocab_size=vocab_size)
     if model.vocab_size < vocab_size:
-        raise InputError(f"{corpus.folder}: has {vocab_size:,} pieces, the model only {model.vocab_size:,}")
+        raise InputError(f"{corpus.folder}: has {vocab_size:,} tokens, the model only {model.vocab_size:,}")
     objective = settings.objective
     if objective.pair != "none" and model.segments < 2:
         raise InputError(
-            f"model.segments = {model.segments}: pairs take two; "
-            "give --model.segments 2, or --objective.pair none"
+            f"model.segments = {model.segments}: pairs need two; "
+            "use --model.segments 2, or --objective.pair none"
         )
-    if "objective.max_length" not in given_keys:
+    if "objective.max_length" not in explicit_keys:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
@@ -58,8 +56,8 @@ def resolved_settings(
     resolved = replace(settings, corpus=folder, model=model, objective=objective, train=train)
     if resolved.longest_sample() > model.max_length:
         raise InputError(
-            f"samples of {resolved.longest_sample()} pieces: the model takes {model.max_length}; "
-            "shorten --objective.max-length" + ("" if init_model else ", or give --model.max-length")
+            f"samples of {resolved.longest_sample()} tokens: the model takes {model.max_length}; "
+            "reduce --objective.max-length" + ("" if init_model else ", or raise --model.max-length")
         )
     depth = resolved.curriculum.stages("depth")
     if depth and max(depth.values) > model.layers:
@@ -68,9 +66,10 @@ def resolved_settings(
             "give --model.layers"
         )
     if train.batch_tokens < resolved.longest_sample() * world_size:
-        of = f" for each of {world_size} processes" if world_size > 1 else ""
+        share = f" for each of {world_size} processes" if world_size > 1 else ""
         raise InputError(
-            f"--train.batch-tokens {train.batch_tokens}: must hold a sample of {resolved.longest_sample()} pieces{of}"
+            f"--train.batch-tokens {train.batch_tokens}: must hold a sample of "
+            f"{resolved.longest_sample()} tokens{share}"
         )
     return resolved
 
@@ -79,89 +78,71 @@ _CHANGEABLE_FIELDS = ("dropout", "attention_dropout", "layers")
 
 
 def _model_from_checkpoint(
-    init_model: ModelSettings, requested: ModelSettings, given_keys: frozenset[str]
+    init_model: ModelSettings, requested: ModelSettings, explicit_keys: frozenset[str]
 ) -> ModelSettings:
-    """Return the model of a checkpoint with what may differ from it: depth, if it is shared, and dropout."""
-    has_preset = "model.preset" in given_keys
+    """Return the model settings of a checkpoint, with the requested dropout and depth."""
+    has_preset = "model.preset" in explicit_keys
     wanted = {
         key: getattr(requested, key)
         for key in _CHANGEABLE_FIELDS
-        if has_preset or f"model.{key}" in given_keys
+        if has_preset or f"model.{key}" in explicit_keys
     }
     if wanted.get("layers", init_model.layers) != init_model.layers and not (
         init_model.share == "all" and init_model.groups == 1
     ):
         raise InputError(
-            f"model.layers = {requested.layers}: the checkpoint has {init_model.layers} layers of its own; "
-            "only a fully shared one can go deeper"
+            f"model.layers = {requested.layers}: the checkpoint has {init_model.layers} unshared layers; "
+            "only a model that shares all layers can change its depth"
         )
     for field in fields(init_model):
         key, name = field.name, f"model.{field.name}"
-        # Presets have the published vocabulary; every corpus has its own.
-        is_requested = name in given_keys or (has_preset and key != "vocab_size")
+        # The vocabulary size of a preset is the published one, and that of a run follows from the corpus.
+        is_requested = name in explicit_keys or (has_preset and key != "vocab_size")
         if (
             key not in _CHANGEABLE_FIELDS
             and is_requested
             and getattr(requested, key) != getattr(init_model, key)
         ):
             raise InputError(
-                f"{name} = {getattr(requested, key)}: the checkpoint of --init has {getattr(init_model, key)}; "
-                "leave it out"
+                f"{name} = {getattr(requested, key)}: the checkpoint of --init-from has "
+                f"{getattr(init_model, key)}; remove the setting"
             )
     return replace(init_model, **wanted)
 
 
 def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
-    """Load the checkpoint to start from, if there is one, and see that it speaks the corpus's language."""
+    """Return the model of the checkpoint to start from; None if `source` is None."""
     if source is None:
         return None
     return load_pretrained_checkpoint(source, corpus)
 
 
 def load_pretrained_checkpoint(source: str, corpus: Corpus) -> Model:
-    """Load a checkpoint with its pre-training head, if it reads the pieces of a corpus."""
-    if source in MODEL_PRESETS:
-        raise InputError(f"{source}: a preset, with nothing learned yet; name a checkpoint")
+    """Return a checkpoint with its pre-training head; its tokenizer must be that of the corpus."""
     folder = locate_checkpoint(source)
     model = load(folder, PRETRAIN_HEAD)
     _check_checkpoint_tokenizer(source, folder, corpus)
     model_vocab_size, corpus_vocab_size = model.settings.vocab_size, len(corpus.tokenizer)
     if model_vocab_size < corpus_vocab_size:
         raise InputError(
-            f"{source}: knows {model_vocab_size:,} pieces, {corpus.folder} has {corpus_vocab_size:,}"
+            f"{source}: has {model_vocab_size:,} tokens, {corpus.folder} has {corpus_vocab_size:,}"
         )
     return model
 
 
 def _check_checkpoint_tokenizer(source: str, folder: Path, corpus: Corpus) -> None:
-    """Refuse a checkpoint with another tokenizer; one that brings none is taken to fit."""
+    """Raise `InputError` for a checkpoint with another tokenizer; one without a tokenizer is accepted."""
     try:
         fingerprint = load_tokenizer(folder).fingerprint
     except InputError:
-        progress.print_message(f"{source}: brings no tokenizer; taking it to be that of {corpus.folder}")
+        progress.print_message(f"{source}: has no tokenizer; assuming the tokenizer of {corpus.folder}")
         return
     check_same_tokenizer(source, fingerprint, corpus)
 
 
-def check_same_tokenizer(source: str, fingerprint: str, corpus: Corpus) -> None:
-    """Refuse a checkpoint whose tokenizer is not the corpus's."""
-    if fingerprint != corpus.manifest.tokenizer_fingerprint:
-        raise InputError(
-            f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "
-            f"({corpus.manifest.tokenizer_fingerprint}); build the corpus with --tokenizer {source}"
-        )
-
-
-def make_network(settings: PretrainSettings, init_network: Model | None) -> Model:
-    """Make the network of a run: fresh, or with the weights of a checkpoint."""
-    network = Model(settings.model, PRETRAIN_HEAD, seed=settings.train.seed)
-    if init_network is not None:
-        network.load_state_dict(init_network.state_dict())
-    return network
-
-
-def open_corpus(folder: Path | None) -> Corpus:
-    """Open the corpus that was named."""
-    if folder is None:
-        raise InputError("--corpus is missing: a folder that `albertine corpus build` made")
-    return Corpus(folder)
+def make_model(settings: PretrainSettings, init_model: Model | None) -> Model:
+    """Return the model of a run, with the weights of `init_model` or random ones."""
+    model = Model(settings.model, PRETRAIN_HEAD, seed=settings.train.seed)
+    if init_model is not None:
+        model.load_state_dict(init_model.state_dict())
+    return model

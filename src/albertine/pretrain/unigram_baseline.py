@@ -1,8 +1,8 @@
-"""What is known without any context: how often each piece occurs.
+"""The unigram baseline: what a model can predict from token frequencies alone.
 
-A fresh network spends its first steps on nothing else, and pays for it: hidden states
-all turn the same way to say "the common pieces". The bias of the MLM head can say it
-from the start, and then every gradient is about context.
+A new model spends its first steps learning token frequencies, and its hidden states all
+turn in the direction of the frequent tokens. If the bias of the MLM head contains the
+frequencies from the start, every gradient is about context.
 """
 
 import math
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 
-_MAX_COUNTED_TOKENS = 50_000_000  # pieces
+_MAX_COUNTED_TOKENS = 50_000_000
 _BASELINE_SAMPLES = 512
 
 
 @dataclass(frozen=True)
 class TokenFrequencies:
-    """How often each piece occurs in train, counted over as much of it as is enough."""
+    """Token frequencies of the training split, `counts[token id]`, from its first 50 million tokens."""
 
     counts: NDArray[np.int64]
 
     @classmethod
     def from_corpus(cls, corpus: Corpus) -> "TokenFrequencies":
-        """Count, in the order of the shards."""
+        """Count the tokens of a corpus, shard by shard."""
         counts = np.zeros(len(corpus.tokenizer), np.int64)
         left = _MAX_COUNTED_TOKENS
         for shard in corpus.shards("train"):
@@ -38,20 +38,20 @@ class TokenFrequencies:
         return cls(counts)
 
     def frequency(self, token_id: int) -> float:
-        """Return the share of a piece."""
+        """Return the relative frequency of a token."""
         return float(self.counts[token_id] / max(1, self.counts.sum()))
 
     @property
     def log_probabilities(self) -> NDArray[np.float64]:
-        """The logarithm of each share; a piece that was never seen counts as seen half a time."""
+        """Logarithm of the relative frequency of each token; tokens that never occur count one half."""
         smoothed = np.maximum(self.counts, 0.5)
         log_probabilities: NDArray[np.float64] = np.log(smoothed / smoothed.sum())
         return log_probabilities
 
     def baseline_loss(self, sampler: PretrainDataset, samples: int = _BASELINE_SAMPLES) -> float:
-        """Return the MLM loss of who knows nothing else, on the masked pieces of the first samples.
+        """Return the MLM loss of predicting by frequency, on the masked tokens of the first samples.
 
-        It is not quite the unigram entropy: what is masked is words, and not all pieces alike.
+        It differs a little from the unigram entropy, because whole words are masked.
         """
         drawn = sampler.draw(np.arange(min(len(sampler), samples)))
         labels = np.concatenate([sample.labels for sample in drawn])
@@ -59,19 +59,19 @@ class TokenFrequencies:
 
 
 def no_context_baseline(unigram_baseline: float) -> float:
-    """Return the loss of one who also sees what stands at a masked place, but nothing around it.
+    """Return the loss of a model that sees the token at a masked position, but nothing around it.
 
-    Of ten masked pieces one stays as it is and one becomes any other; a bet of one half on what
-    stands there is the best. A network's first gain is this one, and tells nothing of context.
+    Of ten masked tokens, eight become [MASK], one stays and one becomes a random token. A token
+    that is not [MASK] is the label with probability one half. A model learns this before any context.
     """
     return 0.9 * unigram_baseline + 0.2 * math.log(2)
 
 
-def set_unigram_bias(network: Any, frequencies: TokenFrequencies) -> None:
-    """Set the bias of the MLM head."""
-    bias: torch.Tensor = network.head.masked.bias
+def set_unigram_bias(model: Any, frequencies: TokenFrequencies) -> None:
+    """Set the bias of the MLM head to the logarithms of the token frequencies."""
+    bias: torch.Tensor = model.head.masked.bias
     logs = frequencies.log_probabilities
-    padded = np.full(len(bias), logs.min())  # rows beyond the vocabulary, too
+    padded = np.full(len(bias), logs.min())  # also for rows beyond the vocabulary
     padded[: len(logs)] = logs
     with torch.no_grad():
         bias.copy_(torch.from_numpy(padded))

@@ -1,13 +1,13 @@
-"""Checkpoints of a run: each a folder that is a model, with all that going on needs beside it.
+"""The checkpoints of a run; each is the folder of a model, with everything that resuming needs.
 
-    RUN/trainer/step-00001200/
-        config.json, model.safetensors, tokenizer files     a model, as any other
-        optimizer.safetensors                               what the optimizers remember
-        state.json                                          where everything is, and checksums of all files
+    RUN/checkpoints/step-00001200/
+        config.json, model.safetensors, tokenizer files     the model
+        optimizer.safetensors                               the state of the optimizers
+        state.json                                          the state of the trainer, and checksums
 
-They are written by a thread while training goes on, from copies made in a moment, and
-appear whole or not at all. The last few stay, and the best. One that is found damaged
-is passed over for the one before.
+A thread writes them from copies while training continues. A checkpoint appears complete
+or not at all. The newest few are kept, and the best. A damaged checkpoint is skipped when
+a run resumes.
 """
 
 import hashlib
@@ -26,21 +26,22 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder, sync_to_disk
-from albertine.errors import WorkError
+from albertine.errors import WorkError, check_format
 from albertine.interop.safetensors_file import write_tensors
 
-CHECKPOINTS_FOLDER = "trainer"
+CHECKPOINTS_FOLDER = "checkpoints"
 MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+OTHER_FORMAT_ADVICE = "resume it with that version, or start a new run with another --out"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint that was found whole.
+    """A checkpoint on disk whose checksums are correct.
 
     Attributes:
-        folder: where it lies.
-        state: what its `state.json` says.
+        folder: its folder.
+        state: the state in its `state.json`.
     """
 
     folder: Path
@@ -48,24 +49,24 @@ class Checkpoint:
 
     @property
     def step(self) -> int:
-        """How many steps made it."""
+        """Number of steps taken."""
         return int(self.state["step"])
 
     def load_optimizer_state(self) -> dict[str, Tensor]:
-        """Read what the optimizers remembered."""
+        """Return the state of the optimizers."""
         return load_file(self.folder / OPTIMIZER_FILE)
 
 
 @dataclass(frozen=True)
 class CheckpointContents:
-    """What a checkpoint is to hold: copies that nobody changes any more.
+    """The contents of a checkpoint to write: copies that training does not change.
 
     Attributes:
-        write_model: writes the model's files into a folder.
-        optimizer_state: what the optimizers remember.
-        state: where everything is; with `step`.
-        best_step: the step of the best checkpoint so far, which stays.
-        last_healthy_step: the last step after which the weights were seen to be well; one to go back to stays.
+        write_model: writes the files of the model into a folder.
+        optimizer_state: the state of the optimizers.
+        state: the state of the trainer.
+        best_step: step of the best checkpoint so far, which is kept.
+        last_healthy_step: last step whose weights gave a normal loss; the newest checkpoint up to it is kept.
     """
 
     write_model: Callable[[Path], None]
@@ -76,9 +77,20 @@ class CheckpointContents:
 
 
 class CheckpointStore:
-    """The checkpoints of a run; `on_written` is called with each one written, and whether it is the best."""
+    """Reads and writes the checkpoints of a run.
+
+    Attributes:
+        folder: the folder that contains them.
+    """
 
     def __init__(self, run: Path, keep_last: int, on_written: Callable[[Path, bool], None] | None = None):
+        """Store the arguments.
+
+        Args:
+            run: folder of the run.
+            keep_last: number of the newest checkpoints to keep.
+            on_written: called with the folder of each written checkpoint, and whether it is the best so far.
+        """
         self.folder = run / CHECKPOINTS_FOLDER
         self._keep_last, self._on_written = keep_last, on_written
         self._idle = threading.Event()
@@ -86,31 +98,31 @@ class CheckpointStore:
         self._last_error: Exception | None = None
 
     def start_writing(self, contents: CheckpointContents) -> None:
-        """Write a checkpoint while the caller goes on; waits for the one before."""
+        """Start writing a checkpoint in a thread, after the previous one is written."""
         self.wait()
         self._idle.clear()
         threading.Thread(target=self._write_or_record_error, args=(contents,)).start()
 
     def wait_or_raise(self) -> None:
-        """Wait until all is written; raise if the last one could not be."""
+        """Wait until the last checkpoint is written; raise its error if it failed."""
         self.wait()
         if self._last_error:
             raise self._last_error
 
     def wait(self) -> None:
-        """Wait until nothing is being written."""
+        """Wait until the last checkpoint is written or has failed."""
         self._idle.wait()
 
     def _write_or_record_error(self, contents: CheckpointContents) -> None:
         try:
             self._write(contents)
             self._last_error = None
-        except Exception as error:  # told, and raised by `finish` if it was the last word
+        except Exception as error:  # `wait_or_raise` raises it if no later checkpoint succeeds
             self._last_error = error
             step = contents.state["step"]
             reason = getattr(error, "strerror", None) or error
             progress.print_message(
-                f"{self.folder}: step {step:,} could not be kept: {reason}; the run goes on"
+                f"{self.folder}: the checkpoint of step {step:,} failed: {reason}; training continues"
             )
         finally:
             self._idle.set()
@@ -133,7 +145,7 @@ class CheckpointStore:
         self._remove_old(contents)
 
     def _remove_old(self, contents: CheckpointContents) -> None:
-        """Remove all but the last few, the last sound one and the best."""
+        """Remove all checkpoints but the newest few, the newest healthy one and the best."""
         steps = sorted({step for step, _ in self._folders_by_step()})
         kept_steps = {
             *steps[-self._keep_last :],
@@ -146,17 +158,17 @@ class CheckpointStore:
         sync_to_disk(self.folder)
 
     def _folders_by_step(self) -> list[tuple[int, Path]]:
-        """Return the steps and folders of all checkpoints, the oldest first."""
+        """Return step and folder of all checkpoints, oldest first."""
         matches = [(_FOLDER_NAME.fullmatch(one.name), one) for one in self.folder.iterdir()]
         found = [(int(match[1]), int(match[2] or 0), one) for match, one in matches if match]
         return [(step, folder) for step, _, folder in sorted(found)]
 
     def checkpoint_folder(self, step: int) -> Path | None:
-        """Return the folder of a step's checkpoint, if there is one."""
+        """Return the folder of the checkpoint of a step, or None."""
         return next((folder for at, folder in self._folders_by_step() if at == step), None)
 
     def newest_valid(self, last_step: int | None = None) -> Checkpoint | None:
-        """Return the newest checkpoint that is whole; pass over one that is not, and say so."""
+        """Return the newest undamaged checkpoint, up to `last_step`; None if there is no checkpoint."""
         self.wait()
         damaged = None
         for step, folder in reversed(self._folders_by_step()):
@@ -165,17 +177,15 @@ class CheckpointStore:
             problem, state = _verify(folder)
             if not problem:
                 if damaged:
-                    progress.print_message(f"{damaged}; going on from {folder.name}")
+                    progress.print_message(f"{damaged}; resuming from {folder.name}")
                 return Checkpoint(folder, state)
             damaged = f"{folder}: damaged ({problem})"
         if damaged:
-            raise WorkError(
-                f"{damaged}, and no other checkpoint is whole; remove {self.folder} to begin anew"
-            )
+            raise WorkError(f"{damaged}, and no checkpoint is undamaged; remove {self.folder} to start again")
         return None
 
     def remove_after(self, step: int) -> None:
-        """Remove what the run has gone back from."""
+        """Remove the checkpoints of later steps."""
         for later, folder in self._folders_by_step():
             if later > step:
                 shutil.rmtree(folder)
@@ -185,20 +195,19 @@ _FOLDER_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
 
 
 def folder_name(step: int, existing: list[Path]) -> str:
-    """Return the name of a checkpoint's folder, another than those that are there of this step."""
+    """Return a folder name for a checkpoint of a step that none of the existing ones has."""
     taken = [int((_FOLDER_NAME.fullmatch(folder.name) or [0, 0, 0])[2] or 0) for folder in existing]
     return f"step-{step:08d}" + (f".{max(taken) + 1}" if taken else "")
 
 
 def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return what is wrong with a checkpoint, or nothing and its state."""
+    """Return what is wrong with a checkpoint, and its state; the text is empty if nothing is wrong."""
     try:
         document = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
         state = document["state"]
         if document["sha256"] != _digest(state):
             return STATE_FILE, {}
-        if state["format"] != STATE_FORMAT:
-            return f"format {state['format']}, not {STATE_FORMAT}", {}
+        check_format(folder / STATE_FILE, state["format"], STATE_FORMAT, OTHER_FORMAT_ADVICE)
         for name, expected in state["files"].items():
             if _checksum(folder / name) != expected:
                 return name, {}

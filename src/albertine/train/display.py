@@ -1,5 +1,6 @@
-"""How a run looks while it goes: a small panel on a terminal, a plain line now and then elsewhere."""
+"""Shows the progress of training: a panel on a terminal, a line from time to time elsewhere."""
 
+import math
 import shutil
 import sys
 import time
@@ -10,17 +11,23 @@ from itertools import pairwise
 
 from albertine import progress
 from albertine.progress import format_bytes, format_duration
-from albertine.train.step_metrics import StepMetrics
+from albertine.train.step_metrics import StepMetrics, moving_average
 
 _DECAY = 0.9
 _BARS = "▁▂▃▄▅▆▇█"
-_SPARKLINE_WIDTH = 48  # bars of the curve
+_SPARKLINE_WIDTH = 48  # bars
 
 
 class TrainingDisplay:
-    """Shows steps; `baselines` are losses that an objective must get below, with the name of each."""
+    """Shows the progress of a run."""
 
     def __init__(self, steps: int, baselines: Mapping[str, tuple[str, float]]):
+        """Store the arguments.
+
+        Args:
+            steps: number of steps of the run.
+            baselines: name and loss of the baseline of an objective, to show beside its loss.
+        """
         self._steps, self._baselines = steps, baselines
         self._stream = sys.stderr
         self._is_terminal = self._stream.isatty()
@@ -32,6 +39,7 @@ class TrainingDisplay:
         )
         self._drawn_lines = 0
         self._averages: dict[str, float] = {}
+        self._averaged_steps: dict[str, int] = {}
         self._last_evaluation: tuple[int, dict[str, float]] | None = None
         self._losses: deque[float] = deque(maxlen=2048)
         self._last_metrics: StepMetrics | None = None
@@ -39,7 +47,7 @@ class TrainingDisplay:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show what comes while the block runs."""
+        """Show the updates that come while the block runs."""
         with progress.live_display(self):
             try:
                 yield
@@ -48,10 +56,12 @@ class TrainingDisplay:
                     self._draw(self._last_metrics)
 
     def update(self, metrics: StepMetrics) -> None:
-        """Take a step's numbers, and show them if it is time to."""
+        """Show the metrics of a step, if the last update is long enough ago."""
         for name, value in _values_to_average(metrics).items():
-            before = self._averages.get(name, value)
-            self._averages[name] = value if before != before else _DECAY * before + (1 - _DECAY) * value
+            average = self._averages.get(name, math.nan)
+            count = 1 if math.isnan(average) else self._averaged_steps[name] + 1  # NaN: start again
+            self._averaged_steps[name] = count
+            self._averages[name] = moving_average(average, value, count, _DECAY)
         self._losses.append(metrics.loss)
         self._last_metrics = metrics
         if self._first_step is None:
@@ -62,11 +72,11 @@ class TrainingDisplay:
             self._draw(metrics)
 
     def update_evaluation(self, step: int, scores: dict[str, float]) -> None:
-        """Take an evaluation's scores."""
+        """Show the metrics of an evaluation from the next update on."""
         self._last_evaluation = (step, scores)
 
     def end_line(self) -> None:
-        """Leave what is on the screen; what comes next starts below it."""
+        """Keep what is on the screen; the next update starts below it."""
         self._drawn_lines = 0
 
     def _draw(self, metrics: StepMetrics) -> None:
@@ -96,7 +106,7 @@ class TrainingDisplay:
         return f"{metrics.tokens_per_second:,.0f} tokens/s{utilization}, {format_bytes(metrics.peak_memory)}"
 
     def _line(self, metrics: StepMetrics) -> str:
-        """Put a step into one line."""
+        """Return a step as one line."""
         parts = []
         for name in metrics.losses:
             baseline = (
@@ -111,11 +121,11 @@ class TrainingDisplay:
         )
 
     def _accuracy(self, name: str, width: int = 0) -> str:
-        accuracy = self._averages[f"{name} right"]
-        return f" {accuracy:{max(1, width - 1)}.1%} right" if accuracy == accuracy else ""
+        accuracy = self._averages[f"{name} accuracy"]
+        return f" {accuracy:{max(1, width - 1)}.1%} correct" if accuracy == accuracy else ""
 
     def _panel(self, metrics: StepMetrics) -> list[str]:
-        """Lay a step out in a few lines."""
+        """Return a step as the lines of the panel."""
         done = f"step {metrics.step:,} of {self._steps:,}  {metrics.step / self._steps:.0%}"
         lines = [f"\x1b[1m{done}\x1b[0m  {metrics.tokens:,} tokens  {self._time_left(metrics)}"]
         for name in metrics.losses:
@@ -133,7 +143,7 @@ class TrainingDisplay:
             shown_scores = "  ".join(f"{name} {value:.3f}" for name, value in evaluation_scores.items())
             lines.append(f"  held out at step {step:,}:  {shown_scores}")
         lines.append(
-            f"  rate {metrics.lr:.2e}  gradient {metrics.gradient_norm:.2f}  {self._throughput(metrics)}"
+            f"  lr {metrics.lr:.2e}  gradient {metrics.gradient_norm:.2f}  {self._throughput(metrics)}"
         )
         lines.append("  " + sparkline(list(self._losses)))
         return lines
@@ -141,11 +151,11 @@ class TrainingDisplay:
 
 def _values_to_average(metrics: StepMetrics) -> dict[str, float]:
     losses = {f"{name} loss": value for name, value in metrics.losses.items()}
-    return losses | {f"{name} right": value for name, value in metrics.accuracies.items()}
+    return losses | {f"{name} accuracy": value for name, value in metrics.accuracies.items()}
 
 
 def sparkline(values: list[float]) -> str:
-    """Draw values as a row of bars, each the mean of a stretch."""
+    """Return values as a line of bars, each the mean of neighbouring values."""
     finite = [value for value in values if value == value and abs(value) != float("inf")]
     if len(finite) < 2:
         return ""

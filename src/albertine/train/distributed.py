@@ -1,8 +1,8 @@
-"""The processes that train together; one alone is a group of one.
+"""Data-parallel training: one process per device, started by `torchrun`; a process may also train alone.
 
-`torchrun` starts them and says in the environment who is who. They compute on shares
-of each batch and add up gradients and counts; all of them hold all weights and move
-them alike, so only the first one writes and speaks.
+Each process computes a part of every batch; gradients and counts are summed over the
+processes. All processes hold the same weights and update them alike, so only the main
+process, rank 0, writes files and messages.
 """
 
 import os
@@ -16,25 +16,26 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from albertine import progress
-from albertine.errors import AlbertineError, InputError, RunStopped
+from albertine.device import choose_device
+from albertine.errors import AlbertineError, RunStopped
 
 T = TypeVar("T")
 
 
 class FailedOnMainRank(RunStopped):
-    """The first process failed, and has said why."""
+    """The main process failed and has printed its error."""
 
     already_shown = True
 
 
 @dataclass(frozen=True)
 class Distributed:
-    """One process among those that train.
+    """One process among those that train together.
 
     Attributes:
-        rank: its number.
-        world_size: how many there are.
-        device: where it computes.
+        rank: number of this process, from 0.
+        world_size: number of processes.
+        device: device of this process.
     """
 
     rank: int
@@ -43,26 +44,26 @@ class Distributed:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one that writes and speaks."""
+        """Whether this process writes files and messages."""
         return self.rank == 0
 
     def all_reduce(self, tensor: Tensor) -> None:
-        """Put the sum over all processes in the place of a tensor."""
+        """Replace a tensor by its sum over all processes."""
         if self.world_size > 1:
             dist.all_reduce(tensor)
 
     def all_reduce_sum(self, numbers: Sequence[float]) -> list[float]:
-        """Return the sums over all processes of some numbers."""
+        """Return the sum of each number over all processes."""
         if self.world_size == 1:
             return list(numbers)
-        # NCCL adds up on the GPU alone, and where there is none fp64 is exact for any count.
+        # NCCL reduces tensors on a GPU only; fp64 is exact for any count.
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         self.all_reduce(tensor)
         summed: list[float] = tensor.tolist()
         return summed
 
     def all_reduce_max(self, number: int) -> int:
-        """Return the largest of what the processes have."""
+        """Return the maximum of a number over all processes."""
         if self.world_size == 1:
             return number
         tensor = torch.tensor(number, device=self.device)
@@ -70,7 +71,7 @@ class Distributed:
         return int(tensor)
 
     def broadcast(self, value: Any) -> Any:
-        """Return what the first process has; any small value."""
+        """Return the value of the main process; any small object that can be pickled."""
         if self.world_size == 1:
             return value
         holder = [value]
@@ -78,7 +79,7 @@ class Distributed:
         return holder[0]
 
     def all_gather(self, value: T) -> list[T]:
-        """Return what all processes have, in their order; any small values."""
+        """Return the values of all processes by rank; any small objects that can be pickled."""
         if self.world_size == 1:
             return [value]
         holders: list[Any] = [None] * self.world_size
@@ -86,7 +87,10 @@ class Distributed:
         return holders
 
     def run_on_main(self, function: Callable[[], T]) -> T | None:
-        """Let the first process do something; where it fails, all fail, and only the first says why."""
+        """Call a function in the main process and return its result there, None elsewhere.
+
+        If it raises an `AlbertineError`, all processes raise one, and only the main process prints it.
+        """
         if self.world_size == 1:
             return function()
         result, failure = None, None
@@ -103,7 +107,7 @@ class Distributed:
         return result
 
     def broadcast_tensors(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return tensors that only the first process has, by name, on the CPU."""
+        """Return the tensors of the main process by name, on the CPU; the others pass any dictionary."""
         if self.world_size == 1:
             return tensors
         shapes = self.broadcast({name: (one.shape, one.dtype) for name, one in tensors.items()})
@@ -116,9 +120,12 @@ class Distributed:
         return received
 
 
-def broadcast_parameters(network: nn.Module, distributed: Distributed) -> None:
-    """Give all processes the first one's weights: machines differ in the last bit of what they draw."""
-    parameters = {name: one.detach() for name, one in network.named_parameters()}
+def broadcast_parameters(model: nn.Module, distributed: Distributed) -> None:
+    """Copy the weights of the main process to all others.
+
+    Random weights differ in the last bit between machines.
+    """
+    parameters = {name: one.detach() for name, one in model.named_parameters()}
     sent = distributed.broadcast_tensors(parameters)
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -127,7 +134,7 @@ def broadcast_parameters(network: nn.Module, distributed: Distributed) -> None:
 
 @contextmanager
 def init_distributed(device: str) -> Iterator[Distributed]:
-    """Join the processes that `torchrun` started, if it did."""
+    """Join the processes that `torchrun` has started; without it, train alone."""
     torch_device = choose_device(device)
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield Distributed(0, 1, torch_device)
@@ -143,12 +150,3 @@ def init_distributed(device: str) -> Iterator[Distributed]:
         yield Distributed(rank, world_size, torch_device)
     finally:
         dist.destroy_process_group()
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of a name; `auto` is a GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device cuda: torch sees no GPU here; leave the device out, or install torch for it")
-    return torch.device(name)

@@ -1,21 +1,54 @@
-"""All gradients of a network, end to end in one buffer.
+"""The gradients of a model's parameters: clearing, reducing over processes, measuring and clipping them."""
 
-To clear them, to add them up over processes, to measure and to clip them is one
-operation each. Where depth shares its weights their gradient is complete only when the
-backward pass ends, so there is nothing to win by sending it piece by piece meanwhile.
-"""
+from collections.abc import Iterable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from albertine.train.distributed import Distributed
+from albertine.train.sharding import full_tensor, is_sharded
+
+
+class Gradients(Protocol):
+    """All gradients of a model.
+
+    Attributes:
+        is_sharded: whether each process holds only its shard of every gradient.
+    """
+
+    is_sharded: bool
+
+    def zero(self) -> None:
+        """Set all gradients to 0."""
+
+    def all_reduce(self, distributed: Distributed) -> None:
+        """Replace all gradients by their sums over the processes."""
+
+    def norm(self) -> Tensor:
+        """Return the norm of the whole gradient, a scalar."""
+
+    def clip(self, gradient_norm: float, max_norm: float) -> None:
+        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
+
+
+def make_gradients(model: nn.Module) -> Gradients:
+    """Return the gradients of a model, sharded like its parameters."""
+    return ShardedGradients(model) if is_sharded(model) else FlatGradients(model)
 
 
 class FlatGradients:
-    """The gradients of a network's parameters, which are views into the buffer."""
+    """Gradients in one contiguous buffer, of which each parameter's gradient is a view.
 
-    def __init__(self, network: nn.Module):
-        parameters = [one for one in network.parameters() if one.requires_grad]
+    Clearing, reducing, measuring and clipping are one operation each. If depth shares its
+    weights, their gradient is complete only at the end of the backward pass, so reducing
+    parameter by parameter during the pass would gain nothing.
+    """
+
+    is_sharded = False
+
+    def __init__(self, model: nn.Module):
+        parameters = [one for one in model.parameters() if one.requires_grad]
         self._buffer = torch.zeros(sum(one.numel() for one in parameters), device=parameters[0].device)
         start = 0
         for parameter in parameters:
@@ -24,24 +57,53 @@ class FlatGradients:
             start = end
 
     def zero(self) -> None:
-        """Make them 0."""
+        """Set all gradients to 0."""
         self._buffer.zero_()
 
     def all_reduce(self, distributed: Distributed) -> None:
-        """Add up what the processes have."""
+        """Replace all gradients by their sums over the processes."""
         distributed.all_reduce(self._buffer)
 
     def norm(self) -> Tensor:
-        """Return the length of the whole gradient."""
+        """Return the norm of the whole gradient, a scalar."""
         norm: Tensor = torch.linalg.vector_norm(self._buffer)
         return norm
 
     def clip(self, gradient_norm: float, max_norm: float) -> None:
-        """Shorten the whole gradient to `max_norm`, given its length; 0 leaves it as it is."""
+        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
         if max_norm and gradient_norm > max_norm:
             self._buffer.mul_(max_norm / gradient_norm)
 
-    @property
-    def nbytes(self) -> int:
-        """What is sent when they are added up."""
-        return self._buffer.numel() * self._buffer.element_size()
+
+class ShardedGradients:
+    """Gradients of sharded parameters, each process with its shard (FSDP2)."""
+
+    is_sharded = True
+
+    def __init__(self, model: nn.Module):
+        self._parameters = [one for one in model.parameters() if one.requires_grad]
+
+    def zero(self) -> None:
+        """Set all gradients to 0."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def all_reduce(self, distributed: Distributed) -> None:
+        """Replace the means over the processes, which FSDP2 has computed, by sums."""
+        for parameter in self._parameters:
+            if parameter.grad is None:  # no loss depends on it
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.mul_(distributed.world_size)
+
+    def norm(self) -> Tensor:
+        """Return the norm of the whole gradient, a scalar."""
+        return full_tensor(torch.nn.utils.get_total_norm(self._gradients()))
+
+    def clip(self, gradient_norm: float, max_norm: float) -> None:
+        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
+        if max_norm and gradient_norm > max_norm:
+            for gradient in self._gradients():
+                gradient.mul_(max_norm / gradient_norm)
+
+    def _gradients(self) -> Iterable[Tensor]:
+        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]

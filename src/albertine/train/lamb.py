@@ -1,12 +1,12 @@
-"""LAMB as the reference code has it: Adam, each matrix moved in proportion to its own length.
+"""LAMB as in Google's ALBERT code: Adam, with the update of each matrix scaled to the norm of the matrix.
 
     m <- b1 m + (1 - b1) g            v <- b2 v + (1 - b2) g^2
     u = m / (sqrt(v) + eps) + decay w
     w <- w - rate * |w| / |u| * u
 
-There is no bias correction. Norms and biases have neither decay nor the ratio of
-lengths. Queries, keys and values are one matrix here and three in the reference, so
-each third has a ratio of its own.
+There is no bias correction. Norms and biases have neither weight decay nor the ratio of
+norms. Queries, keys and values are one matrix here and three in Google's code, so each
+third has its own ratio.
 """
 
 from typing import Any
@@ -21,24 +21,28 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-6
 
 
 class Lamb(Optimizer):
-    """Its groups say `matrix`, whether decay and ratio apply, and `parts`, how many matrices are stacked."""
+    """LAMB.
+
+    Parameter groups may set `is_matrix`, whether weight decay and the ratio of norms apply,
+    and `matrix_count`, the number of matrices that one parameter stacks.
+    """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float):
-        super().__init__(groups, {"lr": lr, "weight_decay": 0.0, "matrix": True, "parts": 1})
+        super().__init__(groups, {"lr": lr, "weight_decay": 0.0, "is_matrix": True, "matrix_count": 1})
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]  # nobody gives a closure
-        """Move the weights."""
+    def step(self) -> None:  # type: ignore[override]  # no closure
+        """Update the weights."""
         for group in self.param_groups:
             for weight in group["params"]:
                 update = self._adam_update(weight)
-                if group["matrix"]:
+                if group["is_matrix"]:
                     update.add_(weight, alpha=group["weight_decay"])
-                    _scale_to_weight_norm(update, weight, group["parts"])
+                    _scale_to_weight_norm(update, weight, group["matrix_count"])
                 weight.add_(update, alpha=-group["lr"])
 
     def _adam_update(self, weight: Tensor) -> Tensor:
-        """Take the gradient into both averages and return Adam's step."""
+        """Update both moving averages and return the update of Adam."""
         state, gradient = self.state[weight], weight.grad
         assert gradient is not None
         if not state:
@@ -51,7 +55,7 @@ class Lamb(Optimizer):
 
 
 def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> None:
-    """Give each matrix of an update the length of the weights it moves; not where either has none."""
+    """Scale each matrix of an update to the norm of its weights, unless one of the norms is 0."""
     weight_norms, update_norms = _matrix_norms(weight, matrix_count), _matrix_norms(update, matrix_count)
     ratio = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
     rows = ratio.repeat_interleave(len(update) // matrix_count).unsqueeze(1)
@@ -59,6 +63,6 @@ def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> 
 
 
 def _matrix_norms(tensor: Tensor, matrix_count: int) -> Tensor:
-    """Return the length of each of the stacked matrices."""
+    """Return the norm of each stacked matrix, `[matrix_count]`."""
     squares = full_tensor(tensor.square().sum(1))
     return squares.view(matrix_count, -1).sum(1).sqrt()

@@ -1,8 +1,8 @@
-"""`metrics.jsonl`: a line for every step, evaluation and event of a run.
+"""`metrics.jsonl`: one line for each step, evaluation and event of a run.
 
-A line that cannot be written (the disk is full) waits and is tried again, so that
-the file never holds half of one. Going on from a checkpoint, the lines after it are
-taken out: the file tells of the steps that made the weights, each once.
+Lines that cannot be written, because the disk is full, stay in memory until they can, so
+the file never contains half a line. When a run resumes from a checkpoint, the lines after
+it are removed: the file has one line for each step that made the weights.
 """
 
 import errno
@@ -12,24 +12,26 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albertine import progress
 from albertine.atomic import atomic_file
 
 MetricsLine = dict[str, Any]
 CurvePoint = tuple[float, float]
+EventType = Literal["skipped", "rollback", "stopped early", "diagnosis"]
 
 METRICS_FILE = "metrics.jsonl"
 HELD_OUT_PREFIX = "held_out_"
-_FLUSH_LINES = 50  # lines that wait for each other
-_TAIL_BYTES = 1 << 14  # bytes
+_FLUSH_LINES = 50  # lines that are written together
+_TAIL_BYTES = 1 << 14  # bytes that `read_last_metrics` reads
 
 
 class MetricsLog:
-    """Writes lines; `last_step` is the last step to keep of those that are there."""
+    """Writes the metrics of a run."""
 
     def __init__(self, folder: Path, last_step: int):
+        """Open the file of a run and remove the lines after `last_step`."""
         self._file = folder / METRICS_FILE
         self._buffer: list[bytes] = []
         self._warned = False
@@ -41,19 +43,19 @@ class MetricsLog:
         self._size = os.fstat(self._descriptor).st_size
 
     def truncate(self, last_step: int) -> None:
-        """Take out the lines of later steps, also of those that wait."""
+        """Remove the lines of later steps, buffered ones too."""
         self._buffer = [line for line in self._buffer if json.loads(line)["step"] <= last_step]
         self.close()
         self._open(last_step)
 
     def write(self, line: MetricsLine) -> None:
-        """Write a line, soon."""
+        """Buffer a line; it is written with the next lines."""
         self._buffer.append(json.dumps(_json_value(line)).encode() + b"\n")
         if len(self._buffer) >= _FLUSH_LINES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the buffered lines; if that fails, keep them and print a warning."""
         try:
             block = b"".join(self._buffer)
             while block:
@@ -62,36 +64,36 @@ class MetricsLog:
             self._buffer.clear()
             self._warned = False
         except OSError as error:
-            os.ftruncate(self._descriptor, self._size)  # half a line is worse than none
+            os.ftruncate(self._descriptor, self._size)  # remove what was written of the lines
             if not self._warned:
-                progress.print_message(f"{self._file}: {error.strerror}; its lines wait until there is room")
+                progress.print_message(f"{self._file}: {error.strerror}; the lines are kept in memory")
             self._warned = True
 
     def sync(self) -> None:
-        """Bring everything to the disk, or leave it waiting."""
+        """Write the buffered lines and flush the file to the disk, if possible."""
         self.flush()
         with suppress(OSError):
             os.fsync(self._descriptor)
 
     def flush_or_raise(self) -> None:
-        """Write what waits; this time it must go."""
+        """Write the buffered lines; raise `OSError` if that fails."""
         self.flush()
         if self._buffer:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))
 
     def close(self) -> None:
-        """Write what waits, if it goes, and end."""
+        """Write the buffered lines, if possible, and close the file."""
         self.flush()
         os.close(self._descriptor)
 
 
 def read_metrics(folder: Path) -> list[MetricsLine]:
-    """Return the lines of a run; a last one that was cut off is left out."""
+    """Return the lines of a run, without an incomplete last one."""
     return _parsed_lines((folder / METRICS_FILE).read_bytes())
 
 
 def read_last_metrics(folder: Path) -> list[MetricsLine]:
-    """Return some of the last lines, however long the journal is."""
+    """Return some of the last lines of a run, in constant time."""
     with (folder / METRICS_FILE).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return _parsed_lines(file.read())
@@ -108,21 +110,21 @@ def _parsed_lines(block: bytes) -> list[MetricsLine]:
 
 
 def metric_curve(lines: Sequence[MetricsLine], y_key: str, x_key: str = "step") -> list[CurvePoint]:
-    """Return a number of the journal over another one of the same lines, where both are."""
+    """Return the points (x, y) of all lines that have both keys."""
     return [
         (one[x_key], one[y_key]) for one in lines if one.get(y_key) is not None and one.get(x_key) is not None
     ]
 
 
 def downsampled(curve: Sequence[CurvePoint], max_points: int) -> list[CurvePoint]:
-    """Return means of stretches, where there are many more points than can be told apart."""
+    """Return a curve of at most `max_points` points, each the mean of neighbouring points."""
     size = max(1, -(-len(curve) // max_points))
     chunks = [curve[at : at + size] for at in range(0, len(curve), size)]
     return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in chunks]
 
 
 def held_out_scores(line: MetricsLine) -> dict[str, float]:
-    """Return the scores of an evaluation; of another line, none."""
+    """Return the metrics of an evaluation line; none of another line."""
     return {
         name.removeprefix(HELD_OUT_PREFIX): value
         for name, value in line.items()
@@ -131,7 +133,7 @@ def held_out_scores(line: MetricsLine) -> dict[str, float]:
 
 
 def _truncate_file(file: Path, last_step: int) -> None:
-    """Take out the lines of later steps."""
+    """Remove the lines of later steps from a file."""
     if not file.exists():
         return
     kept = [line for line in read_metrics(file.parent) if line.get("step", 0) <= last_step]
@@ -142,7 +144,7 @@ def _truncate_file(file: Path, last_step: int) -> None:
 
 
 def _json_value(value: Any) -> Any:
-    """Write numbers that JSON has no word for as null."""
+    """Return a value with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _json_value(one) for key, one in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

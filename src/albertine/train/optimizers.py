@@ -1,8 +1,8 @@
-"""Which optimizer moves which parameter, and how.
+"""The optimizers of a model, and which parameters each of them updates.
 
-Parameters fall into kinds by what they are: matrices between hidden states; tables
-(embeddings) and the small matrices of the pair and task layers; and vectors, the norms and
-biases, which no optimizer decays. Muon takes the first kind and leaves the others to AdamW.
+There are three kinds of parameters: matrices between hidden states; embedding tables and
+the small matrices of the pair and task layers; and vectors (norms and biases), which have
+no weight decay. Muon updates the first kind and leaves the others to AdamW.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ _BETAS = (0.9, 0.999)
 
 @dataclass(frozen=True)
 class ParameterGroups:
-    """Parameters by kind; `qkv_matrices` are hidden matrices that are queries, keys and values in one."""
+    """Parameters by kind; a QKV matrix stacks the matrices of queries, keys and values."""
 
     qkv_matrices: list[Tensor]
     hidden_matrices: list[Tensor]
@@ -39,10 +39,10 @@ class ParameterGroups:
     vectors: list[Tensor]
 
 
-def parameter_groups(network: nn.Module) -> ParameterGroups:
-    """Sort the parameters of a network."""
+def parameter_groups(model: nn.Module) -> ParameterGroups:
+    """Return the trainable parameters of a model by kind."""
     groups = ParameterGroups([], [], [], [])
-    for name, parameter in network.named_parameters():
+    for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         if parameter.dim() < 2:
@@ -57,58 +57,74 @@ def parameter_groups(network: nn.Module) -> ParameterGroups:
 
 
 class Optimizers:
-    """The optimizers of a network, moved as one; `lr_scales` multiply the rate of a parameter."""
+    """All optimizers of a model, used as one.
+
+    Attributes:
+        dtype: precision of the matrix products.
+    """
 
     def __init__(
         self,
-        network: nn.Module,
+        model: nn.Module,
         settings: TrainerSettings,
         dtype: torch.dtype,
         lr_scales: Mapping[str, float] = MappingProxyType({}),
     ):
-        self._names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
+        """Make the optimizers.
 
-        def groups(parameters: list[Tensor], **how: Any) -> list[dict[str, Any]]:
-            """Put those of one scale into a group each."""
+        Args:
+            model: the model, on its device and sharded.
+            settings: optimizer and weight decay.
+            dtype: precision of the matrix products.
+            lr_scales: factors on the learning rate, by name of the parameter.
+        """
+        self.dtype = dtype
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+
+        def groups(parameters: list[Tensor], **options: Any) -> list[dict[str, Any]]:
+            """Return one group of parameters for each factor on the learning rate."""
             by_scale: dict[float, list[Tensor]] = {}
             for one in parameters:
                 by_scale.setdefault(lr_scales.get(self._names[one], 1.0), []).append(one)
-            return [{"params": each, "scale": scale, **how} for scale, each in by_scale.items()]
+            return [{"params": each, "lr_scale": scale, **options} for scale, each in by_scale.items()]
 
-        self._optimizers = list(_make_optimizers(parameter_groups(network), settings, dtype, groups))
+        self._optimizers = list(_make_optimizers(parameter_groups(model), settings, dtype, groups))
 
     def step(self, lr: float) -> None:
-        """Move all weights at a rate."""
+        """Take a step with all optimizers."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = lr * group["scale"]
+                group["lr"] = lr * group["lr_scale"]
             optimizer.step()
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """Return a copy of what they remember, by parameter: "encoder.ffn.0.up.weight/exp_avg"."""
+        """Return a copy of the optimizer state on the CPU, as in "encoder.ffn.0.up.weight/exp_avg"."""
         return {
             f"{self._names[parameter]}/{key}": full_tensor(tensor).cpu().clone()
-            for part in self._optimizers
-            for parameter, state in part.state.items()
+            for optimizer in self._optimizers
+            for parameter, state in optimizer.state.items()
             for key, tensor in state.items()
         }
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Remember what `tensors` returned, and nothing else."""
+        """Replace the optimizer state by one that `state_tensors` returned."""
         parameters = {name: parameter for parameter, name in self._names.items()}
         owners = {
-            one: part for part in self._optimizers for group in part.param_groups for one in group["params"]
+            parameter: optimizer
+            for optimizer in self._optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
         }
-        for part in self._optimizers:
-            part.state.clear()
+        for optimizer in self._optimizers:
+            optimizer.state.clear()
         for name, tensor in tensors.items():
             parameter, _, key = name.rpartition("/")
             weight = parameters[parameter]
             restored = tensor.to(weight.device, copy=True)
-            restored = (
+            # A step counter is not sharded.
+            owners[weight].state[weight][key] = (
                 restored if tensor.dim() == 0 else shard_like(restored, weight)
-            )  # a counter of steps is whole everywhere
-            owners[weight].state[weight][key] = restored
+            )
 
 
 def _make_optimizers(
@@ -124,12 +140,18 @@ def _make_optimizers(
     match settings.optimizer:
         case "muon":
             yield Muon(
-                [*make_groups(parameters.qkv_matrices, weight_decay=decay, parts=3), *hidden], 0.0, dtype
+                [*make_groups(parameters.qkv_matrices, weight_decay=decay, matrix_count=3), *hidden],
+                0.0,
+                dtype,
             )
             yield AdamW([*tables, *vectors], 0.0, _BETAS, fused=True)
         case "adamw":
             qkv = make_groups(parameters.qkv_matrices, weight_decay=decay)
             yield AdamW([*qkv, *hidden, *tables, *vectors], 0.0, _BETAS, fused=True)
         case "lamb":
-            matrices = [*make_groups(parameters.qkv_matrices, weight_decay=decay, parts=3), *hidden, *tables]
-            yield Lamb([*matrices, *({**one, "matrix": False} for one in vectors)], 0.0)
+            matrices = [
+                *make_groups(parameters.qkv_matrices, weight_decay=decay, matrix_count=3),
+                *hidden,
+                *tables,
+            ]
+            yield Lamb([*matrices, *({**one, "is_matrix": False} for one in vectors)], 0.0)

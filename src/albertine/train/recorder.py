@@ -1,6 +1,6 @@
-"""What a run leaves behind and shows: checkpoints, the journal, the display, a tracker.
+"""Records a run: checkpoints, `metrics.jsonl`, the display and a tracker.
 
-The first process writes and shows; the keeper of any other does nothing.
+Only the main process records; the recorders of the other processes are not opened.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from albertine import progress
 from albertine.errors import WorkError
 from albertine.train.checkpoints import Checkpoint, CheckpointContents, CheckpointStore
 from albertine.train.display import TrainingDisplay
-from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLog
+from albertine.train.metrics_log import HELD_OUT_PREFIX, EventType, MetricsLog
 from albertine.train.run_folder import publish_model
 from albertine.train.settings import TrainerSettings
 from albertine.train.step_metrics import StepMetrics
@@ -20,7 +20,11 @@ from albertine.train.trackers import Tracker, make_tracker
 
 
 class RunRecorder:
-    """Keeps a run in its folder."""
+    """Records a run in its folder.
+
+    Attributes:
+        checkpoints: the checkpoints of the run.
+    """
 
     def __init__(
         self,
@@ -29,6 +33,14 @@ class RunRecorder:
         baselines: Mapping[str, tuple[str, float]],
         published: Literal["newest", "best"] = "newest",
     ):
+        """Store the arguments; `open` starts recording.
+
+        Args:
+            run: folder of the run.
+            settings: tracker and number of checkpoints to keep.
+            baselines: name and loss of the baseline of an objective.
+            published: the checkpoint that is copied into the folder of the run.
+        """
         self._run, self._settings, self._published = run, settings, published
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
         self._baselines = baselines
@@ -38,7 +50,7 @@ class RunRecorder:
 
     @contextmanager
     def open(self, step: int, run_settings: dict[str, Any]) -> Iterator[None]:
-        """Take up the journal after a step (-1: from nothing), and show what comes."""
+        """Record what happens in the block, after a step that is in a checkpoint; -1 for a new run."""
         self._metrics_log = MetricsLog(self._run, step)
         self._tracker = make_tracker(self._settings.tracker, self._run, step, run_settings)
         if step < 0:
@@ -52,26 +64,25 @@ class RunRecorder:
                 yield
             self._metrics_log.flush_or_raise()
         finally:
-            self.checkpoints.wait()  # while the folder is still ours
+            self.checkpoints.wait()  # while this process holds the lock of the folder
             self._metrics_log.close()
             self._tracker.close()
 
     def record_step(self, metrics: StepMetrics) -> None:
-        """Take a step's numbers."""
-        line = metrics.to_json()
-        self._record(line)
+        """Record the metrics of a step."""
+        self._record(metrics.to_json())
         self._display.update(metrics)
 
-    def record_evaluation(self, step: int, scores: dict[str, float]) -> None:
-        """Take the scores on held-out data."""
-        self._record({"step": step, **{f"{HELD_OUT_PREFIX}{name}": value for name, value in scores.items()}})
-        self._display.update_evaluation(step, scores)
+    def record_evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        """Record the metrics of an evaluation on held-out data."""
+        self._record({"step": step, **{f"{HELD_OUT_PREFIX}{name}": value for name, value in metrics.items()}})
+        self._display.update_evaluation(step, metrics)
 
-    def record_event(self, step: int, message: str) -> None:
-        """Say something, and note it."""
+    def record_event(self, step: int, event_type: EventType, message: str) -> None:
+        """Record an event and print its message; readers use the type, people the message."""
         progress.print_message(f"step {step:,}: {message}")
         if self._metrics_log:
-            self._metrics_log.write({"step": step, "event": message})
+            self._metrics_log.write({"step": step, "event_type": event_type, "event": message})
 
     def _record(self, line: dict[str, Any]) -> None:
         assert self._metrics_log is not None
@@ -81,19 +92,19 @@ class RunRecorder:
         self._tracker.log(line["step"], metrics)
 
     def newest_checkpoint_before(self, step: int) -> Checkpoint | None:
-        """Return the newest checkpoint of a step or from before it; if there is none, any."""
+        """Return the newest checkpoint up to a step; if there is none, the newest of all."""
         for last_step in (step, None):
-            with suppress(WorkError):  # all that old are damaged
+            with suppress(WorkError):  # all of them are damaged
                 found = self.checkpoints.newest_valid(last_step)
                 if found:
                     return found
         return None
 
-    def publish_model(self, newest: Checkpoint, best: dict[str, float] | None) -> None:
-        """Make the run's folder the model that it shows, if a break left it another."""
+    def publish_model(self, newest: Checkpoint, best_step: int | None) -> None:
+        """Copy the selected checkpoint into the folder of the run, in case an interruption prevented it."""
         folder = newest.folder
-        if self._published == "best" and best:
-            folder = self.checkpoints.checkpoint_folder(int(best["step"])) or folder
+        if self._published == "best" and best_step is not None:
+            folder = self.checkpoints.checkpoint_folder(best_step) or folder
         publish_model(self._run, folder)
 
     def _publish_if_selected(self, folder: Path, is_best: bool) -> None:
@@ -101,13 +112,13 @@ class RunRecorder:
             publish_model(self._run, folder)
 
     def discard_after(self, step: int) -> None:
-        """Forget what came after a step."""
+        """Remove the checkpoints and metrics of later steps."""
         self.checkpoints.remove_after(step)
         assert self._metrics_log is not None
         self._metrics_log.truncate(step)
 
     def write_checkpoint(self, contents: CheckpointContents) -> None:
-        """Write a checkpoint while training goes on."""
+        """Start writing a checkpoint; training continues meanwhile."""
         if self._metrics_log:
             self._metrics_log.sync()
         self.checkpoints.start_writing(contents)

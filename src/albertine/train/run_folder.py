@@ -1,9 +1,11 @@
-"""The folder of a run: one process at a time, one set of settings, and a model at any moment.
+"""The folder of a run, which is also the folder of a model at any time.
 
-RUN/config.json, model.safetensors, tokenizer files    the newest checkpoint, as a model
-RUN/settings.toml                                      enough to run it again
-RUN/metrics.jsonl                                      how it went
-RUN/trainer/                                           checkpoints to go on from
+    RUN/config.json, model.safetensors, tokenizer files    a copy of the newest or best checkpoint
+    RUN/settings.toml                                      all settings of the run
+    RUN/metrics.jsonl                                      a line for each step, evaluation and event
+    RUN/checkpoints/                                       checkpoints to resume from, and the lock
+
+One process at a time uses it, always with the same settings.
 """
 
 import os
@@ -14,21 +16,33 @@ from pathlib import Path
 from typing import Any
 
 from albertine.atomic import atomic_file
-from albertine.errors import InputError
+from albertine.errors import InputError, check_format
 from albertine.file_lock import file_lock
 from albertine.settings import Settings, SettingsSource, build_settings, read_settings_file, settings_to_toml
 from albertine.settings.schema import display_value, is_table, typed_fields
-from albertine.train.checkpoints import CHECKPOINTS_FOLDER, MODEL_FILE, OPTIMIZER_FILE, STATE_FILE
+from albertine.train.checkpoints import (
+    CHECKPOINTS_FOLDER,
+    MODEL_FILE,
+    OPTIMIZER_FILE,
+    OTHER_FORMAT_ADVICE,
+    STATE_FILE,
+    STATE_FORMAT,
+)
 from albertine.train.metrics_log import METRICS_FILE
 
 SETTINGS_FILE = "settings.toml"
 _LOCK_FILE = "run.lock"
-_COMMAND_SETTINGS = {"corpus", "task"}  # each is a setting of one kind of run alone
+_FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
+_COMMAND_SETTINGS = {"corpus", "task"}  # only pre-training has the first, only fine-tuning the second
 
 
 @contextmanager
 def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Iterator[None]:
-    """Hold the folder of a run: a new one, or one of the same settings, but for those that are `changeable`."""
+    """Lock the folder of a run and write its settings.
+
+    The settings of an existing run may differ only in the `changeable` keys.
+    """
+    _check_folder_layout(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
     if run.exists() and not lock.exists() and not _is_unused(run):
         raise InputError(f"{run}: exists already and is no run; name another folder or remove it")
@@ -43,34 +57,42 @@ def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Itera
 
 
 def has_checkpoints(run: Path) -> bool:
-    """Tell whether there is something to go on from."""
+    """Return whether a folder is a run with a checkpoint."""
     return (run / SETTINGS_FILE).exists() and any((run / CHECKPOINTS_FOLDER).glob("step-*"))
 
 
 def _is_unused(run: Path) -> bool:
-    """Tell whether nothing is there, or no more than the beginning of an attempt."""
+    """Return whether a folder is empty, or contains only an empty folder of checkpoints."""
     inside = [one for one in run.iterdir() if one.name != CHECKPOINTS_FOLDER] if run.is_dir() else [run]
     return not inside and not any((run / CHECKPOINTS_FOLDER).glob("*"))
 
 
 def read_run_settings(run: Path, settings_type: type[Settings] | None = None) -> SettingsSource:
-    """Return the settings that a run was started with; of a kind, if one is asked for."""
+    """Return the settings of a run; raise `InputError` if they are not of `settings_type`."""
     if not (run / SETTINGS_FILE).exists():
         raise InputError(f"{run}: no run (it has no {SETTINGS_FILE})")
+    _check_folder_layout(run)
     layer = read_settings_file(run / SETTINGS_FILE)
     known = {field.name for field, _ in typed_fields(settings_type)} if settings_type else _COMMAND_SETTINGS
     foreign_setting = next((key for key in layer.values if key in _COMMAND_SETTINGS - known), None)
     if foreign_setting is not None:
         raise InputError(
-            f"{run}: a run of another command (its {SETTINGS_FILE} says {foreign_setting}); name another folder"
+            f"{run}: a run of another command (its {SETTINGS_FILE} sets {foreign_setting}); "
+            "name another folder"
         )
     return layer
 
 
-def publish_model(run: Path, source: Path) -> None:
-    """Make a checkpoint the model that the folder is, or another run's.
+def _check_folder_layout(run: Path) -> None:
+    """Raise `InputError` for a run with checkpoints of format 1."""
+    if (run / _FORMAT_1_FOLDER).is_dir() and not (run / CHECKPOINTS_FOLDER).is_dir():
+        check_format(run / _FORMAT_1_FOLDER, 1, STATE_FORMAT, OTHER_FORMAT_ADVICE)
 
-    Each file changes in one moment, the weights last.
+
+def publish_model(run: Path, source: Path) -> None:
+    """Copy the model in a folder, a checkpoint or another run, into the folder of a run.
+
+    Each file is replaced atomically, the weights last.
     """
     files = sorted(source.iterdir(), key=lambda file: file.name == MODEL_FILE)
     for file in files:
@@ -78,14 +100,14 @@ def publish_model(run: Path, source: Path) -> None:
             continue
         with atomic_file(run / file.name) as partial:
             if file.name == MODEL_FILE:
-                with suppress(OSError):  # a file system that has no links
+                with suppress(OSError):  # the file system has no hard links
                     os.link(file, partial)
-            if not partial.exists():  # what a person might edit is a copy
+            if not partial.exists():  # small files are copied: a user may edit them
                 shutil.copyfile(file, partial)
 
 
 def _remove_partial_files(run: Path) -> None:
-    """Remove what a killed process left half written; the folder is ours alone now."""
+    """Remove the partial files of a killed process; call it under the lock."""
     for leftover in [*run.glob(".*.partial"), *(run / CHECKPOINTS_FOLDER).glob(".*.partial")]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
@@ -96,7 +118,7 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
         if key not in changeable:
             raise InputError(
                 f"{run}: a run with {key} = {display_value(was)}, not {display_value(now)}; "
-                "give the settings it was started with, or another --out"
+                "give the settings of the run, or another --out"
             )
 
 

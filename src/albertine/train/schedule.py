@@ -1,9 +1,10 @@
-"""The learning rate at every step, and what it follows from when nobody gives it.
+"""The learning rate at every step, and its defaults.
 
-It rises in a straight line over the warm-up and then falls to 0, in a line or a cosine,
-or stays. With a larger batch it may be higher, by the square root of how much larger,
-and the share of the warm-up grows with the batch: the rule of the LAMB paper, which
-the ALBERT paper's rate of 0.00176 and warm-up of a 40th at 4096 sequences of 512 follow.
+It rises linearly during the warm-up; then it falls to 0, linearly or as a cosine, or
+stays constant. The default peak grows with the square root of the batch, and the
+default warm-up in proportion to the batch: the rule of the LAMB paper, which the ALBERT
+paper follows (0.00176, and a warm-up of 1/40, at 4096 sequences of 512 tokens). See
+docs/decisions/learning-rate-and-batch-size.md.
 """
 
 import math
@@ -14,7 +15,7 @@ from albertine.train.settings import OptimizerName, PretrainTrainSettings, Sched
 
 @dataclass(frozen=True)
 class ReferenceRate:
-    """A rate that is right for a batch of so many tokens, and the highest that is ever taken."""
+    """A good peak learning rate for a batch of `batch_tokens`, and the maximum for any batch."""
 
     lr: float
     batch_tokens: int
@@ -27,26 +28,26 @@ REFERENCE_RATES: dict[OptimizerName, ReferenceRate] = {
     "muon": ReferenceRate(0.006, 8192, 0.01),
 }
 _WARMUP_SHARE, _WARMUP_TOKENS = 1 / 40, 4096 * 512
-# With small batches the rule leaves hardly a warm-up; moments need some steps to mean anything.
+# With small batches the rule gives hardly any warm-up; the optimizer's moments need some steps.
 _MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS = 1 / 10, 500
 
 
 def default_lr(optimizer: OptimizerName, batch_tokens: int) -> float:
-    """Return the highest rate for a batch."""
+    """Return the default peak learning rate for a batch."""
     reference = REFERENCE_RATES[optimizer]
     lr = min(reference.max_lr, reference.lr * math.sqrt(batch_tokens / reference.batch_tokens))
     return float(f"{lr:.3g}")
 
 
 def default_warmup(steps: int, batch_tokens: int) -> int:
-    """Return the steps of warm-up for a batch."""
+    """Return the default number of warm-up steps for a batch."""
     by_rule = steps * min(1 / 5, _WARMUP_SHARE * batch_tokens / _WARMUP_TOKENS)
     return round(max(by_rule, min(steps * _MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS)))
 
 
 @dataclass(frozen=True)
 class LearningRateSchedule:
-    """The rate over a run; steps are counted from 0."""
+    """The learning rate over a run; steps are counted from 0."""
 
     peak_lr: float
     warmup: int
@@ -55,7 +56,7 @@ class LearningRateSchedule:
 
     @classmethod
     def from_settings(cls, settings: PretrainTrainSettings) -> "LearningRateSchedule":
-        """Take what is set, and work out the rest."""
+        """Return the schedule of settings, with defaults for learning rate and warm-up."""
         lr = default_lr(settings.optimizer, settings.batch_tokens) if settings.lr is None else settings.lr
         warmup = (
             default_warmup(settings.steps, settings.batch_tokens)
@@ -66,13 +67,13 @@ class LearningRateSchedule:
 
     @classmethod
     def from_resolved_settings(cls, settings: TrainerSettings) -> "LearningRateSchedule":
-        """Take what is set; nothing is open any more."""
+        """Return the schedule of settings that have a learning rate and a warm-up."""
         assert settings.lr is not None
         assert settings.warmup is not None
         return cls(settings.lr, settings.warmup, settings.steps, settings.schedule)
 
     def lr_at(self, step: int) -> float:
-        """Return the rate of a step."""
+        """Return the learning rate of a step."""
         if step < self.warmup:
             return self.peak_lr * (step + 1) / (self.warmup + 1)
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)

@@ -1,15 +1,15 @@
-"""What can be set of training: of any, and of pre-training; apart, for the help page.
+"""The settings of training: common ones, and those of pre-training.
 
-What is not set follows from the rest: the rate and the warm-up from the optimizer and
-the batch (`schedule`), precision and micro-batch from the machine (`machine`).
+The defaults of learning rate and warm-up follow from the optimizer and the batch
+(`schedule`), those of precision and micro-batch from the device (`device`).
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from albertine.settings import SettingError, Settings, setting
+from albertine.settings import PrecisionName, SettingError, Settings, setting
 
-LARGEST_EXACT_INTEGER = 1 << 53  # a whole number beyond is not exact everywhere
+LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact in fp64, nor in all readers of JSON
 
 OptimizerName = Literal["muon", "adamw", "lamb"]
 TrackerName = Literal["none", "tensorboard", "wandb"]
@@ -18,69 +18,73 @@ ScheduleName = Literal["linear", "cosine", "constant"]
 
 @dataclass(frozen=True)
 class TrainerSettings(Settings):
-    """One training run, of whatever kind."""
+    """Settings of a training run."""
 
-    steps: int = setting(20_000, "Steps of the optimizer.", minimum=1, maximum=LARGEST_EXACT_INTEGER)
+    steps: int = setting(20_000, "Number of optimizer steps.", minimum=1, maximum=LARGEST_EXACT_INTEGER)
     micro_batch_tokens: int | None = setting(
         None,
-        "Most tokens that one device computes at a time; the rest of its share is accumulated. "
-        "If not set, 4,096 on a CPU and 32,768 on a GPU.",
+        "Maximum tokens per micro-batch; gradients are accumulated over micro-batches. "
+        "By default 4,096 on a CPU and 32,768 on a GPU.",
         minimum=8,
         maximum=1_000_000_000,
     )
     optimizer: OptimizerName = setting(
-        "muon", "Muon for the matrices and AdamW for the rest, AdamW, or LAMB as in the paper."
+        "muon", "Muon (matrices; AdamW for the rest), AdamW, or LAMB as in the paper."
     )
     lr: float | None = setting(
-        None, "Highest learning rate; if not set, it follows from the batch.", minimum=0.0, maximum=10.0
+        None, "Peak learning rate; by default it follows from the batch.", minimum=0.0, maximum=10.0
     )
     warmup: int | None = setting(
-        None, "Steps in which the rate rises; if not set, they follow from the batch.", minimum=0
+        None, "Number of warm-up steps; by default it follows from the batch.", minimum=0
     )
-    schedule: ScheduleName = setting("linear", "How the rate falls after the warm-up, to 0 if it does.")
+    schedule: ScheduleName = setting(
+        "linear", "Learning rate after the warm-up: linear or cosine decay to 0, or constant."
+    )
     weight_decay: float = setting(
-        0.01, "Decay of the matrices; norms and biases have none.", minimum=0, maximum=1
+        0.01, "Weight decay of matrices; norms and biases have none.", minimum=0, maximum=1
     )
-    max_gradient_norm: float = setting(1.0, "Largest norm of the whole gradient; 0 does not clip.", minimum=0)
-    precision: Literal["auto", "fp32", "bf16"] = setting(
-        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
+    max_gradient_norm: float = setting(1.0, "Clip the gradient to this norm; 0 does not clip.", minimum=0)
+    precision: PrecisionName = setting(
+        "auto", "Precision of matrix products; auto is bf16 where the device computes it fast."
     )
-    recompute: bool = setting(False, "Keep less for the backward pass, and compute it again there.")
-    compile: bool = setting(False, "Compile the network; it takes a while at the start.")
+    recompute: bool = setting(False, "Recompute activations in the backward pass, which saves memory.")
+    compile: bool = setting(False, "Compile the model with torch.compile, which makes the start slower.")
+    kernels: bool = setting(True, "Use machine-specific kernels; switch off to debug with plain PyTorch.")
     shard: bool = setting(
-        False, "Spread weights and optimizer over the processes (FSDP2): for what one cannot hold."
+        False, "Shard weights and optimizer state over the processes (FSDP2), which saves memory."
     )
-    seed: int = setting(
-        0, "What weights and dropout are drawn from.", minimum=0, maximum=LARGEST_EXACT_INTEGER
-    )
+    seed: int = setting(0, "Random seed of weights and dropout.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
     save_every: int | None = setting(
-        None, "Steps between checkpoints, if not minutes alone decide.", minimum=1
+        None, "Steps between checkpoints, in addition to save_minutes.", minimum=1
     )
-    save_minutes: float = setting(15.0, "Minutes between checkpoints at most.", minimum=0.01, maximum=1e6)
+    save_minutes: float = setting(15.0, "Maximum minutes between checkpoints.", minimum=0.01, maximum=1e6)
     keep_checkpoints: int = setting(
-        2, "How many of the last checkpoints stay, beside the best.", minimum=1, maximum=10_000
+        2, "Number of newest checkpoints to keep, besides the best.", minimum=1, maximum=10_000
     )
     evaluate_every: int | None = setting(
-        None, "Steps between evaluations; if not set, a fortieth of the run.", minimum=1
+        None, "Steps between evaluations; by default 1/40 of the run.", minimum=1
     )
-    patience: int | None = setting(
-        None, "Evaluations in a row without a better one after which the run ends early.", minimum=1
-    )
-    tracker: TrackerName = setting("none", "Where else the numbers go.")
+    patience: int | None = setting(None, "Stop after this many evaluations without improvement.", minimum=1)
+    tracker: TrackerName = setting("none", "Experiment tracker that also gets the metrics.")
 
     def check(self) -> None:
-        """Refuse a warm-up longer than the run, where its length is known."""
+        """Raise `SettingError` if the warm-up is longer than the run."""
         if self.warmup is not None and 0 < self.steps < self.warmup:
             raise SettingError("warmup", self.warmup, f"must be at most steps = {self.steps}", ("steps",))
 
 
 @dataclass(frozen=True)
 class PretrainTrainSettings(TrainerSettings):
-    """One run of pre-training."""
+    """Training settings of a pre-training run."""
 
     batch_tokens: int = setting(
-        32_768, "Tokens of one step, over all processes and micro-batches.", minimum=8, maximum=1_000_000_000
+        32_768,
+        "Number of tokens per step, over all micro-batches and processes.",
+        minimum=8,
+        maximum=1_000_000_000,
     )
     evaluate_tokens: int | None = setting(
-        None, "Held-out tokens of an evaluation; if not set, so many that they take little time.", minimum=8
+        None,
+        "Held-out tokens per evaluation; by default about 5% of the tokens trained on in between.",
+        minimum=8,
     )

@@ -1,8 +1,8 @@
-"""Being asked to end: by Ctrl-C, or by a machine that is taken away (SIGTERM).
+"""Stopping a run on request: by Ctrl-C (SIGINT), or by a job scheduler (SIGTERM).
 
-A run then keeps what it has and says where. Alone, a process drops the step it is in,
-whose gradient nobody has used yet, so that it ends within moments however long steps
-take; of several, all end after the same step.
+The run writes a checkpoint and ends. A single process drops the current step, whose
+gradient has not been used yet, so it ends at once however long a step takes. Several
+processes all end after the same step.
 """
 
 import signal
@@ -16,24 +16,24 @@ from albertine.errors import SAME_REQUEST_SECONDS
 
 
 class ShutdownRequested(BaseException):
-    """Raised inside a step that may be dropped."""
+    """A signal arrived where the work may be dropped."""
 
 
 class ShutdownSignal:
-    """Listens for both signals while a run is under way.
+    """Handles both signals during a run.
 
     Attributes:
-        received: the one that came; 0 before.
+        received: number of the signal that arrived; 0 before.
     """
 
     def __init__(self) -> None:
         self.received = 0
-        self._received_at = 0.0  # it came first
+        self._received_at = 0.0  # time of the first signal
         self._is_interruptible = False
 
     @contextmanager
     def handlers_installed(self) -> Iterator[None]:
-        """Listen; a second Ctrl-C ends at once, but for one that comes with the first."""
+        """Handle signals during the block; a second Ctrl-C, at least a second later, interrupts at once."""
         previous_handlers = {
             one: signal.signal(one, self._handle_signal) for one in (signal.SIGTERM, signal.SIGINT)
         }
@@ -45,7 +45,7 @@ class ShutdownSignal:
 
     @contextmanager
     def interruptible(self, allowed: bool) -> Iterator[None]:
-        """Mark what may be dropped half done."""
+        """Raise `ShutdownRequested` inside the block if a signal arrives, provided that it is `allowed`."""
         self._is_interruptible = allowed
         try:
             if allowed and self.received:
@@ -54,7 +54,7 @@ class ShutdownSignal:
         finally:
             self._is_interruptible = False
 
-    def _handle_signal(self, number: int, frame: FrameType | None) -> Any:  # noqa: ARG002  # as signals are handed over
+    def _handle_signal(self, number: int, frame: FrameType | None) -> Any:  # noqa: ARG002  # the signature of a signal handler
         now = time.monotonic()
         if self.received == number == signal.SIGINT and now - self._received_at > SAME_REQUEST_SECONDS:
             raise KeyboardInterrupt

@@ -1,26 +1,26 @@
-"""What is told of a step: the numbers that the display, the journal and trackers all show."""
+"""The metrics of a training step, which the display, `metrics.jsonl` and trackers show."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """One step.
+    """Metrics of one step.
 
     Attributes:
-        step: its number, from 1.
-        tokens: seen so far.
-        seconds: of training so far.
-        loss: the sum of the objectives.
-        losses: of each objective.
-        accuracies: share that each objective got right; not a number where nothing is ever just right.
-        lr: the learning rate.
-        gradient_norm: length of the gradient, before clipping.
-        tokens_per_second: tokens a second.
-        utilization: share of the machine's rate of matrix products.
-        peak_memory: the most bytes held.
-        skipped: whether the step was not taken.
+        step: number of the step, from 1.
+        tokens: number of tokens trained on so far.
+        seconds: time spent in training steps so far.
+        loss: sum of the losses of all objectives.
+        losses: mean loss of each objective.
+        accuracies: accuracy of each objective; NaN if it has none.
+        lr: learning rate.
+        gradient_norm: norm of the whole gradient before clipping.
+        tokens_per_second: tokens of this step per second.
+        utilization: fraction of the device's peak throughput of matrix products.
+        peak_memory: peak memory so far, in bytes.
+        skipped: whether the weights were left unchanged because the gradient was not finite.
     """
 
     step: int
@@ -34,10 +34,10 @@ class StepMetrics:
     tokens_per_second: float
     utilization: float
     peak_memory: int
-    skipped: bool = field(default=False)
+    skipped: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step under stable keys."""
+        """Return the metrics under stable keys."""
         return {
             "step": self.step,
             "tokens": self.tokens,
@@ -48,7 +48,17 @@ class StepMetrics:
             "gradient_norm": self.gradient_norm,
             "seconds": round(self.seconds, 3),
             "tokens_per_second": round(self.tokens_per_second, 1),
-            "roof": round(self.utilization, 4),
-            "memory": self.peak_memory,
-            **({"left_out": True} if self.skipped else {}),
+            "utilization": round(self.utilization, 4),
+            "peak_memory": self.peak_memory,
+            **({"skipped": True} if self.skipped else {}),
         }
+
+
+def moving_average(average: float, value: float, count: int, decay: float) -> float:
+    """Return an exponential moving average after its `count`-th value.
+
+    The first values are averaged plainly, until each weighs no more than `1 - decay`.
+    """
+    if count == 1:
+        return value
+    return average + max(1 - decay, 1 / count) * (value - average)

@@ -1,4 +1,4 @@
-"""Where else the numbers go: TensorBoard and Weights & Biases, each if asked for."""
+"""Experiment trackers: TensorBoard and Weights & Biases, imported only if a run uses them."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,13 +10,13 @@ from albertine.train.settings import TrackerName
 
 
 class Tracker(Protocol):
-    """Takes numbers by name."""
+    """Records metrics by name."""
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Note the numbers of a step."""
+        """Record the metrics of a step."""
 
     def close(self) -> None:
-        """Bring everything to where it goes."""
+        """Write everything that is buffered, and close."""
 
 
 class _NoTracker:
@@ -31,7 +31,7 @@ class _TensorBoardTracker:
     def __init__(self, run: Path, step: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        # What a broken-off run wrote beyond its checkpoint is hidden by what comes now.
+        # Hides what an interrupted run wrote after its last checkpoint.
         self._writer = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
@@ -47,7 +47,7 @@ class _WandbTracker:
         import wandb
 
         (run / "wandb").mkdir(exist_ok=True)
-        id_file = run / "wandb" / "id"  # a name may be that of many runs
+        id_file = run / "wandb" / "id"  # several runs may have the same name
         if not id_file.exists():
             id_file.write_text(uuid4().hex, encoding="utf-8")
         try:
@@ -61,7 +61,7 @@ class _WandbTracker:
             )
         except wandb.Error as error:
             reason = " ".join(str(error).split())
-            raise InputError(f"train.track = wandb: {reason}") from None
+            raise InputError(f"train.tracker = wandb: {reason}") from None
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
         self._run.log(metrics, step=step)
@@ -71,13 +71,13 @@ class _WandbTracker:
 
 
 def check_tracker_installed(name: TrackerName) -> None:
-    """Refuse a tracker that is not installed."""
+    """Raise `InputError` if a tracker is not installed."""
     if name != "none" and find_spec(name) is None:
-        raise InputError(f"train.track = {name}: it is not installed; pip install 'albertine[track]'")
+        raise InputError(f"train.tracker = {name}: it is not installed; pip install 'albertine[track]'")
 
 
 def make_tracker(name: TrackerName, run: Path, step: int, settings: dict[str, Any]) -> Tracker:
-    """Make the tracker that was asked for; `step` is where the run goes on."""
+    """Return the tracker of this name; the run continues after `step`."""
     match name:
         case "tensorboard":
             return _TensorBoardTracker(run, step)

@@ -1,7 +1,7 @@
-"""What the loop asks of whatever is trained: its batches in pieces, its objectives, where it is in the data.
+"""What the trainer needs from pre-training or fine-tuning: batches, losses, evaluation, position in the data.
 
-Pre-training is one such work. The loop knows nothing of masks, pairs or labels, only that
-an objective is a mean over so many things, of which so many were right.
+The trainer knows nothing of masks, pairs or labels: an objective has a loss, which is a
+mean over a number of targets, and a number of correct predictions.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,39 +10,31 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
+from albertine.model.losses import ObjectiveLoss
 from albertine.train.step_metrics import StepMetrics
 
 
-@dataclass(frozen=True)
-class ObjectiveLoss:
-    """One objective on one piece: its mean loss, and how many it got right (NaN: that means nothing)."""
-
-    loss: Tensor
-    correct: Tensor
-
-
 class MicroBatch(Protocol):
-    """What is computed at once."""
+    """Samples that one forward and backward pass computes."""
 
     @property
     def target_counts(self) -> Sequence[int]:
-        """How many things each objective's mean is over."""
+        """Number of targets of each objective, over which its loss is a mean."""
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """Move it to a device."""
+        """Return the micro-batch on a device."""
 
 
 @dataclass(frozen=True)
 class StepBatch:
-    """A process's part of a step.
+    """One process's part of the batch of a step.
 
     Attributes:
-        micro_batches: what it is cut into; none, where there are fewer samples than processes.
-        tokens: how many they have.
-        flops: what they take.
-        empty_micro_batch: a piece without anything in it.
+        micro_batches: the micro-batches; none if there are fewer samples than processes.
+        tokens: number of tokens.
+        flops: number of operations of the forward and backward pass.
+        empty_micro_batch: a micro-batch without samples.
     """
 
     micro_batches: Sequence[MicroBatch]
@@ -51,60 +43,55 @@ class StepBatch:
     empty_micro_batch: MicroBatch
 
     def padded_to(self, count: int) -> "StepBatch":
-        """Return it with as many pieces, the last ones empty."""
-        return replace(
-            self,
-            micro_batches=[
-                *self.micro_batches,
-                *[self.empty_micro_batch] * (count - len(self.micro_batches)),
-            ],
-        )
+        """Return the batch with empty micro-batches appended, `count` in all."""
+        missing = count - len(self.micro_batches)
+        return replace(self, micro_batches=[*self.micro_batches, *[self.empty_micro_batch] * missing])
 
 
 class Trainable(Protocol):
-    """What is trained."""
+    """Data, losses and evaluation of a training run. Steps are counted from 0."""
 
     @property
     def objectives(self) -> Sequence[str]:
-        """The names of its objectives."""
+        """Names of the objectives."""
 
     @property
     def data_position(self) -> dict[str, Any]:
-        """Where in the data it is, after the last share that it gave; as JSON."""
+        """Position in the data after the last batch, as JSON values."""
 
     @property
     def data_fingerprint(self) -> dict[str, Any]:
-        """What tells the data from any other; as JSON."""
+        """Checksums that identify the data, as JSON values."""
 
     def next_batch(self, step: int) -> StepBatch:
-        """Give this process's part of a step, the next in order."""
+        """Return this process's part of the next batch."""
 
     def compute_losses(self, model: Any, micro_batch: Any, step: int) -> Sequence[ObjectiveLoss]:
-        """Compute the objectives on a piece."""
+        """Return the loss of each objective on a micro-batch."""
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:
-        """Go to a place in the data."""
+        """Continue at a position in the data."""
 
     def close(self) -> None:
-        """Let go of what draws the batches."""
+        """Stop the processes that prepare batches."""
 
     def check_same_data(self, fingerprint: dict[str, Any]) -> None:
-        """Refuse to go on with other data than `data` told of."""
+        """Raise `InputError` if the data are not those with this fingerprint."""
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
-        """Measure on held-out data; nothing if there is none."""
+        """Return metrics on held-out data; empty if there are no held-out data."""
 
     def score_to_minimize(self, metrics: dict[str, float]) -> float:
-        """Return a number by which scores compare; the least is best."""
+        """Return the number by which evaluations are compared; the smallest is the best."""
 
     def objective_changes(self, step: int) -> bool:
-        """Tell whether a step asks for something else than the one before it."""
+        """Return whether the losses of a step do not compare with those of the step before."""
 
-    def after_step(self, network: Any, step: int) -> None:
-        """Let weights that no gradient reaches follow those that a step has moved."""
+    def after_step(self, model: Any, step: int) -> None:
+        """Update weights that get no gradient; `step` is the number of steps taken."""
 
     def diagnose(self, metrics: StepMetrics) -> str | None:
-        """Say something about how it goes, if there is something to say."""
+        """Return a message about the progress of training, or None if there is nothing to report."""
 
     def checkpoint_writer(self, model: Any, step: int) -> Callable[[Path], None]:
-        """Return what writes the model as it is now, whatever happens to it meanwhile."""
+        """Return a function that writes the model as it is now, even if it has changed meanwhile."""

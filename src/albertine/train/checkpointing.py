@@ -1,0 +1,134 @@
+"""Saving, resuming and rolling back a run: what a checkpoint contains, and when one is written."""
+
+import time
+
+import torch
+from torch import nn
+
+from albertine.errors import WorkError
+from albertine.interop.huggingface import load_folder
+from albertine.train.checkpoints import Checkpoint, CheckpointContents
+from albertine.train.distributed import Distributed
+from albertine.train.doctor import MAX_ROLLBACKS
+from albertine.train.optimizers import Optimizers
+from albertine.train.recorder import RunRecorder
+from albertine.train.settings import TrainerSettings
+from albertine.train.sharding import is_sharded, shard_like
+from albertine.train.trainable import Trainable
+from albertine.train.trainer_state import TrainerState
+
+
+class Checkpointing:
+    """Writes and restores the checkpoints of one run.
+
+    Attributes:
+        last_step: step of the last checkpoint; -1 if there is none.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        trainable: Trainable,
+        optimizers: Optimizers,
+        settings: TrainerSettings,
+        recorder: RunRecorder,
+        distributed: Distributed,
+    ):
+        self._model, self._trainable, self._optimizers = model, trainable, optimizers
+        self._settings, self._recorder, self._distributed = settings, recorder, distributed
+        self._saved_version: tuple[int, ...] | None = None
+        # Read before the first pass: after a forward pass, FSDP2 leaves the parameters unsharded for a while.
+        self._is_sharded = is_sharded(model)
+        self._last_time = 0.0
+        self.last_step = -1
+
+    def start_timer(self) -> None:
+        """Count the minutes to the next checkpoint from now on."""
+        self._last_time = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `save_minutes` have passed since the last checkpoint."""
+        return time.monotonic() - self._last_time >= 60 * self._settings.save_minutes
+
+    def save(self, state: TrainerState) -> None:
+        """Start writing a checkpoint, unless the last one has the same content."""
+        if self._saved_version == _version(state):
+            return
+        self._saved_version, self.last_step = _version(state), state.step
+        self.start_timer()
+        if not (self._distributed.is_main or self._is_sharded):  # shards are gathered by all processes
+            return
+        optimizer_state = self._optimizers.state_tensors()
+        write_model = self._trainable.checkpoint_writer(self._model, state.step)
+        if not self._distributed.is_main:
+            return
+        values = state.to_json() | {
+            "steps": self._settings.steps,
+            "data_fingerprint": self._trainable.data_fingerprint,
+        }
+        self._recorder.write_checkpoint(
+            CheckpointContents(
+                write_model,
+                optimizer_state,
+                values,
+                best_step=None if state.best is None else state.best.step,
+                last_healthy_step=state.doctor.last_healthy_step,
+            )
+        )
+
+    def restore_newest(self) -> TrainerState | None:
+        """Restore the newest checkpoint and return its state; None if there is no checkpoint."""
+        checkpoint = self._distributed.run_on_main(self._recorder.checkpoints.newest_valid)
+        if not self._distributed.broadcast(checkpoint is not None):
+            return None
+        state = self._restore(checkpoint)
+        self._saved_version, self.last_step = _version(state), state.step
+        if checkpoint:
+            self._recorder.publish_model(checkpoint, None if state.best is None else state.best.step)
+        return state
+
+    def roll_back(self, state: TrainerState, loss: float) -> TrainerState:
+        """Restore the last checkpoint before the loss diverged; return its state, at half the learning rate.
+
+        Args:
+            state: the state before the step that failed.
+            loss: the loss of that step.
+        """
+        failure, doctor = f"the loss diverged at step {state.step + 1:,} (it is {loss:.3g})", state.doctor
+        advice = "lower --train.lr or lengthen --train.warmup"
+        doctor.record_rollback()
+        if doctor.rollbacks > MAX_ROLLBACKS:
+            raise WorkError(f"{failure}, after {MAX_ROLLBACKS} rollbacks, each at half the rate; {advice}")
+        checkpoint = self._distributed.run_on_main(
+            lambda: self._recorder.newest_checkpoint_before(doctor.last_healthy_step)
+        )
+        if not self._distributed.broadcast(checkpoint is not None):
+            raise WorkError(f"{failure}, before the first checkpoint; {advice}")
+        restored = self._restore(checkpoint)
+        restored.doctor = doctor  # it remembers the rollback
+        if restored.best and restored.best.step > restored.step:
+            restored.best = None
+        if self._distributed.is_main:
+            self._recorder.discard_after(restored.step)
+        return restored
+
+    def _restore(self, checkpoint: Checkpoint | None) -> TrainerState:
+        """Load a checkpoint; only the main process has it, and the others receive its content."""
+        values = self._distributed.broadcast(checkpoint.state if checkpoint else None)
+        self._trainable.check_same_data(values["data_fingerprint"])
+        stored = dict(load_folder(checkpoint.folder).named_parameters()) if checkpoint else {}
+        weights = self._distributed.broadcast_tensors({name: one.detach() for name, one in stored.items()})
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))
+        optimizer_state = checkpoint.load_optimizer_state() if checkpoint else {}
+        self._optimizers.load_state_tensors(self._distributed.broadcast_tensors(optimizer_state))
+        state = TrainerState.from_json(values)
+        self._trainable.seek(state.step, state.data_position)
+        return state
+
+
+def _version(state: TrainerState) -> tuple[int, ...]:
+    """Return numbers that change whenever a step, an evaluation or a rollback changes the state."""
+    return state.step, state.last_evaluated_step, state.doctor.rollbacks

@@ -1,0 +1,63 @@
+"""The state of a training run besides weights and optimizers, as `state.json` of a checkpoint holds it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from albertine.train.doctor import Doctor
+
+
+@dataclass(frozen=True)
+class BestEvaluation:
+    """The best evaluation so far.
+
+    Attributes:
+        step: number of steps that the model had taken.
+        score_to_minimize: its score, by `Trainable.score_to_minimize`.
+    """
+
+    step: int
+    score_to_minimize: float
+
+
+@dataclass
+class TrainerState:
+    """Where a run is.
+
+    Attributes:
+        step: number of steps taken.
+        tokens: number of tokens trained on.
+        seconds: time spent in training steps.
+        data_position: position in the data after the last step, by `Trainable.data_position`.
+        metrics: metrics of the last evaluation.
+        last_evaluated_step: step of the last evaluation; -1 before the first.
+        best: the best evaluation since the objective last changed; None before the first.
+        doctor: what the doctor remembers.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    data_position: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    last_evaluated_step: int = -1
+    best: BestEvaluation | None = None
+    doctor: Doctor = field(default_factory=Doctor)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a copy of the state as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "TrainerState":
+        """Return the state in JSON values that `to_json` made; other keys are ignored."""
+        best = values["best"]
+        return cls(
+            step=values["step"],
+            tokens=values["tokens"],
+            seconds=values["seconds"],
+            data_position=values["data_position"],
+            metrics=values["metrics"],
+            last_evaluated_step=values["last_evaluated_step"],
+            best=None if best is None else BestEvaluation(**best),
+            doctor=Doctor(**values["doctor"]),
+        )
