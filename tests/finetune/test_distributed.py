@@ -7,11 +7,13 @@ from signal import Signals
 
 import pytest
 from tests.conftest import ForkServer
-from tests.tasks.conftest import reviews, with_train_settings, write_csv
+from tests.task_fixtures import reviews, with_train_settings, write_csv
 
+from albertine.finetune.settings import FinetuneSettings
 from albertine.settings.toml import settings_to_toml
-from albertine.tasks.settings import FinetuneSettings
 from albertine.train.metrics_log import read_metrics
+
+pytestmark = pytest.mark.slow  # several processes per run
 
 
 def finetune_arguments(settings: FinetuneSettings, start: Path, run: Path) -> list[str]:
@@ -64,7 +66,7 @@ def test_sharding_with_empty_micro_batches(
         finetune_settings, task="regress", label="mark", dev=str(one), classifier_dropout=0.0
     )
     finetune_settings = with_train_settings(
-        finetune_settings, steps=4, warmup=1, evaluate_every=4, batch=3, at_once=16
+        finetune_settings, steps=4, warmup=1, evaluate_every=4, batch_size=3, micro_batch_tokens=16
     )
     ended, said = fork_server.run(*finetune_arguments(finetune_settings, checkpoint, tmp_path / "alone"))
     assert ended == [0], said

@@ -11,22 +11,18 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tests.tasks.conftest import COLOURS, random_words, reviews, with_train_settings, write_csv, write_jsonl
+from tests.task_fixtures import COLOURS, random_words, reviews, with_train_settings, write_csv, write_jsonl
 
 from albertine.errors import InputError
 from albertine.finetune import run as running
 from albertine.finetune.finetune import finetune
 from albertine.finetune.finetuning import Finetuning
+from albertine.finetune.results_table import show_finetune_results
+from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.inference.evaluate import evaluate
-from albertine.inference.results_table import show_finetune_results
+from albertine.inference.settings import EvaluateSettings
 from albertine.interop.load import load
-from albertine.tasks.settings import (
-    EvaluateSettings,
-    FinetuneSettings,
-    SequenceSettings,
-    SweepGrid,
-    SweepSettings,
-)
+from albertine.tasks.settings import SequenceSettings
 from albertine.train.metrics_log import read_metrics
 
 
@@ -39,14 +35,14 @@ def test_run_folder_is_the_best_checkpoint(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, steps=100, optimizer="muon", lr=2e-2)
-    task, (outcome,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    assert task == "classify"
+    results = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    (outcome,) = results.runs
+    assert results.task == "classify"
     assert outcome.metrics["accuracy"] == 1.0
     assert median_metrics_of(tmp_path / "run") == outcome.metrics
     (found,) = evaluate(
         [str(tmp_path / "run")],
         EvaluateSettings(data=finetune_settings.dev, device="cpu", precision="fp32"),
-        frozenset(),
     )
     assert found.metrics == outcome.metrics
     assert load(tmp_path / "run").label_names == tuple(sorted(COLOURS))
@@ -90,13 +86,12 @@ def test_every_task_type_learns(
             dev=str(write_jsonl(tmp_path / "dev.jsonl", rows(2, 50))),
         )
     settings = with_train_settings(settings, steps=350, evaluate_every=50, optimizer="muon", lr=1e-2)
-    _, (outcome,) = finetune(str(checkpoint), tmp_path / "run", settings)
+    (outcome,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
     name = {"regress": "pearson", "tag": "f1", "span": "exact", "choice": "accuracy"}[kind]
     assert outcome.metrics[name] > 0.85
     (found,) = evaluate(
         [str(tmp_path / "run")],
         EvaluateSettings(data=settings.dev, device="cpu", precision="fp32"),
-        frozenset(),
     )
     assert found.metrics == pytest.approx(outcome.metrics)
 
@@ -118,17 +113,17 @@ def test_resume_is_exact(
     next_batch = Finetuning.next_batch
     for stop in (11, 40):
 
-        def share(self: Finetuning, step: int, stop: int = stop) -> Any:
+        def interrupted_next_batch(self: Finetuning, step: int, stop: int = stop) -> Any:
             if step == stop:
                 raise Pulled
             return next_batch(self, step)
 
         with monkeypatch.context() as patch, pytest.raises(Pulled):
-            patch.setattr(Finetuning, "next_batch", share)
+            patch.setattr(Finetuning, "next_batch", interrupted_next_batch)
             finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    assert "freshly drawn" in capsys.readouterr().err
+    assert "newly initialized" in capsys.readouterr().err
     finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    assert "freshly drawn" not in capsys.readouterr().err
+    assert "newly initialized" not in capsys.readouterr().err
     assert median_metrics_of(tmp_path / "run") == median_metrics_of(tmp_path / "whole")
     for name in ("model.safetensors", "task.json", "config.json"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -158,7 +153,7 @@ def test_resume_with_changed_settings_or_data(
     Path(finetune_settings.data or "").write_text(
         Path(finetune_settings.data or "").read_text().replace("ka ka ka", "ka ka lo")
     )
-    with pytest.raises(InputError, match="the examples are not those that the run began with"):
+    with pytest.raises(InputError, match="the examples differ from those that the run started with"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
 
 
@@ -166,11 +161,16 @@ def test_patience(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, steps=600, evaluate_every=10, patience=3)
-    _, (outcome,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    (outcome,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs
     last = max(line["step"] for line in read_metrics(tmp_path / "run"))
     assert last == outcome.best_step + 30 < 600
-    assert f"no better than at step {outcome.best_step:,} for long enough" in capsys.readouterr().err
-    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings)[1] == [outcome]  # and stays ended
+    assert (
+        f"no better evaluation since step {outcome.best_step:,}; the run stops early"
+        in capsys.readouterr().err
+    )
+    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs == (
+        outcome,
+    )  # and stays ended
 
 
 def test_seeds_report_the_median(
@@ -179,13 +179,14 @@ def test_seeds_report_the_median(
     finetune_settings = with_train_settings(
         replace(finetune_settings, seeds=3), steps=10, evaluate_every=10, lr=1e-3
     )
-    _, outcomes = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    results = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    outcomes = results.runs
     assert [one.run_name for one in outcomes] == ["seed-0", "seed-1", "seed-2"]
     weights = {(tmp_path / "run" / one.run_name / "model.safetensors").read_bytes() for one in outcomes}
     assert len(weights) == 3
     scores = sorted(one.metrics["accuracy"] for one in outcomes)
     assert median_metrics_of(tmp_path / "run")["accuracy"] == scores[1]
-    show_finetune_results(tmp_path / "run", "classify", outcomes, as_json=False)
+    show_finetune_results(tmp_path / "run", results, as_json=False)
     told = " ".join(capsys.readouterr().out.split())
     assert f"median accuracy {100 * scores[1]:.1f}, macro_f1" in told
     assert "\u2026" not in told  # nothing is cut
@@ -198,7 +199,8 @@ def test_seeds_report_the_median(
 def test_sweep(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
     grid = SweepGrid(lr="1e-6, 1x", batch_size="8, 1x", dropout="0")
     settings = SweepSettings(**{**vars(with_train_settings(finetune_settings, steps=40)), "grid": grid})
-    _, outcomes = finetune(str(checkpoint), tmp_path / "run", settings, sweep=True)
+    results = finetune(str(checkpoint), tmp_path / "run", settings, sweep=True)
+    outcomes = results.runs
     assert {(one.lr, one.batch_size, one.steps) for one in outcomes} == {
         (1e-6, 8, 80),
         (1e-6, 16, 40),
@@ -206,11 +208,17 @@ def test_sweep(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: 
         (3e-3, 16, 40),
     }
     found = json.loads((tmp_path / "run/results.json").read_text())
-    assert found["best"].startswith("lr-0.003")
+    assert found["best_run"].startswith("lr-0.003")
     assert len(found["runs"]) == 4
     with pytest.raises(InputError, match="must be numbers"):
         SweepGrid(lr="fast")
-    for key, text in (("lr", "nan"), ("lr", "-1e-5"), ("batch", "0"), ("batch", "0x"), ("dropout", "5")):
+    for key, text in (
+        ("lr", "nan"),
+        ("lr", "-1e-5"),
+        ("batch_size", "0"),
+        ("batch_size", "0x"),
+        ("dropout", "5"),
+    ):
         with pytest.raises(InputError, match=f'{key} = "{text}": each must be'):
             SweepGrid(**{key: text})
 
@@ -223,19 +231,23 @@ def test_collapsed_run_restarts_with_lower_rate(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(running, "_MIN_STEPS_BEFORE_CHECK", 10)
-    _, (outcome,) = finetune(
-        str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, lr=3.0, clip=0.0, warmup=1)
-    )
+    (outcome,) = finetune(
+        str(checkpoint),
+        tmp_path / "run",
+        with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1),
+    ).runs
     told = capsys.readouterr().err
-    assert "collapsed, every answer is" in told
-    assert "starting again at 0.5 of the rate, with 2 times the warm-up" in told
+    assert "collapsed, every prediction is" in told
+    assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in told
     assert outcome.restarts == 2
     assert outcome.lr == 0.75
     capsys.readouterr()
     # What it had learned of itself is not forgotten with the process.
     assert finetune(
-        str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, lr=3.0, clip=0.0, warmup=1)
-    )[1] == [outcome]
+        str(checkpoint),
+        tmp_path / "run",
+        with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1),
+    ).runs == (outcome,)
 
 
 def test_layer_decay_and_frozen_embeddings(
@@ -247,7 +259,7 @@ def test_layer_decay_and_frozen_embeddings(
         tmp_path / "frozen",
         with_train_settings(finetune_settings, steps=5, warmup=1, freeze_embeddings=True),
     )
-    after = dict(load(tmp_path / "frozen/trainer/step-00000005").named_parameters())
+    after = dict(load(tmp_path / "frozen/checkpoints/step-00000005").named_parameters())
     moved = {name for name in after if name in before and not torch.equal(before[name], after[name])}
     assert not any(name.startswith("encoder.embedding.") for name in moved)
     assert any(name.startswith("encoder.ffn.") for name in moved)
@@ -257,7 +269,7 @@ def test_layer_decay_and_frozen_embeddings(
             finetune_settings, steps=1, warmup=0, layer_decay=decay, weight_decay=0.0, evaluate_every=1
         )
         finetune(str(checkpoint), tmp_path / f"{decay}", settings)
-        newest = next((tmp_path / f"{decay}" / "trainer").glob("step-00000001"))
+        newest = next((tmp_path / f"{decay}" / "checkpoints").glob("step-00000001"))
         found = dict(load(newest).named_parameters())
         sizes.append(
             [float((found[name] - before[name]).detach().abs().max()) for name in (
@@ -300,7 +312,7 @@ def test_held_out_split_without_dev(
         tmp_path / "run",
         with_train_settings(replace(finetune_settings, dev=None), steps=2, warmup=1),
     )
-    assert "20 of 200 examples held out to measure on" in capsys.readouterr().err
+    assert "20 of 200 examples held out for evaluation" in capsys.readouterr().err
 
 
 def test_transformers_gives_same_probabilities(
@@ -347,7 +359,7 @@ def test_evaluate_a_transformers_model(
         device="cpu",
         precision="fp32",
     )
-    (found,) = evaluate([str(tmp_path / "theirs")], settings, frozenset({"text", "label"}))
+    (found,) = evaluate([str(tmp_path / "theirs")], settings)
     assert found.metrics["accuracy"] == pytest.approx(sum(right) / 60, abs=1e-9)
 
 
@@ -360,7 +372,7 @@ def test_evaluate_a_transformers_model(
         ({"text": "body"}, "no column body; it has review, stars, mark"),
         ({"task": "cola"}, "no column text"),
         ({"label": "review"}, "labels in 260 examples; name the right column with --label"),
-        ({"reading": SequenceSettings(max_length=100)}, "the model takes 64 pieces"),
+        ({"sequence": SequenceSettings(max_length=100)}, "the model takes at most 64 tokens"),
     ],
 )
 def test_finetune_errors(
@@ -389,7 +401,7 @@ def test_several_runs_need_their_own_folder(
 ) -> None:
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
     before = (tmp_path / "run/model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="is a run; several of them need a folder of their own"):
+    with pytest.raises(InputError, match="is a single run; name another --out for several runs"):
         finetune(
             str(checkpoint),
             tmp_path / "run",
@@ -403,7 +415,7 @@ def test_resume_with_changed_dev_data(
 ) -> None:
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
     other = write_csv(tmp_path / "other.csv", reviews(7, 30))
-    with pytest.raises(InputError, match="not those that the run began with"):
+    with pytest.raises(InputError, match="differ from those that the run started with"):
         finetune(
             str(checkpoint),
             tmp_path / "run",
@@ -428,8 +440,8 @@ def test_kill_during_restart_discards_collapsed_run(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "_MIN_STEPS_BEFORE_CHECK", 10)
-    finetune_settings = with_train_settings(finetune_settings, lr=3.0, clip=0.0, warmup=1)
-    _, whole = finetune(str(checkpoint), tmp_path / "whole", finetune_settings)
+    finetune_settings = with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1)
+    whole = finetune(str(checkpoint), tmp_path / "whole", finetune_settings)
 
     class Killed(BaseException):
         pass
@@ -445,9 +457,9 @@ def test_kill_during_restart_discards_collapsed_run(
             shutil.rmtree(folder)
 
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr("albertine.finetune.run.rmtree", rmtree)
+            patch.setattr(running, "rmtree", rmtree)
             finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings)[1] == whole
+    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings) == whole
 
 
 def test_model_is_required(finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -461,11 +473,11 @@ def test_losses_do_not_depend_on_micro_batches(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     finetune_settings = replace(finetune_settings, classifier_dropout=0.0)
-    for name, at_once in (("one", 10_000), ("many", 64)):
+    for name, micro_batch_tokens in (("one", 10_000), ("many", 64)):
         finetune(
             str(checkpoint),
             tmp_path / name,
-            with_train_settings(finetune_settings, steps=6, warmup=1, at_once=at_once),
+            with_train_settings(finetune_settings, steps=6, warmup=1, micro_batch_tokens=micro_batch_tokens),
         )
     losses = [
         [line["label_loss"] for line in read_metrics(tmp_path / run) if "label_loss" in line]

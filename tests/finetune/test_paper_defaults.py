@@ -13,9 +13,9 @@ from albertine.finetune.paper_defaults import (
     task_defaults,
     with_task_defaults,
 )
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.settings import MODEL_PRESETS
 from albertine.tasks.registry import TASK_NAMES, find_task
-from albertine.tasks.settings import FinetuneSettings, FinetuneTrainSettings
 
 BASE = MODEL_PRESETS["albert-base"]
 

@@ -13,6 +13,7 @@ from tests.pretrain.conftest import MODEL
 import albertine
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
+from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.inference.fill_mask import FillMaskPipeline
 from albertine.interop.huggingface import save_folder
@@ -59,9 +60,9 @@ def test_order_probability_matches_transformers(checkpoint: Path) -> None:
 
 def test_mlm_only_model_fills_masks(corpus: Corpus, tmp_path: Path) -> None:
     network = Model(replace(MODEL, vocab_size=len(corpus.tokenizer)), HeadSettings(kind="mlm"))
-    guess = FillMaskPipeline(network, corpus.tokenizer, torch.device("cpu"))
+    guess = FillMaskPipeline(TorchEngine(network.eval(), torch.device("cpu")), corpus.tokenizer)
     assert len(guess.fill("a [MASK]", top_k=7)[0]) == 7
-    with pytest.raises(InputError, match="no head for pairs"):
+    with pytest.raises(InputError, match="no pair head"):
         guess.order_probability("a", "b")
 
 
@@ -70,7 +71,7 @@ def test_padded_vocabulary_rows_are_never_predicted(corpus: Corpus) -> None:
     network = Model(replace(MODEL, vocab_size=len(corpus.tokenizer) + 24))
     with torch.no_grad():
         dict(network.named_parameters())["head.masked.bias"][-24:] = 100.0
-    guess = FillMaskPipeline(network, corpus.tokenizer, torch.device("cpu"))
+    guess = FillMaskPipeline(TorchEngine(network.eval(), torch.device("cpu")), corpus.tokenizer)
     (guesses,) = guess.fill("a [MASK]", top_k=10_000)
     assert len(guesses) == len(corpus.tokenizer)
     assert sum(one.score for one in guesses) == pytest.approx(1)
@@ -80,7 +81,7 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
     guess = albertine.fill_mask_pipeline(checkpoint, device="cpu")
     with pytest.raises(InputError, match=r"has no \[MASK\]"):
         guess.fill("nothing hidden")
-    with pytest.raises(InputError, match="pieces; the model takes"):
+    with pytest.raises(InputError, match="tokens; the model takes"):
         guess.fill("[MASK] " + "word " * 500)
     with pytest.raises(InputError, match="half a character"):
         guess.fill("[MASK] \ud800")
@@ -90,7 +91,7 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
         albertine.fill_mask_pipeline("albert-base")
     tuned = Model(replace(MODEL, vocab_size=len(corpus.tokenizer)), HeadSettings(kind="classify"))
     save_folder(tuned, tmp_path / "tuned", tokenizer=corpus.tokenizer)
-    with pytest.raises(InputError, match="its head is for classify"):
+    with pytest.raises(InputError, match="its head is classify"):
         albertine.fill_mask_pipeline(tmp_path / "tuned")
 
 
@@ -100,10 +101,10 @@ def test_command_fills_texts_and_held_out_samples(
     from albertine.cli import app
 
     def run_fill(*line: str) -> tuple[int, str, str]:
-        status = run_command(app, ["fill", str(checkpoint), *line, "--device", "cpu"])
+        status = run_command(app, ["fill-mask", str(checkpoint), *line, "--device", "cpu"])
         return status, *capsys.readouterr()
 
-    status, out, _ = run_fill("one [MASK]", "and [MASK] [MASK]", "--best", "2", "--json")
+    status, out, _ = run_fill("one [MASK]", "and [MASK] [MASK]", "--top-k", "2", "--json")
     told = json.loads(out)["texts"]
     assert status == 0
     assert [[len(mask) for mask in one["masks"]] for one in told] == [[2], [2, 2]]
@@ -112,7 +113,7 @@ def test_command_fills_texts_and_held_out_samples(
     )
     samples = json.loads(out)["samples"]
     assert [one["sample"] for one in samples] == [0, 1]
-    assert all(len(mask["guesses"]) == 5 for one in samples for mask in one["masks"])
+    assert all(len(mask["predictions"]) == 5 for one in samples for mask in one["masks"])
     status, out, _ = run_fill("--corpus", str(corpus.folder), "--samples", "1", "--max-length", "32")
     assert out.startswith("sample 0\n")
     assert "%" in out
@@ -121,4 +122,4 @@ def test_command_fills_texts_and_held_out_samples(
     assert "one of the two" in error
     status, _, error = run_fill("--corpus", str(corpus.folder), "--first", "1000000")
     assert status == 2
-    assert "sample 1,000,000 is asked for" in error
+    assert "no sample 1,000,000" in error

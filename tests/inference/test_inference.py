@@ -13,33 +13,27 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from tests.tasks.conftest import reviews, save_untrained_model, with_train_settings, write_csv, write_jsonl
+from tests.task_fixtures import reviews, save_untrained_model, with_train_settings, write_csv, write_jsonl
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.prepare import load_examples
+from albertine.finetune.settings import FinetuneSettings
 from albertine.inference import evaluate as evaluating
 from albertine.inference import predict as predicting
 from albertine.inference.ensemble import evaluate_ensemble, mean_scores
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
 from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict
+from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
 from albertine.settings import HeadSettings
 from albertine.tasks import scorer
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import QuestionExample
 from albertine.tasks.metrics.squad import best_scores
+from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
-from albertine.tasks.settings import (
-    DataSettings,
-    EnsembleSettings,
-    EvaluateSettings,
-    FinetuneSettings,
-    PredictSettings,
-)
+from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
-
-NONE_EXPLICIT: frozenset[str] = frozenset()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +51,7 @@ def reviews_model(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) ->
     settings = with_train_settings(
         settings,
         steps=100,
-        batch=16,
+        batch_size=16,
         lr=2e-2,
         warmup=10,
         optimizer="muon",
@@ -77,7 +71,7 @@ def test_predictions_keep_row_order(
     data = write_csv(tmp_path / "new.csv", rows)
     out = tmp_path / f"answers{suffix}"
     settings = PredictSettings(data=str(data), device="cpu", precision="fp32")
-    assert predict(str(reviews_model / "run"), out, settings, NONE_EXPLICIT) == 50
+    assert predict(str(reviews_model / "run"), settings, out) == 50
     text = out.read_text(encoding="utf-8")
     if suffix == ".jsonl":
         found = [json.loads(line) for line in text.splitlines()]
@@ -114,9 +108,8 @@ def test_predict_streams_rows(reviews_model: Path, tmp_path: Path, monkeypatch: 
     data = write_csv(tmp_path / "new.csv", [{"review": row["review"]} for row in reviews(9, 40)])
     predict(
         str(reviews_model / "run"),
-        tmp_path / "a.jsonl",
         PredictSettings(data=str(data), device="cpu"),
-        NONE_EXPLICIT,
+        tmp_path / "a.jsonl",
     )
     assert len(held) == 40
     assert max(held) <= 4
@@ -127,19 +120,18 @@ def test_bad_row_stops_or_is_skipped(
 ) -> None:
     data = write_jsonl(tmp_path / "new.jsonl", [{"review": "ka ka"}, {"review": 5}, {"review": "lo lo lo"}])
     settings = PredictSettings(data=str(data), device="cpu")
-    with pytest.raises(InputError, match=r"new.jsonl, line 2: column review holds int 5, not text; mend it"):
-        predict(str(reviews_model / "run"), tmp_path / "a.jsonl", settings, NONE_EXPLICIT)
+    with pytest.raises(InputError, match=r"new.jsonl, line 2: column review holds int 5, not text; fix it"):
+        predict(str(reviews_model / "run"), settings, tmp_path / "a.jsonl")
     assert not (tmp_path / "a.jsonl").exists()
     assert (
         predict(
             str(reviews_model / "run"),
-            tmp_path / "a.jsonl",
             replace(settings, on_error="skip"),
-            NONE_EXPLICIT,
+            tmp_path / "a.jsonl",
         )
         == 2
     )
-    assert "1 rows left out, as" in capsys.readouterr().err
+    assert "1 rows skipped, the first at" in capsys.readouterr().err
     assert [json.loads(one)["id"] for one in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
 
 
@@ -149,7 +141,7 @@ def test_empty_input_leaves_no_output(content: str, reviews_model: Path, tmp_pat
     settings = PredictSettings(data=str(tmp_path / "none.csv"), device="cpu")
     for _ in range(2):
         with pytest.raises(InputError, match=r"none.csv: no examples in"):
-            predict(str(reviews_model / "run"), tmp_path / "a.csv", settings, NONE_EXPLICIT)
+            predict(str(reviews_model / "run"), settings, tmp_path / "a.csv")
     assert [one.name for one in tmp_path.iterdir()] == ["none.csv"]
 
 
@@ -157,10 +149,8 @@ def test_explicit_id_column_must_exist(reviews_model: Path, tmp_path: Path) -> N
     data = write_csv(tmp_path / "new.csv", [{"review": "ka ka", "key": "a7"}])
     settings = PredictSettings(data=str(data), device="cpu", id="nosuch")
     with pytest.raises(InputError, match=r"new.csv: no column nosuch; it has review, key"):
-        predict(str(reviews_model / "run"), tmp_path / "a.jsonl", settings, frozenset({"name"}))
-    predict(
-        str(reviews_model / "run"), tmp_path / "a.jsonl", replace(settings, id="key"), frozenset({"name"})
-    )
+        predict(str(reviews_model / "run"), settings, tmp_path / "a.jsonl")
+    predict(str(reviews_model / "run"), replace(settings, id="key"), tmp_path / "a.jsonl")
     assert json.loads((tmp_path / "a.jsonl").read_text())["id"] == "a7"
 
 
@@ -169,7 +159,7 @@ def test_output_is_never_overwritten(reviews_model: Path, tmp_path: Path) -> Non
     before = data.read_bytes()
     settings = PredictSettings(data=str(data), device="cpu")
     with pytest.raises(InputError, match=r"new.csv: exists already; name another file or remove it"):
-        predict(str(reviews_model / "run"), data, settings, NONE_EXPLICIT)
+        predict(str(reviews_model / "run"), settings, data)
     assert data.read_bytes() == before
 
 
@@ -184,17 +174,17 @@ def test_option_count_must_match_model(
         tmp_path / "model", checkpoint, HeadSettings("choice", labels=1, options=2), card
     )
     settings = PredictSettings(data=data, device="cpu")
-    problem = "new.jsonl, line 2: 3 options, where others have 2; mend it, or give --on-error skip"
+    problem = "new.jsonl, line 2: 3 options, where others have 2; fix it, or use --on-error skip"
     with pytest.raises(InputError, match=problem):
-        predict(str(model), tmp_path / "a.jsonl", settings, NONE_EXPLICIT)
-    assert predict(str(model), tmp_path / "a.jsonl", replace(settings, on_error="skip"), NONE_EXPLICIT) == 2
+        predict(str(model), settings, tmp_path / "a.jsonl")
+    assert predict(str(model), replace(settings, on_error="skip"), tmp_path / "a.jsonl") == 2
     skipping = DataSettings(on_error="skip")
     assert len(load_examples(find_task("choice"), data, "train", skipping, require_labels=True)) == 2
     assert (
         len(load_examples(find_task("choice"), data, "dev", skipping, require_labels=True, num_options=3))
         == 1
     )
-    assert capsys.readouterr().err.count("2 rows left out") == 1
+    assert capsys.readouterr().err.count("2 rows skipped") == 1
     with pytest.raises(InputError, match=problem):
         load_examples(find_task("choice"), data, "train", DataSettings(), require_labels=True)
 
@@ -202,7 +192,7 @@ def test_option_count_must_match_model(
 @pytest.mark.parametrize(
     ("out", "columns", "message"),
     [
-        ("a.xlsx", {}, "a.xlsx: written are .jsonl, .csv, .tsv"),
+        ("a.xlsx", {}, "a.xlsx: unknown format; name a file that ends in .jsonl, .csv, .tsv"),
         ("a.csv", {"text": "body"}, "no column body; it has review"),
     ],
 )
@@ -212,24 +202,24 @@ def test_predict_errors(
     data = write_csv(tmp_path / "new.csv", [{"review": "ka"}])
     settings = PredictSettings(data=str(data), device="cpu", **columns)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):
-        predict(str(reviews_model / "run"), tmp_path / out, settings, frozenset(columns))
+        predict(str(reviews_model / "run"), settings, tmp_path / out)
     assert not (tmp_path / out).exists()
 
 
 def test_pretrained_model_cannot_be_evaluated(checkpoint: Path, tmp_path: Path) -> None:
     settings = EvaluateSettings(data=str(write_csv(tmp_path / "a.csv", reviews(1, 5))), device="cpu")
-    with pytest.raises(InputError, match="its head is pretrain, of no task; tune it first"):
-        evaluate([str(checkpoint)], settings, NONE_EXPLICIT)
+    with pytest.raises(InputError, match="its head is pretrain, of no task; fine-tune it first"):
+        evaluate([str(checkpoint)], settings)
 
 
 def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:
     for content, message in (
-        ("{", "not a card of a task"),
-        ('{"format": 2}', "of another version"),
-        ('{"format": 1, "task": "x"}', "not a card of a task"),
+        ("{", "not a task card"),
+        ('{"format": 1}', "this one reads format 2; fine-tune the model again"),
+        ('{"format": 2, "task": "x"}', "not a task card"),
     ):
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        shutil.copytree(reviews_model / "run", tmp_path / "run", ignore=shutil.ignore_patterns("trainer"))
+        shutil.copytree(reviews_model / "run", tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
         (tmp_path / "run/task.json").write_text(content)
         with pytest.raises(InputError, match=message):
             pipeline(tmp_path / "run", device="cpu")
@@ -252,12 +242,10 @@ def test_glue_submission_format(
 ) -> None:
     known = find_task(task)
     card = TaskCard(task, known.type_name, known.labels, known.metric_names, max_length=64)
-    head = HeadSettings(
-        known.type_name if known.type_name == "regress" else "classify", labels=len(known.labels) or 1
-    )
+    head = HeadSettings(known.task_type.head_kind, labels=len(known.labels) or 1)
     model = save_untrained_model(tmp_path / "model", checkpoint, head, card)
     settings = PredictSettings(data=str(world), device="cpu")
-    predict(str(model), tmp_path / "out", settings, NONE_EXPLICIT)
+    predict(str(model), settings, tmp_path / "out")
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == files
     for file in files:
         found, gold = (
@@ -268,10 +256,10 @@ def test_glue_submission_format(
         assert [row[0] for row in found] == [row[0] for row in gold]
         if known.labels:
             assert {row[1] for row in found[1:]} <= set(known.labels)
-    predict(str(model), tmp_path / "dev", replace(settings, split="dev"), NONE_EXPLICIT)
+    predict(str(model), replace(settings, split="dev"), tmp_path / "dev")
     assert sorted(one.name for one in (tmp_path / "dev").iterdir()) == files
     with pytest.raises(InputError, match="name a folder for them"):
-        predict(str(model), tmp_path / "a.tsv", settings, NONE_EXPLICIT)
+        predict(str(model), settings, tmp_path / "a.tsv")
 
 
 def test_empty_split_fails_before_predicting(checkpoint: Path, world: Path, tmp_path: Path) -> None:
@@ -284,7 +272,7 @@ def test_empty_split_fails_before_predicting(checkpoint: Path, world: Path, tmp_
     second.write_text(second.read_text().splitlines()[0] + "\n")
     settings = PredictSettings(data=str(tmp_path / "glue"), device="cpu")
     with pytest.raises(InputError, match="no examples in test_mismatched"):
-        predict(str(model), tmp_path / "out", settings, NONE_EXPLICIT)
+        predict(str(model), settings, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -293,7 +281,7 @@ def test_metrics_are_printed_before_a_later_failure(
 ) -> None:
     settings = EvaluateSettings(data=str(reviews_model / "dev.csv"), device="cpu")
     with pytest.raises(InputError, match="nosuch"):
-        evaluate([str(reviews_model / "run"), str(tmp_path / "nosuch")], settings, NONE_EXPLICIT)
+        evaluate([str(reviews_model / "run"), str(tmp_path / "nosuch")], settings)
     assert f"{reviews_model / 'run'}, dev: " in capsys.readouterr().err
 
 
@@ -304,14 +292,14 @@ def test_squad_prediction_files(version: str, checkpoint: Path, world: Path, tmp
     card = TaskCard(task, "span", allows_no_answer=maybe, max_length=64)
     model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("span", answerable=maybe), card)
     settings = PredictSettings(data=str(world), split="dev", device="cpu", precision="fp32")
-    count = predict(str(model), tmp_path / "out.json", settings, NONE_EXPLICIT)
+    count = predict(str(model), settings, tmp_path / "out.json")
     answers = json.loads((tmp_path / "out.json").read_text())
     questions = json.loads((world / f"squad/dev-v{version}.json").read_text())["data"]
     ids = {asked["id"] for one in questions for part in one["paragraphs"] for asked in part["qas"]}
     assert set(answers) == ids
     assert count == len(ids)
     assert (tmp_path / "out.no_answer.json").exists() is maybe
-    (found,) = evaluate([str(model)], EvaluateSettings(data=str(world), device="cpu"), NONE_EXPLICIT)
+    (found,) = evaluate([str(model)], EvaluateSettings(data=str(world), device="cpu"))
     assert found.num_examples == count
     assert ("best_f1" in found.metrics) is maybe
 
@@ -322,7 +310,7 @@ def test_race_metrics_by_level(checkpoint: Path, world: Path, tmp_path: Path) ->
         tmp_path / "model", checkpoint, HeadSettings("choice", labels=1, options=4), card
     )
     settings = EvaluateSettings(data=str(world), device="cpu")
-    (found,) = evaluate([str(model)], settings, NONE_EXPLICIT)
+    (found,) = evaluate([str(model)], settings)
     middle, high = found.metrics["accuracy_middle"], found.metrics["accuracy_high"]
     assert found.metrics["accuracy"] == pytest.approx((middle + high) / 2, abs=0.01)
     assert found.num_examples == 40
@@ -333,8 +321,8 @@ def test_unlabelled_test_split_cannot_be_evaluated(checkpoint: Path, world: Path
     card = TaskCard("rte", "classify", known.labels, known.metric_names, max_length=64)
     model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=2), card)
     settings = EvaluateSettings(data=str(world), split="test", device="cpu")
-    with pytest.raises(InputError, match="does not say what is right; answer it with albertine predict"):
-        evaluate([str(model)], settings, NONE_EXPLICIT)
+    with pytest.raises(InputError, match="has no labels; write predictions for it with albertine predict"):
+        evaluate([str(model)], settings)
 
 
 def test_paper_averages() -> None:
@@ -431,7 +419,7 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
     wrongs: list[tuple[Callable[[], Any], str]] = [
         (lambda: reader("ka"), "question: must be text"),
         (lambda: pair(["ka"], ["lo", "mi"]), "lists of different lengths"),
-        (lambda: chooser(question="ka"), "options: none"),
+        (lambda: chooser(question="ka"), "options: missing"),
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
         (lambda: tagger([None]), "lists of text|must be text"),
         (lambda: pair("x\ud800"), "half a character"),
@@ -483,7 +471,9 @@ def test_greedy_selection(
     reviews_model: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = json.loads((reviews_model / "run/task.json").read_text())
-    card = TaskCard("classify", "classify", tuple(known["labels"]), tuple(known["scores"]), max_length=64)
+    card = TaskCard(
+        "classify", "classify", tuple(known["labels"]), tuple(known["metric_names"]), max_length=64
+    )
     card = replace(card, columns={"text": "review", "label": "stars"})
     others = [
         save_untrained_model(
@@ -493,7 +483,7 @@ def test_greedy_selection(
     ]
     sources = [str(others[0]), str(reviews_model / "run"), str(others[1])]
     settings = EnsembleSettings(data=str(reviews_model / "dev.csv"), device="cpu", precision="fp32")
-    found = evaluate_ensemble(sources, tmp_path / "out.jsonl", settings, NONE_EXPLICIT)
+    found = evaluate_ensemble(sources, settings, tmp_path / "out.jsonl")
     assert found.selected == [sources[1]]  # the others know nothing
     assert found.gain == 0.0
     assert found.primary_metric == max(found.candidates.values()) == 1.0
@@ -504,13 +494,13 @@ def test_greedy_selection(
             "albertine.inference.ensemble._examples_to_predict", Mock(side_effect=InputError("no such file"))
         )
         with pytest.raises(InputError, match="no such file"):
-            evaluate_ensemble(sources, tmp_path / "more.jsonl", settings, NONE_EXPLICIT)
-    every = evaluate_ensemble(sources, None, replace(settings, selection="all"), NONE_EXPLICIT)
+            evaluate_ensemble(sources, settings, tmp_path / "more.jsonl")
+    every = evaluate_ensemble(sources, replace(settings, selection="all"))
     assert every.selected == sources
-    with pytest.raises(InputError, match="an ensemble has two at least"):
-        evaluate_ensemble(sources[:1], None, settings, NONE_EXPLICIT)
+    with pytest.raises(InputError, match="an ensemble needs at least two"):
+        evaluate_ensemble(sources[:1], settings)
     with pytest.raises(InputError, match="named twice"):
-        evaluate_ensemble(sources[:1] * 2, None, settings, NONE_EXPLICIT)
+        evaluate_ensemble(sources[:1] * 2, settings)
     stranger = save_untrained_model(
         tmp_path / "s",
         checkpoint,
@@ -518,7 +508,7 @@ def test_greedy_selection(
         TaskCard("classify", "classify", ("x", "y"), ("accuracy",)),
     )
     with pytest.raises(InputError, match="with other labels, than"):
-        evaluate_ensemble([sources[1], str(stranger)], None, settings, NONE_EXPLICIT)
+        evaluate_ensemble([sources[1], str(stranger)], settings)
 
 
 def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) -> None:
@@ -532,7 +522,7 @@ def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) 
         for seed in (1, 2)
     ]
     settings = EnsembleSettings(data=str(world), device="cpu", selection="all")
-    found = evaluate_ensemble(models, None, settings, NONE_EXPLICIT)
+    found = evaluate_ensemble(models, settings)
     assert found.selected == models
     assert set(found.candidates) == set(models)
     # The threshold is found on dev, for all together.
@@ -541,10 +531,10 @@ def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) 
     dev = world / "squad" / "dev-v2.0.json"
     for order in (models, models[::-1]):
         asked = replace(settings, data=str(dev), selection="greedy")
-        told = evaluate_ensemble(order, tmp_path / "out.jsonl", asked, NONE_EXPLICIT)
+        told = evaluate_ensemble(order, asked, tmp_path / "out.jsonl")
         answers = [json.loads(line)["answer"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         with pytest.raises(InputError, match=r"out\.jsonl: exists already"):
-            evaluate_ensemble(order, tmp_path / "out.jsonl", asked, NONE_EXPLICIT)
+            evaluate_ensemble(order, asked, tmp_path / "out.jsonl")
         (tmp_path / "out.jsonl").unlink()
         examples = find_task("squad-2.0").read_examples(
             str(dev), "dev", asked, ReadErrors(skip=False), require_labels=True
@@ -562,5 +552,5 @@ def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) 
         HeadSettings("span", answerable=True),
         replace(card, max_length=50, sequence=replace(card.sequence, max_length=50)),
     )
-    with pytest.raises(InputError, match="cuts text otherwise than"):
-        evaluate_ensemble([models[0], str(shorter)], None, settings, NONE_EXPLICIT)
+    with pytest.raises(InputError, match="tokenizes otherwise than"):
+        evaluate_ensemble([models[0], str(shorter)], settings)

@@ -22,7 +22,7 @@ from albertine.tasks.examples import (
 from albertine.tasks.registry import TASK_NAMES, find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
-from tests.tasks.conftest import write_csv, write_jsonl
+from tests.task_fixtures import write_csv, write_jsonl
 
 COLUMNS = DataSettings()
 
@@ -64,7 +64,7 @@ def test_all_table_formats_give_same_rows(suffix: str, tmp_path: Path) -> None:
     found = read_all("classify", file)
     assert [one.texts for one in found] == [(row["text"],) for row in ROWS]
     assert [one.label for one in found] == ["1", "0"]
-    assert [one.name for one in found] == ["0", "1"]
+    assert [one.example_id for one in found] == ["0", "1"]
 
 
 def test_tsv_ignores_quotes(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.csv",
             "text,label\nx,1\ny\n",
             "classify",
-            "a.csv, line 3: 1 cells, where the header has 2; mend it",
+            "a.csv, line 3: 1 cells, where the header has 2; fix it",
         ),
-        ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: no text in UTF-8; name a table of text"),
+        ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: not text in UTF-8; name a table of text"),
         ("a.csv", "review,label\nx,1\n", "classify", "it has review, label; --text names another"),
         (
             "a.csv",
@@ -98,12 +98,12 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ),
         ("a.csv", "a,b,label\nx,y,0\n", "choice", "no column options; it has a, b, label; --options names"),
         ("a.csv", "text;label\nx;1\n", "classify", "its first line is one cell, text;label: .csv takes"),
-        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is there twice"),
+        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text occurs twice"),
         (
             "a.csv",
             'text,label\n"x,1\n',
             "classify",
-            "line 2: no CSV (unexpected end of data); mend its quotes",
+            "line 2: invalid CSV (unexpected end of data); correct its quotes",
         ),
         ("a.csv", "text,label\nx,\n", "classify", "line 2: has no label"),
         ("a.csv", "text,label\nx, \n", "classify", "line 2: has no label"),
@@ -112,8 +112,13 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"options": ["x", "y"], "label": true}\n', "choice", "True names none of the 2 options"),
         ("a.jsonl", '{"options": ["x", "y"], "label": 0.5}\n', "choice", "0.5 names none of the 2 options"),
         ("a.jsonl", '{"text": "x", "label": 1%s}\n' % ("0" * 400), "regress", "not a number"),
-        ("a.jsonl", '{"question": "q", "context": "c", "answers": 7}\n', "span", "7, no text and no list"),
-        ("a.conll.gz", "x", "tag", "a.conll.gz: torn or not packed so"),
+        (
+            "a.jsonl",
+            '{"question": "q", "context": "c", "answers": 7}\n',
+            "span",
+            "7, neither text nor a list",
+        ),
+        ("a.conll.gz", "x", "tag", "a.conll.gz: corrupt, or not compressed as named"),
         ("a.conllu", "1\tEU\tEU\n", "tag", "line 1: 3 columns, where CoNLL-U has 10"),
         ("a.csv", "text,label\nx,warm\n", "regress", "line 2: column label holds warm, not a number"),
         ("a.csv", "text,label\nx,nan\n", "regress", "line 2: column label holds nan, not a finite number"),
@@ -121,12 +126,17 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
         ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
         ("a.xlsx", "x", "classify", "a.xlsx: not a table that is read here"),
-        ("a.parquet", "x", "classify", "a.parquet: no whole Parquet file"),
-        ("a.csv.gz", "x", "classify", "torn or not packed so"),
+        ("a.parquet", "x", "classify", "a.parquet: not a complete Parquet file"),
+        ("a.csv.gz", "x", "classify", "corrupt, or not compressed as named"),
         ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
         ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
         ("a.conll", "\n\n", "tag", "no sentences"),
-        ("a.jsonl", '{"options": ["x"], "label": 0}\n', "choice", "line 1: 1 options; there must be two"),
+        (
+            "a.jsonl",
+            '{"options": ["x"], "label": 0}\n',
+            "choice",
+            "line 1: 1 options; there must be at least two",
+        ),
         ("a.jsonl", '{"options": ["x", "y"], "label": "C"}\n', "choice", "C names none of the 2 options"),
         (
             "a.jsonl",
@@ -156,7 +166,7 @@ def test_custom_pairs_ids_and_numbers(tmp_path: Path) -> None:
     file = write_jsonl(
         tmp_path / "a.jsonl", [{"id": "x7", "a": "one", "b": "two", "score": 2.5, "kind": 1.0}]
     )
-    (one,) = read_all("regress", file, text="a", other="b", label="score")
+    (one,) = read_all("regress", file, text="a", text_pair="b", label="score")
     assert one == TextExample(f"{file}, line 1", "x7", ("one", "two"), value=2.5)
     (other,) = read_all("classify", file, text="a", label="kind")
     assert other.label == "1"
@@ -168,7 +178,7 @@ def test_conll(tmp_path: Path) -> None:
     first, second = read_all("tag", tmp_path / "a.conll")
     assert (first.words, first.tags) == (("EU", "leaves"), ("B-ORG", "O"))
     assert (second.words, second.tags) == (("#",), ("O",))
-    assert first.place.endswith("line 3")
+    assert first.location.endswith("line 3")
 
 
 def test_conllu(tmp_path: Path) -> None:
@@ -188,7 +198,7 @@ def test_conll_word_with_no_break_space(tmp_path: Path) -> None:
 
 def test_txt_accepts_one_word_per_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two three\n")
-    with pytest.raises(InputError, match="line 1: several words; one stands on each line"):
+    with pytest.raises(InputError, match="line 1: several words; give one word per line"):
         list(
             find_task("tag").read_examples(
                 str(tmp_path / "a.txt"), "test", COLUMNS, ReadErrors(skip=False), require_labels=False
@@ -216,7 +226,7 @@ def test_custom_multiple_choice(tmp_path: Path) -> None:
     found = read_all(
         "choice", write_csv(tmp_path / "a.csv", rows), question="q", options="a, b", label="right"
     )
-    assert [(one.question, one.options, one.right) for one in found] == [
+    assert [(one.question, one.options, one.correct_option) for one in found] == [
         ("Which?", ("x", "y"), 1),
         ("And?", ("x", "y"), 0),
     ]
@@ -279,8 +289,13 @@ def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
     ("task", "file", "content", "message"),
     [
         ("cola", "train.tsv", "a\t2\t\tx\n", "its label is 2; of CoLA it is one of 0, 1"),
-        ("sst-2", "train.tsv", "text\tlabel\nx\t1\n", "no column sentence, as SST-2 has; it has text, label"),
-        ("rte", "other.tsv", "", "RTE, as GLUE has it"),
+        (
+            "sst-2",
+            "train.tsv",
+            "text\tlabel\nx\t1\n",
+            "no column sentence, which SST-2 has; it has text, label",
+        ),
+        ("rte", "other.tsv", "", "names the folder RTE of GLUE"),
         ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
         ("squad-1.1", "train-v1.1.json", '{"data": [{}]}', "article 0: has no list paragraphs"),
         (
@@ -308,7 +323,7 @@ def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
             ),
             "question 0: its answer is not in the passage, at 1: Ida",
         ),
-        ("dream", "train.json", "[[1]]", "dialogue 0: not as DREAM has it"),
+        ("dream", "train.json", "[[1]]", "dialogue 0: not a dialogue of DREAM"),
         (
             "race",
             "train/middle/1.txt",
@@ -332,7 +347,7 @@ def test_dream_layout(tmp_path: Path) -> None:
     ]
     (tmp_path / "dev.json").write_text(json.dumps([dialogue]))
     (one,) = read_all("dream", tmp_path, "dev")
-    assert (one.passage, one.right, one.name) == ("M: Where is it? W: In the box.", 0, "5-1-0")
+    assert (one.context, one.correct_option, one.example_id) == ("M: Where is it? W: In the box.", 0, "5-1-0")
 
 
 def test_hub_datasets(tmp_path: Path) -> None:
@@ -345,7 +360,7 @@ def test_hub_datasets(tmp_path: Path) -> None:
         ],
     )
     found = read_all("mrpc", Path(f"hub:{tmp_path / 'set'}:default"), "dev")
-    assert [(one.name, one.texts, one.label) for one in found] == [
+    assert [(one.example_id, one.texts, one.label) for one in found] == [
         ("7", ("a", "b"), "1"),
         ("8", ("c", "d"), "0"),
     ]

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as oracle
 
-from albertine.tasks.metrics.scores import compute_metric, primary_metric, tag_entities, tagging_metrics
+from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.metrics.squad import normalized_answer, squad_metrics
+from albertine.tasks.metrics.tagging import tag_entities, tagging_metrics
+from albertine.tasks.registry import primary_metric
 
 labels = st.integers(2, 4).flatmap(
     lambda count: st.tuples(

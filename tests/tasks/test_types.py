@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from albertine.errors import InputError
-from albertine.model.heads import SpanOutput
+from albertine.model.span_head import SpanOutput
 from albertine.tasks.examples import (
     AnswerText,
     MultipleChoiceExample,
@@ -21,12 +21,14 @@ from albertine.tasks.examples import (
     TaggedExample,
     TextExample,
 )
+from albertine.tasks.sequences import strip_from_samples
 from albertine.tasks.settings import SequenceSettings
-from albertine.tasks.types.classification import Classification, Regression
+from albertine.tasks.types.classification import Classification
 from albertine.tasks.types.multiple_choice import MultipleChoice
-from albertine.tasks.types.span_extraction import AnswerPosition, SpanExtraction
+from albertine.tasks.types.passage_windows import AnswerPosition
+from albertine.tasks.types.regression import Regression
+from albertine.tasks.types.span_extraction import SpanExtraction
 from albertine.tasks.types.tagging import Tagging
-from albertine.tasks.types.task_type import strip_from_samples
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.conftest import made_up_sentences
 
@@ -94,7 +96,7 @@ def test_classification_and_regression_predictions(our_tokenizer: Tokenizer) -> 
     answers = [kind.prediction(one, None, [row]) for one, row in zip(examples, rows, strict=True)]  # type: ignore[arg-type]
     assert answers[0] == {"label": "x", "probability": 0.75, "probabilities": {"x": 0.75, "y": 0.25}}
     assert kind.compute_metrics(examples, answers) == {"accuracy": 0.5, "f1": 0.0}
-    assert kind.collapse_reason(examples * 5, answers * 5) == "every answer is x"
+    assert kind.collapse_reason(examples * 5, answers * 5) == "every prediction is x"
     assert kind.collapse_reason(examples, answers) is None  # too few to judge by
     assert (
         kind.collapse_reason(examples[:1] * 19 + examples[1:2], answers * 5) is None
@@ -102,11 +104,11 @@ def test_classification_and_regression_predictions(our_tokenizer: Tokenizer) -> 
     numbers = Regression(our_tokenizer, 20, ("pearson",), 0.0)
     valued = [TextExample("", "", ("ka",), value=float(at)) for at in range(4)]
     same = [{"value": 1.5 + 0.001 * at} for at in range(4)]
-    assert numbers.collapse_reason(valued * 5, same * 5) == "every answer is about 1.5"
+    assert numbers.collapse_reason(valued * 5, same * 5) == "every prediction is about 1.5"
     assert numbers.compute_metrics(valued, [{"value": 2.0 * at} for at in range(4)]) == pytest.approx(
         {"pearson": 1.0}
     )
-    with pytest.raises(InputError, match="line 1: has no label, which training and scoring need"):
+    with pytest.raises(InputError, match="line 1: has no label, which training and evaluation need"):
         kind.compute_metrics([TextExample("line 1", "", ("ka",))], answers[:1])
 
 
@@ -151,9 +153,14 @@ def test_context_is_truncated_before_question_and_option(our_tokenizer: Tokenize
     (sample,) = sheet.samples
     for ids, types, option in zip(sample.ids, sample.segments, options, strict=True):
         assert len(ids) == 40
-        asked = our_tokenizer.encode(question) + our_tokenizer.encode(option)
+        asked = our_tokenizer.encode(question, add_special_tokens=False) + our_tokenizer.encode(
+            option, add_special_tokens=False
+        )
         assert ids[types == 1].tolist() == [*asked, our_tokenizer.special_ids.sep]
-        assert ids[types == 0].tolist()[1:-1] == our_tokenizer.encode(passage)[: 40 - 3 - len(asked)]
+        assert (
+            ids[types == 0].tolist()[1:-1]
+            == our_tokenizer.encode(passage, add_special_tokens=False)[: 40 - 3 - len(asked)]
+        )
     with pytest.raises(InputError, match="b: 2 options, where others have 3"):
         MultipleChoice(our_tokenizer, 3, 40, 0.0).encode(
             [MultipleChoiceExample("b", "", passage, question, options[:2], 1)]
@@ -165,7 +172,7 @@ def test_context_is_truncated_before_question_and_option(our_tokenizer: Tokenize
 
 def span_extraction(own: Tokenizer, **changes: Any) -> SpanExtraction:
     reading = SequenceSettings(stride=10, max_question_length=8, max_answer_length=6, num_candidates=5)
-    given_ = {"maybe_none": False, "answerable": False, **changes}
+    given_ = {"allows_no_answer": False, "answerable": False, **changes}
     return SpanExtraction(own, reading, 40, 0.0, **given_)
 
 
@@ -205,7 +212,7 @@ def test_answer_is_a_verbatim_substring_of_the_context(our_tokenizer: Tokenizer,
     example = QuestionExample("", "q", "ka lo?", passage, (AnswerText(text, start),))
     (sheet,) = kind.encode([example])
     # Every token of the passage is best in one window, and windows overlap as asked.
-    best = [window.char_offsets[flag] for window in sheet.details for flag in [window.best]]
+    best = [window.char_offsets[flag] for window in sheet.details for flag in [window.is_max_context]]
     assert sum(len(one) for one in best) == len(our_tokenizer.encode_with_offsets([passage])[0][0])
     found = [one.target for one in sheet.samples if one.target.answerable]
     if not found or kind._sequence.max_answer_length < found[0].end - found[0].start + 1:
@@ -213,7 +220,7 @@ def test_answer_is_a_verbatim_substring_of_the_context(our_tokenizer: Tokenizer,
     answer = kind.prediction(example, sheet, oracle_scores(kind, sheet))
     assert answer["answer"] == text
     assert answer["start"] == start
-    assert answer["best"][0]["text"] == text
+    assert answer["candidates"][0]["text"] == text
 
 
 def test_long_context_is_split_into_overlapping_windows(our_tokenizer: Tokenizer) -> None:
@@ -244,7 +251,7 @@ def test_max_answer_length(our_tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize("answerable", [True, False])
 def test_unanswerable_questions_and_threshold(our_tokenizer: Tokenizer, answerable: bool) -> None:
-    kind = span_extraction(our_tokenizer, maybe_none=True, answerable=answerable)
+    kind = span_extraction(our_tokenizer, allows_no_answer=True, answerable=answerable)
     passage = "Ka has the lo. Mi has no lo."
     examples = [
         QuestionExample("", "1", "Who?", passage, (AnswerText("Ka", 0),)),
@@ -257,13 +264,13 @@ def test_unanswerable_questions_and_threshold(our_tokenizer: Tokenizer, answerab
         for one, sheet in zip(examples, sheets, strict=True)
     ]
     assert [one["answer"] for one in answers] == ["Ka", "", "Mi"]
-    assert answers[1]["no_answer"] > answers[0]["no_answer"]
+    assert answers[1]["no_answer_score"] > answers[0]["no_answer_score"]
     # A network that is always sure can still be told apart by a threshold that dev gives.
-    doubtful = [{**one, "no_answer": one["no_answer"] + 50} for one in answers]
+    doubtful = [{**one, "no_answer_score": one["no_answer_score"] + 50} for one in answers]
     assert kind.fit_threshold(examples, doubtful)
     assert kind.no_answer_threshold >= 40
     assert kind.compute_metrics(examples, doubtful)["f1"] == 1.0
-    assert kind.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every answer is none"
+    assert kind.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every prediction is none"
 
 
 def test_empty_context_gives_empty_answer(our_tokenizer: Tokenizer) -> None:

@@ -1,1 +1,1 @@
-"""Fine-tuning: examples, the paper's defaults for each task, runs, seeds and sweeps."""
+"""Fine-tuning: preparation, the paper's hyperparameters for each task, runs, seeds and sweeps."""

@@ -1,13 +1,12 @@
-"""Fine-tuning: one run, several with different seeds, or a grid of them; the best is what the folder is.
+"""Fine-tuning: one run, several with different seeds, or a sweep; the folder is the best model.
 
-RUN/                       a model, the best on dev
-RUN/results.json           what came out, of all runs
-RUN/seed-0/, RUN/lr-.../   the runs, where there are several
+OUT/                       the best model on dev
+OUT/results.json           results of all runs
+OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -17,9 +16,9 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import FinetuneResult, finetune_run
+from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import trials
-from albertine.tasks.metrics.scores import primary_metric
-from albertine.tasks.settings import FinetuneSettings
+from albertine.tasks.registry import primary_metric
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import init_distributed
 from albertine.train.run_folder import publish_model
@@ -28,16 +27,56 @@ from albertine.train.trackers import check_tracker_installed
 RESULTS_FILE = "results.json"
 
 
-def finetune(
-    source: str | None, out: Path, settings: FinetuneSettings, *, sweep: bool = False
-) -> tuple[str, list[FinetuneResult]]:
-    """Tune a model on a task into a folder, or go on where that was broken off.
+@dataclass(frozen=True)
+class FinetuneResults:
+    """The results of all runs; empty in all processes but the main one.
 
-    Returns the task's name and what each run came to; that only the first of several processes tells.
+    Attributes:
+        task: name of the task.
+        runs: one result for each run.
     """
+
+    task: str
+    runs: tuple[FinetuneResult, ...]
+
+    @property
+    def best(self) -> FinetuneResult:
+        """The run with the highest primary metric on dev."""
+        return max(self.runs, key=lambda one: primary_metric(self.task, one.metrics))
+
+    @property
+    def median_metrics(self) -> dict[str, float]:
+        """The median of each metric over the runs."""
+        return {name: median(one.metrics[name] for one in self.runs) for name in self.runs[0].metrics}
+
+    def write(self, out: Path) -> None:
+        """Write the results into the folder of the runs."""
+        found = {
+            "task": self.task,
+            "median": self.median_metrics,
+            "best_run": self.best.run_name,
+            "runs": [asdict(one) for one in self.runs],
+        }
+        with atomic_file(out / RESULTS_FILE) as file:
+            file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def finetune(
+    model: str | Path | None, out: str | Path, settings: FinetuneSettings, *, sweep: bool = False
+) -> FinetuneResults:
+    """Fine-tune a model on a task, or resume where an interrupted call stopped.
+
+    Args:
+        model: a run, the folder of a checkpoint, or a hub name; None if `settings.init_from` names it.
+        out: folder of the runs, which is the best model on dev when the function returns.
+        settings: task, data and hyperparameters; what is not set is the paper's for the task.
+        sweep: try all combinations of `settings.grid`; needs `SweepSettings`.
+    """
+    out = Path(out)
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
     with init_distributed(settings.device) as distributed:
+        source = None if model is None else str(model)
         data = prepare_task(source, settings)
         base = with_task_defaults(
             replace(settings, init_from=source or settings.init_from),
@@ -48,20 +87,23 @@ def finetune(
         )
         runs = dict(trials(base, sweep=sweep)) or {"": base}
         if "" not in runs and (out / CHECKPOINTS_FOLDER).exists():
-            raise InputError(f"{out}: is a run; several of them need a folder of their own")
-        outcomes = []
+            raise InputError(f"{out}: is a single run; name another --out for several runs")
+        results = []
         for number, (name, one) in enumerate(runs.items(), start=1):
             if len(runs) > 1 and distributed.is_main:
                 progress.print_message(f"run {number} of {len(runs)}: {name}")
-            outcomes.append(finetune_run(out / name, name, one, data, distributed))
+            results.append(finetune_run(out / name, name, one, data, distributed))
         if not distributed.is_main:
-            return data.task.name, []
-        _write_results(out, data.task.name, outcomes)
-        return data.task.name, outcomes
+            return FinetuneResults(data.task.name, ())
+        found = FinetuneResults(data.task.name, tuple(results))
+        if found.best.run_name:
+            publish_model(out, out / found.best.run_name)
+        found.write(out)
+        return found
 
 
 def _check_output_folder(out: Path) -> None:
-    """Refuse a folder of something else, before any work is done."""
+    """Raise `InputError` for a folder of something else, before any work is done."""
     if out.exists() and (
         not out.is_dir()
         or (
@@ -71,23 +113,3 @@ def _check_output_folder(out: Path) -> None:
         )
     ):
         raise InputError(f"{out}: exists already and is no run; name another folder or remove it")
-
-
-def _write_results(out: Path, task: str, outcomes: Sequence[FinetuneResult]) -> None:
-    """Make the folder the best of its runs, and write what came out."""
-    best = max(outcomes, key=lambda one: primary_metric(task, one.metrics))
-    if best.run_name:
-        publish_model(out, out / best.run_name)
-    found = {
-        "task": task,
-        "median": median_metrics(outcomes),
-        "best": best.run_name,
-        "runs": [asdict(one) for one in outcomes],
-    }
-    with atomic_file(out / RESULTS_FILE) as file:
-        file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-def median_metrics(results: Sequence[FinetuneResult]) -> dict[str, float]:
-    """Return the median of every score."""
-    return {name: median(one.metrics[name] for one in results) for name in results[0].metrics}

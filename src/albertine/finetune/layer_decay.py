@@ -1,7 +1,7 @@
-"""How much slower lower layers move: the rate of a parameter, by the last layer that uses it.
+"""Layer-wise learning-rate decay: lower layers get a lower rate, by the last layer that uses a parameter.
 
-A block that all layers share is used by the last one, so in ALBERT the decay slows the
-embeddings alone; in BERT each layer is slower than the one above it.
+A block that all layers share is used by the last one, so in ALBERT the decay affects only
+the embeddings; in BERT each layer has a lower rate than the one above it.
 """
 
 from albertine.model.depth_plan import depth_plan
@@ -9,7 +9,7 @@ from albertine.model.model import Model
 
 
 def learning_rate_scales(model: Model, decay: float) -> dict[str, float]:
-    """Return what the rate of each parameter is multiplied with."""
+    """Return the factor of the learning rate of each parameter; empty without decay."""
     if decay == 1.0:
         return {}
     plan = list(depth_plan(model.settings))

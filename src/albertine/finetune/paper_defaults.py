@@ -1,21 +1,22 @@
-"""The paper's settings for each task (its Table 14), and what they mean for less data and smaller models.
+"""The paper's hyperparameters for each task (its Table 14), scaled to less data and smaller models.
 
-Steps: the paper's, for data of the paper's size. With less data a run makes as many passes
-as the paper's did, but takes at least as many examples as its runs on MRPC and RTE,
-and makes at most as many passes as its run on WNLI. Where that would be fewer steps
-than the 800 on MRPC and RTE, batches of more than 16 are halved.
+Steps: the paper's, for data of the paper's size. With less data a run makes as many
+epochs as the paper's did, but takes at least as many examples as the paper's runs on MRPC
+and RTE, and makes at most as many epochs as its run on WNLI. If that gives fewer than the
+800 steps of MRPC and RTE, batch sizes above 16 are halved.
 
-Rate: the paper's, for its batch and for models of its widths. It falls with the square
-root of a smaller batch. Narrower models, which a person without a GPU trains, want a
-higher one, within bounds: it grows as the width falls.
+Learning rate: the paper's, for its batch sizes and for models of its widths. It falls with
+the square root of a smaller batch size. Narrower models, which train without a GPU, want a
+higher rate: it grows with the inverse square of the width, up to a limit.
 """
 
 import math
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from albertine.finetune.settings import FinetuneSettings
 from albertine.settings import ModelSettings
-from albertine.tasks.settings import FinetuneSettings
+from albertine.tasks.registry import find_task
 
 S = TypeVar("S", bound=FinetuneSettings)
 
@@ -28,7 +29,7 @@ _MAX_LEARNING_RATE = 5e-4
 
 @dataclass(frozen=True)
 class TaskDefaults:
-    """A row of the table; `num_train_examples` are those of the task's train, by which steps are passes."""
+    """A row of the table; `num_train_examples`, the size of the task's train, turns steps into epochs."""
 
     lr: float
     batch_size: int
@@ -39,18 +40,18 @@ class TaskDefaults:
     num_train_examples: int
 
     def scaled_steps(self, examples: int, batch_size: int) -> int:
-        """Return the steps for so many examples, or samples of long passages."""
+        """Return the steps for a number of training samples."""
         return max(1, round(self._examples_seen(examples) / batch_size))
 
     def scaled_batch_size(self, examples: int) -> int:
-        """Return the batch for so many."""
+        """Return the batch size for a number of training samples."""
         batch = self.batch_size
         while batch >= 2 * _MIN_BATCH_SIZE and self.scaled_steps(examples, batch) < _MIN_STEPS:
             batch //= 2
         return batch
 
     def _examples_seen(self, examples: int) -> float:
-        """Return how many examples a run takes, over all its passes."""
+        """Return the number of examples that a run takes, over all epochs."""
         paper_examples_seen = self.steps * self.batch_size
         if examples >= self.num_train_examples:
             return paper_examples_seen
@@ -74,26 +75,18 @@ TABLE_14 = {
     "race": TaskDefaults(2e-5, 32, 0.1, 12000, 1000, 512, 87_866),
 }
 _ALBERT_V2 = {"race": replace(TABLE_14["race"], lr=1e-5, dropout=0.0)}
-# What is not in the table goes by what is most like it.
-_SIMILAR_TASK = {
-    "classify": "sst-2",
-    "regress": "sts-b",
-    "tag": "sst-2",
-    "span": "squad-1.1",
-    "choice": "race",
-}
-_SIMILAR_TASK |= {"dream": "race"}
 _CLASSIFIER_DROPOUT = 0.1
 
 
 def task_defaults(task: str, *, albert_v2: bool = False) -> TaskDefaults:
-    """Return the row of a task."""
-    name = _SIMILAR_TASK.get(task, task)
+    """Return the row of a task, or of the task that is most similar to it."""
+    found = find_task(task)
+    name = found.name if found.name in TABLE_14 else found.similar_task or found.task_type.similar_task
     return _ALBERT_V2.get(name, TABLE_14[name]) if albert_v2 else TABLE_14[name]
 
 
 def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) -> float:
-    """Return the rate for a model's width, and for a batch."""
+    """Return the learning rate for a model's width and a batch size."""
     narrow = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
     smaller = math.sqrt(min(1.0, batch_size / defaults.batch_size))
     return float(f"{min(defaults.lr * smaller * narrow, _MAX_LEARNING_RATE):.3g}")
@@ -102,14 +95,14 @@ def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) ->
 def with_task_defaults(
     settings: S, task: str, model_settings: ModelSettings, num_samples: int, max_length: int
 ) -> S:
-    """Settle what was left open.
+    """Return settings with the task's hyperparameters in place of those that are not set.
 
     Args:
-        settings: what was asked.
-        task: the task's name.
-        model_settings: the network.
-        num_samples: how many there are to learn from.
-        max_length: the longest sequence, settled already.
+        settings: settings of the user.
+        task: name of the task.
+        model_settings: settings of the encoder.
+        num_samples: number of training samples.
+        max_length: maximum tokens of a sequence.
     """
     defaults, train = task_defaults(task, albert_v2=settings.albert_v2), settings.train
     batch = train.batch_size or (

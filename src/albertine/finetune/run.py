@@ -1,7 +1,7 @@
-"""One run of tuning, which starts again more gently if it collapses.
+"""One fine-tuning run, which restarts with a lower learning rate if it collapses.
 
-A run whose answers have all become one by its middle is not waited for: it begins anew
-at half the rate with twice the warm-up, a few times, and says so.
+A run whose predictions are all the same at its middle has collapsed: it restarts at half
+the learning rate with twice the warm-up, at most twice, and prints a message.
 """
 
 import json
@@ -13,42 +13,43 @@ from shutil import rmtree
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.device import choose_precision
+from albertine.device import default_micro_batch_tokens
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.layer_decay import learning_rate_scales
 from albertine.finetune.prepare import FinetuneData, build_model
-from albertine.model.encoder import ComputeOptions
-from albertine.tasks.scorer import default_micro_batch_tokens
-from albertine.tasks.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings
+from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed
 from albertine.train.metrics_log import METRICS_FILE, held_out_scores, read_metrics
-from albertine.train.recorder import RunRecorder
 from albertine.train.run_folder import has_checkpoints, run_lock
-from albertine.train.sharding import shard_model
 from albertine.train.trainer import Trainer
 
-_RESTARTS_FILE = "attempts.json"
+_RESTARTS_FILE = "restarts.json"
 _MAX_RESTARTS = 2
-_MIN_STEPS_BEFORE_CHECK = 100  # a shorter run has hardly begun: nothing is said of it
-# What may change when a run goes on: where data lie and how fast it computes, what it keeps and tells.
+_MIN_STEPS_BEFORE_CHECK = 100  # earlier, identical predictions are normal
+# Settings that may change when a run resumes: location of the data, speed, checkpoints and tracking.
 _CHANGEABLE_SETTINGS = frozenset(
-    {"data", "dev", "device", "seeds", "grid.lr", "grid.batch", "grid.dropout"}
-    | {f"train.{key}" for key in ("at_once", "recompute", "compile", "shard", "track", "keep")}
-    | {f"train.{key}" for key in ("save_every", "save_minutes")}
+    {"data", "dev", "device", "seeds", "grid.lr", "grid.batch_size", "grid.dropout"}
+    | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
+    | {f"train.{key}" for key in ("tracker", "keep_checkpoints", "save_every", "save_minutes")}
 )
 
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """What a run came to.
+    """Hyperparameters and metrics of a run.
 
     Attributes:
-        run_name: of the run's folder; empty where there is one run.
-        lr: the highest rate, after restarts.
-        best_step: the step of its best model.
-        metrics: of that, on dev.
-        restarts: how often it had collapsed.
+        run_name: name of the run's folder; empty if there is one run.
+        lr: peak learning rate, after restarts.
+        batch_size: examples per step.
+        dropout: dropout of the encoder.
+        seed: seed of the run.
+        steps: optimizer steps.
+        best_step: step of the best model on dev.
+        metrics: metrics of the best model on dev.
+        restarts: number of times that the run collapsed.
     """
 
     run_name: str
@@ -65,23 +66,20 @@ class FinetuneResult:
 def finetune_run(
     run: Path, name: str, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
 ) -> FinetuneResult:
-    """Make one run, and make it again if it collapses."""
+    """Train, evaluate and write one run; restart it if it collapses."""
     with ExitStack() as stack:
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
         while True:
-            trainer, recorder = build_trainer(
+            trainer = build_trainer(
                 run, settings, data, distributed, restarts, can_collapse=restarts < _MAX_RESTARTS
             )
+            trainer.resume()
             try:
                 if not trainer.is_finished:
-                    settings_json = asdict(settings)
-                    with (
-                        recorder.open(trainer.last_saved_step, settings_json)
-                        if distributed.is_main
-                        else nullcontext()
-                    ):
-                        trainer.run()
+                    recording = trainer.recorder.open(trainer.last_saved_step, asdict(settings))
+                    with recording if distributed.is_main else nullcontext():
+                        trainer.train()
                 break
             except TrainingCollapsed as collapse:
                 restarts += 1
@@ -109,31 +107,26 @@ def build_trainer(
     restarts: int = 0,
     *,
     can_collapse: bool = True,
-) -> tuple[Trainer, RunRecorder]:
-    """Put a run together; it goes on from its newest checkpoint, if it has one.
+) -> Trainer:
+    """Return the trainer of a run; `Trainer.resume` and `Trainer.train` follow.
 
     Args:
-        run: its folder.
-        settings: settled.
-        data: what it is tuned on.
+        run: folder of the run.
+        settings: settings with all defaults of the task resolved.
+        data: examples and checkpoint.
         distributed: the processes.
-        restarts: how often it has collapsed.
-        can_collapse: whether it may collapse; if not, it is what it is.
+        restarts: number of times that the run collapsed.
+        can_collapse: whether to raise `TrainingCollapsed`.
     """
     train = settings.train
     assert train.lr is not None
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
     head, dropout = data.task_type.head_settings, settings.dropout or 0.0
-    with progress.quiet_output(has_checkpoints(run)):  # weights of its own will take the place of these
+    with progress.quiet_output(has_checkpoints(run)):  # the weights are replaced by those of the checkpoint
         model = build_model(data, head, dropout, train.seed, random_weights=settings.random_weights)
-    dtype = choose_precision(train.precision, distributed.device)
-    model.encoder.compute_options = ComputeOptions(dtype, train.recompute, train.compile)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
-    model.to(distributed.device)
-    if train.shard and distributed.world_size > 1:
-        shard_model(model, distributed)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
     finetuning = Finetuning(
         data.train,
@@ -151,10 +144,8 @@ def build_trainer(
         else train.steps + 1,
         is_sharded=train.shard and distributed.world_size > 1,
     )
-    recorder = RunRecorder(run, train, {}, published="best")
-    return Trainer(
-        model, finetuning, train, recorder, distributed, dtype, learning_rate_scales(model, train.layer_decay)
-    ), recorder
+    lr_scales = learning_rate_scales(model, train.layer_decay)
+    return assemble_trainer(run, model, finetuning, train, distributed, published="best", lr_scales=lr_scales)
 
 
 def _restart_count(run: Path) -> int:
@@ -163,21 +154,21 @@ def _restart_count(run: Path) -> int:
 
 
 def _reset_run(run: Path, reason: str, restarts: int) -> None:
-    """Forget a run that has collapsed, and tell."""
-    # Broken off in here, the run goes on with an older checkpoint of the same attempt, or begins it anew.
+    """Delete the checkpoints of a collapsed run, and print a message."""
+    # If interrupted here, the run resumes from an older checkpoint of the same attempt, or repeats it.
     for folder in sorted((run / CHECKPOINTS_FOLDER).glob("step-*"), reverse=True):
         rmtree(folder)
     (run / METRICS_FILE).unlink(missing_ok=True)
     with atomic_file(run / CHECKPOINTS_FOLDER / _RESTARTS_FILE) as file:
-        file.write_text(json.dumps({"restarts": restarts, "last": reason}), encoding="utf-8")
+        file.write_text(json.dumps({"restarts": restarts, "reason": reason}), encoding="utf-8")
     progress.print_message(
-        f"{run}: collapsed, {reason}; starting again at {0.5**restarts:g} of the rate, "
+        f"{run}: collapsed, {reason}; restarting at {0.5**restarts:g} of the learning rate, "
         f"with {2**restarts} times the warm-up"
     )
 
 
 def _best_metrics(run: Path) -> tuple[int, dict[str, float]]:
-    """Return step and scores of the model that the folder is."""
+    """Return step and metrics of the best checkpoint, whose model is in the run folder."""
     newest = CheckpointStore(run, 1).newest_valid()
     assert newest
     step = int(newest.state["best"]["step"])

@@ -1,14 +1,14 @@
-"""Which runs there are: one, one for each seed, or one for each point of a grid."""
+"""The runs of a call: one, one for each seed, or one for each point of a grid."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from albertine.tasks.settings import FinetuneSettings, SweepSettings
+from albertine.finetune.settings import FinetuneSettings, SweepSettings
 
 
 def trials(base: FinetuneSettings, *, sweep: bool) -> Iterator[tuple[str, FinetuneSettings]]:
-    """Yield the runs with their names; none where there is only one."""
+    """Yield the settings of each run by its name; nothing if there is only one run."""
     seeds = range(base.train.seed, base.train.seed + base.seeds)
     if not sweep:
         if base.seeds > 1:
@@ -18,9 +18,10 @@ def trials(base: FinetuneSettings, *, sweep: bool) -> Iterator[tuple[str, Finetu
     assert isinstance(base, SweepSettings)
     assert base.train.lr is not None
     assert base.train.batch_size is not None
-    rates = [value * base.train.lr if times else value for value, times in base.grid.values("lr")]
+    rates = [value * base.train.lr if is_multiple else value for value, is_multiple in base.grid.values("lr")]
     batch_sizes = [
-        value * base.train.batch_size if times else value for value, times in base.grid.values("batch")
+        value * base.train.batch_size if is_multiple else value
+        for value, is_multiple in base.grid.values("batch_size")
     ]
     dropouts = [value for value, _ in base.grid.values("dropout")]
     for lr, size, dropout in product(rates, batch_sizes, dropouts):

@@ -1,1 +1,1 @@
-"""Using trained models: pipelines, prediction, evaluation, ensembles, fill-mask."""
+"""Inference: pipelines, predictions for files, evaluation, ensembles, fill-mask."""

@@ -1,8 +1,8 @@
-"""Several tuned models as one: their scores averaged, and which of them to take, found on dev.
+"""Ensembles of fine-tuned models: their scores are averaged, and the members are selected on dev.
 
-Averaged are the probabilities of labels, tags and options, numbers as they are, and for
-spans the scores of every token and of there being no answer, as the paper does. Chosen
-greedily: the best single one, then whichever helps most, as long as one helps.
+Probabilities of labels, tags and options are averaged, numbers as they are, and for spans
+the scores of each token and of no answer, as in the paper. Greedy selection starts with the
+best model and adds the one that helps most, as long as one helps.
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ from albertine.errors import InputError
 from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import write_predictions
+from albertine.inference.settings import EnsembleSettings
 from albertine.tasks.examples import Example
-from albertine.tasks.metrics.scores import primary_metric
-from albertine.tasks.settings import EnsembleSettings
-from albertine.tasks.types.task_type import EncodedExample, SampleScores
+from albertine.tasks.sequences import EncodedExample
+from albertine.tasks.types.task_type import Prediction, SampleScores
 
 ExampleScores = list[list[SampleScores]]
 
 
 @dataclass(frozen=True)
 class EnsembleResult:
-    """What an ensemble came to.
+    """The metrics of an ensemble on dev.
 
     Attributes:
-        task: the task.
-        candidates: each candidate's own number on dev.
-        selected: those that were taken, in the order in which they helped.
-        metrics: of all together.
-        primary_metric: the one number of those.
-        gain: over the best single one.
+        task: name of the task.
+        candidates: primary metric of each candidate.
+        selected: the members, in the order of their selection.
+        metrics: metrics of the ensemble.
+        primary_metric: primary metric of the ensemble.
+        gain: difference to the primary metric of the best candidate.
     """
 
     task: str
@@ -48,13 +48,20 @@ class EnsembleResult:
 
 
 def evaluate_ensemble(
-    sources: Sequence[str], out: Path | None, settings: EnsembleSettings, explicit: frozenset[str]
+    sources: Sequence[str | Path], settings: EnsembleSettings, out: str | Path | None = None
 ) -> EnsembleResult:
-    """Choose among models on dev; answer test with them if there is an `out`."""
+    """Select the members of an ensemble on dev and evaluate it; write its predictions for test.
+
+    Args:
+        sources: candidates: fine-tuned runs, folders of checkpoints, or hub names.
+        settings: the data, and how members are selected.
+        out: where predictions for test go; without it, none are written.
+    """
+    out = None if out is None else Path(out)
     if len(sources) < 2:
-        raise InputError(f"{len(sources)} models: an ensemble has two at least")
+        raise InputError(f"{len(sources)} models: an ensemble needs at least two")
     if len(set(sources)) < len(sources):
-        raise InputError("a model is named twice; it would only count double")
+        raise InputError("a model is named twice; name each model once")
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, or a file")
     if out is not None:
@@ -66,8 +73,8 @@ def evaluate_ensemble(
     for model in models[1:]:
         _check_compatible(first, model)
     split_name = first.task.split_names("dev", settings.data)[0]
-    examples = list(read_split(first, split_name, settings, explicit, require_labels=True))
-    examples_by_split = _examples_to_predict(first, settings, explicit) if out is not None else {}
+    examples = list(read_split(first, split_name, settings, require_labels=True))
+    examples_by_split = _examples_to_predict(first, settings) if out is not None else {}
     scores_by_model = [_score_examples(model, examples) for model in models]
     encoded = first.create_scorer().encode(examples)
 
@@ -75,7 +82,7 @@ def evaluate_ensemble(
         scores = _compute_metrics(
             first, examples, encoded, mean_scores([scores_by_model[at] for at in members])
         )
-        return primary_metric(first.card.task, scores), scores
+        return first.task.primary_metric(scores), scores
 
     candidate_metrics = [evaluate_members([at])[0] for at in range(len(models))]
     members = (
@@ -117,23 +124,22 @@ def _select_greedily(candidate_metrics: Sequence[float], evaluate_members: Any) 
 
 
 def _check_compatible(one: FinetunedModel, other: FinetunedModel) -> None:
-    """Refuse models whose scores do not lie side by side."""
+    """Raise `InputError` for models whose scores cannot be averaged."""
     if other.card.type_name != one.card.type_name or other.card.labels != one.card.labels:
         raise InputError(f"{other.source}: of another task, or with other labels, than {one.source}")
-    scores_per_token = one.card.type_name in ("span", "tag")
-    same = (
+    has_same_tokens = (
         other.tokenizer.fingerprint == one.tokenizer.fingerprint and other.card.sequence == one.card.sequence
     )
-    if scores_per_token and not same:
+    if one.task_type.scores_per_token and not has_same_tokens:
         raise InputError(
-            f"{other.source}: cuts text otherwise than {one.source}; their scores are of other tokens"
+            f"{other.source}: tokenizes otherwise than {one.source}, so their scores cannot be averaged"
         )
-    if other.model.head_settings.answerable != one.model.head_settings.answerable:
-        raise InputError(f"{other.source}: tells in another way than {one.source} that there is no answer")
+    if other.engine.head_settings.answerable != one.engine.head_settings.answerable:
+        raise InputError(f"{other.source}: predicts in another way than {one.source} that there is no answer")
 
 
 def _score_examples(model: FinetunedModel, examples: Sequence[Example]) -> ExampleScores:
-    counted = progress.track(examples, f"Asking {model.source}", unit="examples")
+    counted = progress.track(examples, f"Scoring {model.source}", unit="examples")
     return [rows for _, _, rows in model.create_scorer().score_examples(counted)]
 
 
@@ -157,20 +163,18 @@ def _compute_metrics(
     encoded: Sequence[EncodedExample],
     scores: ExampleScores,
 ) -> dict[str, float]:
-    def answers() -> list[dict[str, Any]]:
+    def predictions() -> list[Prediction]:
         return [model.task_type.prediction(*each) for each in zip(examples, encoded, scores, strict=True)]
 
-    model.task_type.fit_threshold(examples, answers())
-    return model.task_type.compute_metrics(examples, answers())
+    model.task_type.fit_threshold(examples, predictions())
+    return model.task_type.compute_metrics(examples, predictions())
 
 
-def _examples_to_predict(
-    model: FinetunedModel, settings: EnsembleSettings, explicit: frozenset[str]
-) -> dict[str, list[Example]]:
-    """Read what is to be answered, test where there is one."""
+def _examples_to_predict(model: FinetunedModel, settings: EnsembleSettings) -> dict[str, list[Example]]:
+    """Return the examples of test, or of a file, by part."""
     assert settings.data is not None
-    parts = model.task.split_names("test" if Path(settings.data).is_dir() else "dev", settings.data)
-    return {part: list(read_split(model, part, settings, explicit, require_labels=False)) for part in parts}
+    split_names = model.task.split_names("test" if Path(settings.data).is_dir() else "dev", settings.data)
+    return {name: list(read_split(model, name, settings, require_labels=False)) for name in split_names}
 
 
 def _write_ensemble_predictions(
@@ -181,12 +185,12 @@ def _write_ensemble_predictions(
     *,
     official: bool,
 ) -> None:
-    """Answer with several models; the reader's threshold is the one of all together."""
-    for part, examples in examples_by_split.items():
-        sheets = first.create_scorer().encode(examples)
-        rows = mean_scores([_score_examples(model, examples) for model in models])
-        answered = (
-            (example, first.task_type.prediction(example, sheet, row))
-            for example, sheet, row in zip(examples, sheets, rows, strict=True)
+    """Write the predictions of several models; the threshold is the one fitted for the ensemble."""
+    for split_name, examples in examples_by_split.items():
+        all_encoded = first.create_scorer().encode(examples)
+        all_scores = mean_scores([_score_examples(model, examples) for model in models])
+        predictions = (
+            (example, first.task_type.prediction(example, encoded, scores))
+            for example, encoded, scores in zip(examples, all_encoded, all_scores, strict=True)
         )
-        write_predictions(first.task.name, first.card.type_name, part, answered, out, official=official)
+        write_predictions(first.task, split_name, predictions, out, official=official)

@@ -1,37 +1,38 @@
-"""How good tuned models are, by their tasks' official scores; of several, also as the paper averages them."""
+"""Evaluation of fine-tuned models by the metrics of their tasks, and the averages of the paper."""
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.finetune.prepare import report_skipped, with_equal_options
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned, resolve_columns
+from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.examples import Example
-from albertine.tasks.metrics.scores import format_metrics, primary_metric
-from albertine.tasks.registry import is_unlabelled
-from albertine.tasks.settings import DataSettings, EvaluateSettings
+from albertine.tasks.metrics.display import format_metrics
+from albertine.tasks.reading import report_skipped
+from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 
-# GLUE's average leaves WNLI out in the paper's tables; those of its Table 2 are five tasks.
+# The paper's averages: GLUE without WNLI, and the five tasks of Table 2.
 _GLUE_TASKS = ("mnli", "qnli", "qqp", "rte", "sst-2", "mrpc", "cola", "sts-b")
 _TABLE_2_TASKS = ("squad-1.1", "squad-2.0", "mnli", "sst-2", "race")
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One model on one part of its task.
+    """The metrics of one model on one part of its task.
 
     Attributes:
-        model: the model.
-        task: the task.
-        split: which part of its data.
-        num_examples: how many.
-        metrics: by name.
-        primary_metric: the one number that the benchmark takes of them.
-        seconds: what reading, encoding and computing took.
+        model: name of the model.
+        task: name of the task.
+        split: part of the data, as "dev_matched".
+        num_examples: number of examples.
+        metrics: metrics by name.
+        primary_metric: mean of the metrics that the benchmark averages.
+        seconds: time of reading, encoding and computing.
     """
 
     model: str
@@ -43,75 +44,76 @@ class EvaluationResult:
     seconds: float
 
 
-def evaluate(
-    sources: Sequence[str], settings: EvaluateSettings, explicit: frozenset[str]
-) -> list[EvaluationResult]:
-    """Measure models, each on its own task or on the one that is named."""
+def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettings) -> list[EvaluationResult]:
+    """Evaluate fine-tuned models, each on its own task or on the one that the settings name.
+
+    Args:
+        models: one or several runs, folders of checkpoints, or hub names.
+        settings: the data, and its columns where they differ from those of the training data.
+    """
+    sources = [models] if isinstance(models, str | Path) else list(models)
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     if not sources:
-        raise InputError("MODEL is missing: a tuned run, a checkpoint's folder or a hub name")
-    found = []
+        raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
+    results = []
     for source in sources:
         model = load_finetuned(source, settings.device, settings.precision, task=settings.task)
-        for part in model.task.split_names(settings.split, settings.data):
-            found.append(_evaluate_split(model, part, settings, explicit))
-            if len(sources) > 1:  # what is found is not lost if a later one fails
-                progress.print_message(f"{source}, {part}: {format_metrics(found[-1].metrics)}")
-    return found
+        for split_name in model.task.split_names(settings.split, settings.data):
+            results.append(_evaluate_split(model, split_name, settings))
+            if len(sources) > 1:  # results are printed at once, in case a later model fails
+                progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
+    return results
 
 
-def _evaluate_split(
-    model: FinetunedModel, split_name: str, settings: EvaluateSettings, given: frozenset[str]
-) -> EvaluationResult:
+def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
     started = time.monotonic()
-    examples_read = read_split(model, split_name, settings, given, require_labels=True)
+    examples_read = read_split(model, split_name, settings, require_labels=True)
     counted = progress.track(examples_read, f"Evaluating {model.card.task}, {split_name}", unit="examples")
     pairs = list(model.create_scorer().predict(counted))
-    if all(is_unlabelled(example) for example, _ in pairs):
+    if not any(example.is_labelled for example, _ in pairs):
         raise InputError(
-            f"{settings.data}: {split_name} of {model.card.task} does not say what is right; "
-            "answer it with albertine predict"
+            f"{settings.data}: {split_name} of {model.card.task} has no labels; "
+            "write predictions for it with albertine predict"
         )
-    examples, answers = zip(*pairs, strict=True)
-    metrics = model.task_type.compute_metrics(examples, answers)
+    examples, predictions = zip(*pairs, strict=True)
+    metrics = model.task_type.compute_metrics(examples, predictions)
     return EvaluationResult(
         model.source,
         model.card.task,
         split_name,
         len(pairs),
         metrics,
-        primary_metric(model.card.task, metrics),
+        model.task.primary_metric(metrics),
         time.monotonic() - started,
     )
 
 
 def read_split(
-    model: FinetunedModel,
-    split_name: str,
-    settings: DataSettings,
-    explicit: frozenset[str],
-    *,
-    require_labels: bool,
+    model: FinetunedModel, split_name: str, settings: DataSettings, *, require_labels: bool
 ) -> Iterator[Example]:
-    """Yield the examples of a part, at least one, read as the model was tuned; say what was left out."""
+    """Yield the examples of a split, at least one, with the columns that the model was fine-tuned on."""
     assert settings.data is not None
-    troubles = ReadErrors(skip=settings.on_error == "skip")
-    columns = resolve_columns(model.card, settings, explicit)
-    require_ids = "name" in explicit
-    found = model.task.read_examples(
-        settings.data, split_name, columns, troubles, require_labels=require_labels, require_ids=require_ids
+    errors = ReadErrors(skip=settings.on_error == "skip")
+    examples = model.task.read_examples(
+        settings.data,
+        split_name,
+        resolve_columns(model.card, settings),
+        errors,
+        require_labels=require_labels,
+        require_ids="id" in settings.explicit_keys,
     )
     count = 0
-    for count, example in enumerate(with_equal_options(found, model.card.num_options, troubles), start=1):  # noqa: B007
+    for example in model.task_type.consistent_examples(examples, model.card.num_options, errors):
+        count += 1
         yield example
-    report_skipped(troubles)
+    report_skipped(errors)
     if not count:
         raise InputError(f"{settings.data}: no examples in {split_name}")
 
 
 def paper_averages(results: Sequence[EvaluationResult]) -> dict[str, float]:
-    """Return the averages of the paper for which all tasks are there."""
+    """Return the averages of the paper for which there are results of all tasks."""
     metric_by_task: dict[str, float] = {}
     for one in results:
         metric_by_task.setdefault(one.task, one.primary_metric)

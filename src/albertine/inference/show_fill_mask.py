@@ -1,4 +1,4 @@
-"""`albertine fill`: masks of a text, or of held-out samples, and what the model puts there."""
+"""`albertine fill-mask`: the masks of texts or of held-out samples, with the predictions of a model."""
 
 import json
 from collections.abc import Sequence
@@ -8,23 +8,22 @@ import numpy as np
 from rich.text import Text
 
 from albertine import progress
-from albertine.corpus.corpus import Corpus
+from albertine.corpus.corpus import Corpus, check_same_tokenizer, open_corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.show import highlighted_sample
 from albertine.errors import InputError
 from albertine.inference.fill_mask import FillMaskPipeline, TokenPrediction, fill_mask_pipeline
-from albertine.pretrain.settings import FillMaskSettings
-from albertine.pretrain.setup import check_same_tokenizer, open_corpus
+from albertine.inference.settings import FillMaskSettings
 from albertine.text.token_text import split_marker
 from albertine.text.tokenizer import Tokenizer
 
 _CORRECT_STYLE = "bold green"
-_MAX_SHOWN_TOKENS = 128  # pieces: what one likes to read
+_MAX_SHOWN_TOKENS = 128  # longer samples are hard to read
 
 
 def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings, *, as_json: bool) -> None:
-    """Fill the masks of texts, or of a corpus's held-out samples, and print the guesses."""
+    """Fill the masks of texts, or of a corpus's held-out samples, and print the predictions."""
     if bool(texts) == (settings.corpus is not None):
         raise InputError("give texts with [MASK] in them, or --corpus for held-out samples; one of the two")
     pipeline = fill_mask_pipeline(source, device=settings.device)
@@ -34,11 +33,10 @@ def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings
         return
     corpus = open_corpus(settings.corpus)
     check_same_tokenizer(source, pipeline.tokenizer.fingerprint, corpus)
-    max_length = settings.max_length or min(_MAX_SHOWN_TOKENS, pipeline.model.settings.max_length)
-    if max_length > pipeline.model.settings.max_length:
-        raise InputError(
-            f"--max-length {max_length}: the model takes {pipeline.model.settings.max_length} pieces"
-        )
+    longest = pipeline.engine.model_settings.max_length
+    max_length = settings.max_length or min(_MAX_SHOWN_TOKENS, longest)
+    if max_length > longest:
+        raise InputError(f"--max-length {max_length}: the model takes at most {longest} tokens")
     objective = ObjectiveSettings("sop" if pipeline.has_pair_head else "none", max_length, seed=settings.seed)
     _show_samples(pipeline, corpus, objective, settings, as_json=as_json)
 
@@ -75,7 +73,7 @@ def _show_samples(
     sampler = PretrainDataset(corpus, objective, "dev")
     sample_numbers = np.arange(settings.first, min(settings.first + settings.samples, len(sampler)))
     if not len(sample_numbers):
-        raise InputError(f"{corpus.folder}: sample {settings.first:,} is asked for; it has {len(sampler):,}")
+        raise InputError(f"{corpus.folder}: no sample {settings.first:,}; it has {len(sampler):,}")
     samples = sampler.draw(sample_numbers)
     predictions = [predict_sample_masks(pipeline, sample, settings.top_k) for sample in samples]
     tokenizer = corpus.tokenizer
@@ -85,7 +83,7 @@ def _show_samples(
             {
                 "sample": int(sample_number),
                 "masks": [
-                    {"expected": vocabulary[label], "guesses": _predictions_json(one)}
+                    {"expected": vocabulary[label], "predictions": _predictions_json(one)}
                     for label, one in zip(sample.labels.tolist(), masks, strict=True)
                 ],
             }
@@ -108,7 +106,7 @@ def _show_samples(
 def predict_sample_masks(
     pipeline: FillMaskPipeline, sample: PretrainSample, top_k: int
 ) -> list[list[TokenPrediction]]:
-    """Return what the model puts at the masked places of a sample."""
+    """Return the predictions for the masks of a sample."""
     positions = sample.masked_positions.tolist()
     return (
         pipeline.predict_tokens(sample.tokens.tolist(), sample.segments.tolist(), positions, top_k)
@@ -120,7 +118,7 @@ def predict_sample_masks(
 def _predictions_line(
     predictions: Sequence[TokenPrediction], tokenizer: Tokenizer, expected: str | None = None
 ) -> Text:
-    """Write guesses in a line, as pieces that begin a word or go on with one ("/s")."""
+    """Return predictions as one line; a token that continues a word is shown as in "/s"."""
     line = Text()
     for one in predictions:
         shown = "".join(
@@ -132,4 +130,4 @@ def _predictions_line(
 
 
 def _predictions_json(predictions: Sequence[TokenPrediction]) -> list[dict[str, Any]]:
-    return [{"piece": one.token, "score": one.score} for one in predictions]
+    return [{"token_str": one.token, "score": one.score} for one in predictions]

@@ -1,1 +1,1 @@
-"""Downstream: task formats, fine-tuning, official metrics, ensembles, prediction."""
+"""Tasks: file formats, task types, metrics, the scorer; the registry lists all of them."""

@@ -1,80 +1,126 @@
-"""Examples as people know them, before any tokenizer: four kinds, whatever file they came from.
+"""Examples as files hold them, before tokenization.
 
-Each knows where it stood (`place`), so that whatever is wrong with it can be told.
-What is to be found out is None where the file does not say it.
+An example keeps its location in the data, for error messages. Its label is None if the
+data does not give it.
 """
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class TextExample:
-    """One text or two, with a label or a number.
+class Example(ABC):
+    """Base class of all examples.
 
     Attributes:
-        location: file and line, to name when something is wrong with it.
-        example_id: what the file calls it, or its number there.
-        texts: one or two.
-        label: of classification; as written in the file.
-        value: of regression.
+        location: file and line, or their equivalent, for error messages.
+        example_id: id in the file, or its number there.
     """
 
     location: str
     example_id: str
+
+    @property
+    @abstractmethod
+    def is_labelled(self) -> bool:
+        """Whether the data gives the label."""
+
+    @property
+    def num_options(self) -> int | None:
+        """Number of options of a question; None for other examples."""
+        return None
+
+
+@dataclass(frozen=True)
+class TextExample(Example):
+    """One text or a pair, with a label or a number.
+
+    Attributes:
+        texts: one or two.
+        label: label of classification, as written in the file.
+        value: number of regression.
+    """
+
     texts: tuple[str, ...]
     label: str | None = None
     value: float | None = None
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there is a label or a number."""
+        return self.label is not None or self.value is not None
+
 
 @dataclass(frozen=True)
-class TaggedExample:
+class TaggedExample(Example):
     """Words, each with a tag."""
 
-    location: str
-    example_id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there are tags."""
+        return self.tags is not None
+
 
 @dataclass(frozen=True)
-class MultipleChoiceExample:
-    """A question with options, one of them right; the passage may be empty.
+class MultipleChoiceExample(Example):
+    """A question with options, one of them correct.
 
     Attributes:
-        group: what its score is also told by, as "middle" and "high" of RACE.
+        context: the passage; may be empty.
+        question: may be empty.
+        options: at least two.
+        correct_option: index of the correct option.
+        group: group that accuracy is also reported for, as "middle" and "high" of RACE.
     """
 
-    location: str
-    example_id: str
     context: str
     question: str
     options: tuple[str, ...]
     correct_option: int | None = None
     group: str = ""
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the correct option is known."""
+        return self.correct_option is not None
+
+    @property
+    def num_options(self) -> int:
+        """Number of options."""
+        return len(self.options)
+
 
 @dataclass(frozen=True)
 class AnswerText:
-    """A piece of a passage, and the character where it starts."""
+    """A span of a passage.
+
+    Attributes:
+        text: its characters.
+        start: index of its first character in the passage.
+    """
 
     text: str
     start: int
 
 
 @dataclass(frozen=True)
-class QuestionExample:
-    """A question on a passage, whose answer is a piece of it; with no answer, there is none to be found.
+class QuestionExample(Example):
+    """A question about a passage.
 
     Attributes:
-        answers: those that count as right; None where the file does not say.
+        question: the question.
+        context: the passage.
+        answers: correct answers; empty if the question has no answer, None if the data does not say.
     """
 
-    location: str
-    example_id: str
     question: str
     context: str
-    answers: tuple[AnswerText, ...] | None = field(default=None)
+    answers: tuple[AnswerText, ...] | None = None
 
-
-Example: TypeAlias = TextExample | TaggedExample | MultipleChoiceExample | QuestionExample
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the answers are known."""
+        return self.answers is not None

@@ -1,126 +1,75 @@
-"""The tasks there are: what kind each is, where its examples come from, how it is scored."""
+"""The task types and the tasks. A new task type is one file in `types/` and one entry here."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping
+from functools import partial
 
 from albertine.errors import InputError, did_you_mean
-from albertine.tasks.examples import (
-    Example,
-    MultipleChoiceExample,
-    QuestionExample,
-    TaggedExample,
-    TextExample,
+from albertine.settings.model import HeadKind
+from albertine.tasks.card import TaskCard
+from albertine.tasks.formats import glue, race, squad
+from albertine.tasks.task import Task
+from albertine.tasks.types.classification import Classification
+from albertine.tasks.types.multiple_choice import MultipleChoice
+from albertine.tasks.types.regression import Regression
+from albertine.tasks.types.span_extraction import SpanExtraction
+from albertine.tasks.types.tagging import Tagging
+from albertine.tasks.types.task_type import TaskType
+from albertine.text.tokenizer import Tokenizer
+
+TASK_TYPES: Mapping[str, type[TaskType]] = {
+    one.name: one for one in (Classification, Regression, Tagging, SpanExtraction, MultipleChoice)
+}
+
+
+def _glue_task(name: str, layout: glue.GlueTask) -> Task:
+    return Task(
+        name,
+        Classification if layout.labels else Regression,
+        labels=layout.labels,
+        metric_names=layout.metric_names,
+        primary_metrics=layout.primary_metrics,
+        aliases=layout.aliases,
+        reader=partial(glue.read_examples, name),
+        reads_files=False,
+        splits=partial(glue.split_names, name),
+        write_submission=partial(glue.write_submission, name),
+    )
+
+
+_OFFICIAL_TASKS = (
+    *(_glue_task(name, layout) for name, layout in glue.GLUE.items()),
+    Task(
+        "squad-1.1",
+        SpanExtraction,
+        aliases=("squad", "squad1.1", "squad-v1.1"),
+        reader=partial(squad.read_examples, "squad-1.1"),
+        write_submission=squad.write_predictions,
+    ),
+    Task(
+        "squad-2.0",
+        SpanExtraction,
+        allows_no_answer=True,
+        aliases=("squad2", "squad2.0", "squad-v2.0"),
+        reader=partial(squad.read_examples, "squad-2.0"),
+        write_submission=squad.write_predictions,
+    ),
+    Task("race", MultipleChoice, reader=race.read_race),
+    Task("dream", MultipleChoice, similar_task="race", reader=race.read_dream),
 )
-from albertine.tasks.formats import custom, glue, race, squad
-from albertine.tasks.formats.tables import TABLE_SUFFIXES as TABLES
-from albertine.tasks.formats.tables import data_suffix
-from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
-from albertine.text.hub_datasets import HUB_PREFIX
+# The user's own data: one task for each type.
+_OWN_TASKS = tuple(Task(one.name, one, metric_names=one.metric_names) for one in TASK_TYPES.values())
 
-TaskTypeName = Literal["classify", "regress", "tag", "span", "choice"]
-TASK_TYPE_NAMES: tuple[TaskTypeName, ...] = ("classify", "regress", "tag", "span", "choice")
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task.
-
-    Attributes:
-        name: as a person names it; of one's own data, the name of the kind.
-        type_name: what its examples are.
-        labels: those that are known beforehand.
-        metric_names: of labels and numbers.
-        allows_no_answer: whether questions may have no answer.
-    """
-
-    name: str
-    type_name: TaskTypeName
-    labels: tuple[str, ...] = ()
-    metric_names: tuple[str, ...] = ()
-    allows_no_answer: bool = False
-
-    @property
-    def is_official(self) -> bool:
-        """Whether its data lie in a layout of its own."""
-        return self.name not in TASK_TYPE_NAMES
-
-    def split_names(self, split: str, data: str) -> tuple[str, ...]:
-        """Return the parts that a split has; most have one."""
-        if self.name in glue.GLUE and self._is_folder(data):
-            return glue.split_names(self.name, split, data)
-        return (split,)
-
-    def _is_folder(self, data: str) -> bool:
-        return data.startswith(HUB_PREFIX) or Path(data).is_dir()
-
-    def read_examples(
-        self,
-        data: str,
-        split_name: str,
-        columns: DataSettings,
-        troubles: ReadErrors,
-        *,
-        require_labels: bool,
-        require_ids: bool = False,
-    ) -> Iterator[Example]:
-        """Yield the examples of a part.
-
-        Args:
-            data: a folder, a file, or a data set of the hub.
-            split_name: which part of a folder, as "dev_matched".
-            columns: what the columns of a file are called.
-            troubles: what to do with what cannot be read.
-            require_labels: whether what is to be found out must be there.
-            require_ids: whether the column of names must, in a table.
-        """
-        if not data.startswith(HUB_PREFIX) and not _exists(data):
-            raise InputError(f"{data}: no such file or folder")
-        if not self._is_folder(data) and data_suffix(Path(data)) in TABLES:  # rows of one's own
-            yield from custom.read_examples(
-                data,
-                self.type_name,
-                columns,
-                troubles,
-                require_labels=require_labels,
-                require_ids=require_ids,
-            )
-            return
-        match self.name:
-            case "race":
-                yield from race.read_race(data, split_name, troubles)
-            case "dream":
-                yield from race.read_dream(data, split_name, troubles)
-            case "squad-1.1" | "squad-2.0":
-                yield from squad.read_examples(self.name, data, split_name, troubles)
-            case name if name in glue.GLUE and self._is_folder(data):
-                yield from glue.read_examples(name, data, split_name, troubles)
-            case _:
-                custom.refuse_folder(data, self.type_name)
-                yield from custom.read_examples(
-                    data,
-                    self.type_name,
-                    columns,
-                    troubles,
-                    require_labels=require_labels,
-                    require_ids=require_ids,
-                )
-
-
-def _exists(data: str) -> bool:
-    try:
-        return Path(data).exists()
-    except OSError:  # no name that a file can have
-        return False
+TASKS: Mapping[str, Task] = {one.name: one for one in (*_OFFICIAL_TASKS, *_OWN_TASKS)}
+TASK_NAMES = tuple(TASKS)
+_NAMES_BY_ALIAS = {alias: one.name for one in TASKS.values() for alias in one.aliases}
 
 
 def find_task(name: str | None) -> Task:
-    """Return the task of a name."""
+    """Return the task of a name or an alias."""
     if name is None:
         raise InputError(f"--task is missing: {', '.join(TASK_NAMES)}")
-    wanted = _ALIASES.get(name.lower().replace("_", "-"), name.lower().replace("_", "-"))
+    normalized = name.lower().replace("_", "-")
+    wanted = _NAMES_BY_ALIAS.get(normalized, normalized)
     if wanted not in TASKS:
         raise InputError(
             f"--task {name}: unknown{did_you_mean(wanted, TASK_NAMES)}; known: {', '.join(TASK_NAMES)}"
@@ -128,40 +77,25 @@ def find_task(name: str | None) -> Task:
     return TASKS[wanted]
 
 
-TASKS = {
-    **{
-        name: Task(name, "classify" if one.labels else "regress", one.labels, one.metric_names)
-        for name, one in glue.GLUE.items()
-    },
-    "squad-1.1": Task("squad-1.1", "span"),
-    "squad-2.0": Task("squad-2.0", "span", allows_no_answer=True),
-    "race": Task("race", "choice"),
-    "dream": Task("dream", "choice"),
-    "classify": Task("classify", "classify", metric_names=("accuracy", "macro_f1", "matthews")),
-    "regress": Task("regress", "regress", metric_names=("pearson", "spearman", "rmse")),
-    "tag": Task("tag", "tag"),
-    "span": Task("span", "span"),
-    "choice": Task("choice", "choice"),
-}
-TASK_NAMES = tuple(TASKS)
-_ALIASES = {
-    "sst2": "sst-2",
-    "stsb": "sts-b",
-    "squad": "squad-1.1",
-    "squad1.1": "squad-1.1",
-    "squad-v1.1": "squad-1.1",
-}
-_ALIASES |= {"squad2": "squad-2.0", "squad2.0": "squad-2.0", "squad-v2.0": "squad-2.0", "mnli-m": "mnli"}
+def primary_metric(task: str, metrics: Mapping[str, float]) -> float:
+    """Return the one number of a task: the mean of the metrics that its benchmark averages."""
+    return find_task(task).primary_metric(metrics)
 
 
-def is_unlabelled(example: Example) -> bool:
-    """Tell whether a file does not say what is right for an example."""
-    match example:
-        case TextExample():
-            return example.label is None and example.value is None
-        case TaggedExample():
-            return example.tags is None
-        case MultipleChoiceExample():
-            return example.correct_option is None
-        case QuestionExample():
-            return example.answers is None
+def task_type_of_head(head_kind: HeadKind) -> type[TaskType] | None:
+    """Return the task type of a kind of head; None for the heads of pre-training."""
+    return next((one for one in TASK_TYPES.values() if one.head_kind == head_kind), None)
+
+
+def create_task_type(
+    card: TaskCard, tokenizer: Tokenizer, *, answerable: bool = False, dropout: float = 0.0
+) -> TaskType:
+    """Return the task type of a card.
+
+    Args:
+        card: the card of a model.
+        tokenizer: its tokenizer.
+        answerable: whether the head predicts if a question has an answer.
+        dropout: dropout before the last layer.
+    """
+    return TASK_TYPES[card.type_name].from_card(card, tokenizer, answerable=answerable, dropout=dropout)

@@ -1,1 +1,1 @@
-"""The layouts that examples come in: official ones, and a person's own tables."""
+"""Readers of examples: the official layouts of tasks, and tables of the user's own data."""

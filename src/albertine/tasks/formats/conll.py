@@ -1,9 +1,9 @@
-"""Sentences in columns, as CoNLL has them: a word on each line with its tag at the end, blank lines between.
+"""Sentences in the layout of CoNLL: a word per line with its tag at the end, blank lines between sentences.
 
     EU       NNP  B-NP  B-ORG
     rejects  VBZ  B-VP  O
 
-In `.conllu` the columns are fixed: the word is the second, its part of speech the fourth.
+In `.conllu` files the columns are fixed: the second is the word, the fourth its part of speech.
 """
 
 import re
@@ -15,12 +15,13 @@ from albertine.tasks.examples import TaggedExample
 from albertine.tasks.formats.tables import RowError, data_suffix, open_data_file
 from albertine.text.documents import ReadErrors
 
-_SEPARATOR = re.compile("[ \t]+")  # and not at a space that belongs to a word
-_CONLLU_COLUMNS = 10  # columns of CoNLL-U
+_SEPARATOR = re.compile("[ \t]+")  # not at other spaces, which belong to words
+_CONLLU_COLUMNS = 10
+CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
 
-def read_sentences(file: Path, troubles: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
-    """Yield the sentences of a file; untagged, a line may be a word alone."""
+def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
+    """Yield the sentences of a file; without `require_tags` a line may be a word alone."""
     suffix = data_suffix(file)
     words: list[str] = []
     tags: list[str] = []
@@ -39,11 +40,11 @@ def read_sentences(file: Path, troubles: ReadErrors, *, require_tags: bool) -> I
                 text = line.decode("utf-8-sig").strip(" \t\r\n")
                 found = _parse_line(text, suffix, require_tags=require_tags)
             except UnicodeDecodeError:
-                troubles.handle(f"{file}, line {at}", "not UTF-8")
+                errors.handle(f"{file}, line {at}", "not UTF-8")
                 is_valid = False
                 continue
             except RowError as error:
-                troubles.handle(f"{file}, line {at}", str(error))
+                errors.handle(f"{file}, line {at}", str(error))
                 is_valid = False
                 continue
             if not text or text.startswith("-DOCSTART-"):
@@ -54,11 +55,11 @@ def read_sentences(file: Path, troubles: ReadErrors, *, require_tags: bool) -> I
                 tags.append(found[1])
         yield from finished_sentence()
     if number == 0:
-        raise InputError(f"{file}: no sentences; a word and its tag stand on each line")
+        raise InputError(f"{file}: no sentences; expected a word and its tag on each line")
 
 
 def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:
-    """Return the word of a line and its tag; nothing for a remark."""
+    """Return the word of a line and its tag; None for a comment."""
     if not line:
         return None
     if suffix == ".conllu":
@@ -67,13 +68,13 @@ def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str
         cells = line.split("\t")
         if len(cells) != _CONLLU_COLUMNS:
             raise RowError(f"{len(cells)} columns, where CoNLL-U has {_CONLLU_COLUMNS}")
-        # Words that were joined, or left out, stand there a second time.
+        # Multi-word tokens (3-4) and empty nodes (5.1) are skipped: their words have lines of their own.
         return (cells[1], cells[3]) if cells[0].isdigit() else None
-    if line.startswith("# ") and "=" in line:  # a remark above a sentence
+    if line.startswith("# ") and "=" in line:  # a comment above a sentence
         return None
     cells = _SEPARATOR.split(line)
     if require_tags and len(cells) < 2:
         raise RowError("a word without a tag")
     if not require_tags and suffix == ".txt" and len(cells) > 1:
-        raise RowError("several words; one stands on each line, or give rows with a list of words")
+        raise RowError("several words; give one word per line, or a table with a column of words")
     return cells[0], cells[-1]

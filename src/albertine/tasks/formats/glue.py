@@ -1,20 +1,21 @@
 """The nine tasks of GLUE in their official layouts, and the files that its server takes.
 
-A table says of each task which columns hold its texts and its label. Of a task's folder
-train, dev and test are read; MNLI has two of each but train, of which the first, whose
-genres are those of train, decides. The hub's `nyu-mll/glue` has the same tasks under
-columns of its own.
+A table gives for each task the columns of its texts and its label. MNLI has two dev and
+two test sets; the first one, with the genres of train, decides which checkpoint is best.
+The hub's `nyu-mll/glue` has the same tasks with other column names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from albertine.atomic import atomic_file
+from albertine import progress
+from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import TextExample
-from albertine.tasks.formats.custom import parse_number
+from albertine.tasks.formats.cells import parse_number
 from albertine.tasks.formats.tables import RowError, TableRow, read_rows, read_table
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, class_names
@@ -25,16 +26,18 @@ _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 
 @dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """Layout and metrics of one task.
 
     Attributes:
-        folder: as the benchmark names it.
+        folder: name of its folder.
         text_columns: columns of the texts.
         label_column: column of the label.
-        labels: all there are; none for a number.
-        metric_names: what it is measured by; the first decides which checkpoint is best.
+        labels: labels by id; empty for a number.
+        metric_names: its metrics.
         hub_text_columns: columns of the texts on the hub.
-        header: the columns of train and dev, where the files name none.
+        header: columns of train and dev, if the files do not name them.
+        primary_metrics: metrics whose mean GLUE averages.
+        aliases: other names.
     """
 
     folder: str
@@ -44,33 +47,40 @@ class GlueTask:
     metric_names: tuple[str, ...]
     hub_text_columns: tuple[str, ...]
     header: tuple[str, ...] = ()
+    primary_metrics: tuple[str, ...] = ("accuracy",)
+    aliases: tuple[str, ...] = ()
 
 
 GLUE: Mapping[str, GlueTask] = {
     "cola": GlueTask(
         "CoLA", ("sentence",), "label", _BINARY_LABELS, ("matthews", "accuracy"), ("sentence",),
-        header=("source", "label", "mark", "sentence"),
+        header=("source", "label", "mark", "sentence"), primary_metrics=("matthews",),
     ),
-    "sst-2": GlueTask("SST-2", ("sentence",), "label", _BINARY_LABELS, ("accuracy",), ("sentence",)),
+    "sst-2": GlueTask(
+        "SST-2", ("sentence",), "label", _BINARY_LABELS, ("accuracy",), ("sentence",), aliases=("sst2",)
+    ),
     "mrpc": GlueTask(
-        "MRPC", ("#1 String", "#2 String"), "Quality", _BINARY_LABELS, ("f1", "accuracy"), ("sentence1", "sentence2")
+        "MRPC", ("#1 String", "#2 String"), "Quality", _BINARY_LABELS, ("f1", "accuracy"),
+        ("sentence1", "sentence2"), primary_metrics=("f1", "accuracy"),
     ),
     "sts-b": GlueTask(
-        "STS-B", ("sentence1", "sentence2"), "score", (), ("pearson", "spearman"), ("sentence1", "sentence2")
+        "STS-B", ("sentence1", "sentence2"), "score", (), ("pearson", "spearman"), ("sentence1", "sentence2"),
+        primary_metrics=("pearson", "spearman"), aliases=("stsb",),
     ),
     "qqp": GlueTask(
         "QQP", ("question1", "question2"), "is_duplicate", _BINARY_LABELS, ("f1", "accuracy"),
-        ("question1", "question2"),
+        ("question1", "question2"), primary_metrics=("f1", "accuracy"),
     ),
     "mnli": GlueTask(
         "MNLI", ("sentence1", "sentence2"), "gold_label", ("entailment", "neutral", "contradiction"),
-        ("accuracy",), ("premise", "hypothesis"),
+        ("accuracy",), ("premise", "hypothesis"), aliases=("mnli-m",),
     ),
     "qnli": GlueTask(
         "QNLI", ("question", "sentence"), "label", _ENTAILMENT_LABELS, ("accuracy",), ("question", "sentence")
     ),
     "rte": GlueTask(
-        "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT_LABELS, ("accuracy",), ("sentence1", "sentence2")
+        "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT_LABELS, ("accuracy",),
+        ("sentence1", "sentence2"),
     ),
     "wnli": GlueTask(
         "WNLI", ("sentence1", "sentence2"), "label", _BINARY_LABELS, ("accuracy",), ("sentence1", "sentence2")
@@ -79,12 +89,12 @@ GLUE: Mapping[str, GlueTask] = {
 
 DIAGNOSTIC = "diagnostic"
 _DIAGNOSTIC_FILES = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
-# The file of predictions that the server takes for each part of test; those of dev are called the same.
+# Names of submission files by part of test; predictions for dev get the same names.
 _SUBMISSION_NAMES = {"matched": "MNLI-m", "mismatched": "MNLI-mm", DIAGNOSTIC: "AX"}
 
 
 def split_names(name: str, split: str, data: str) -> tuple[str, ...]:
-    """Return the names of a split's parts; MNLI has several, GLUE's diagnostic set too if it is there."""
+    """Return the names of the parts of a split: MNLI has two, and GLUE's diagnostic set if it is there."""
     if name == "mnli" and split != "train":
         mnli_splits = (f"{split}_matched", f"{split}_mismatched")
         return (*mnli_splits, DIAGNOSTIC) if split == "test" and _find_diagnostic(Path(data)) else mnli_splits
@@ -92,41 +102,39 @@ def split_names(name: str, split: str, data: str) -> tuple[str, ...]:
 
 
 def _find_diagnostic(data: Path) -> Path | None:
-    places = [
-        folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTIC_FILES
-    ]
-    return next((file for file in places if file.is_file()), None)
+    files = [folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTIC_FILES]
+    return next((file for file in files if file.is_file()), None)
 
 
 def find_task_folder(name: str, data: Path) -> Path:
-    """Return a task's folder, given it or the one with all tasks in it."""
+    """Return the folder of a task, given it or the folder of all tasks."""
     folder = GLUE[name].folder
-    places = (data / folder, data / "glue" / folder)
-    return next((place for place in places if place.is_dir()), data)
+    candidates = (data / folder, data / "glue" / folder)
+    return next((one for one in candidates if one.is_dir()), data)
 
 
-def read_examples(name: str, data: str, split_name: str, troubles: ReadErrors) -> Iterator[TextExample]:
-    """Yield the examples of a part of a task."""
+def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> Iterator[TextExample]:
+    """Yield the examples of a part of a split."""
     task = GLUE[name]
     if data.startswith(HUB_PREFIX):
-        yield from _read_hub(task, name, data, split_name, troubles)
+        yield from _read_hub(task, name, data, split_name, errors)
         return
     file = find_task_folder(name, Path(data)) / f"{split_name}.tsv"
     if split_name == DIAGNOSTIC:
         file = _find_diagnostic(Path(data)) or file
     if not file.is_file():
-        raise InputError(f"{file}: no such file; --data names the folder {task.folder}, as GLUE has it")
+        raise InputError(f"{file}: no such file; --data names the folder {task.folder} of GLUE")
     has_labels = not split_name.startswith(("test", DIAGNOSTIC))
     header = list(task.header) if task.header and has_labels else None
-    for row in read_table(file, troubles, tabs=True, header=header):
+    for row in read_table(file, errors, tabs=True, header=header):
         missing = [one for one in task.text_columns if one not in row.cells]
         if missing:
             there = display_text(", ".join(row.cells))
-            raise InputError(f"{file}: no column {missing[0]}, as {task.folder} has; it has {there}")
+            raise InputError(f"{file}: no column {missing[0]}, which {task.folder} has; it has {there}")
         try:
             yield _parse_row(row, task, tuple(row.text(one) for one in task.text_columns), has_labels)
         except RowError as error:
-            troubles.handle(row.location, str(error))
+            errors.handle(row.location, str(error))
 
 
 def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels: bool) -> TextExample:
@@ -145,7 +153,7 @@ def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels
 
 
 def _read_hub(
-    task: GlueTask, name: str, data: str, split_name: str, troubles: ReadErrors
+    task: GlueTask, name: str, data: str, split_name: str, errors: ReadErrors
 ) -> Iterator[TextExample]:
     split = split_name.replace("dev", "validation")
     dataset = ":".join([*data.removeprefix(HUB_PREFIX).split(":")[:2], ""][:2])
@@ -153,7 +161,7 @@ def _read_hub(
         dataset += name.replace("-", "")
     source = f"{HUB_PREFIX}{dataset}:{split}"
     names = class_names(source, "label")
-    for row in read_rows(source, troubles, (*task.hub_text_columns, "label")):
+    for row in read_rows(source, errors, (*task.hub_text_columns, "label")):
         value = row.cells["label"]
         texts = tuple(row.text(one) for one in task.hub_text_columns)
         example_id = str(row.cells.get("idx", row.number))
@@ -167,15 +175,25 @@ def _read_hub(
 
 
 def submission_file(name: str, split_name: str, out: Path) -> Path:
-    """Return the file of a part, under the name that the benchmark's server takes."""
+    """Return the submission file of a part, as the benchmark's server names it."""
     title = _SUBMISSION_NAMES.get(split_name.removeprefix("test_").removeprefix("dev_"), GLUE[name].folder)
     return out / f"{title}.tsv"
 
 
-def write_submission(name: str, split_name: str, out: Path, predictions: Sequence[tuple[str, str]]) -> Path:
-    """Write a file as the benchmark's server takes it; return which."""
+def write_submission(
+    name: str, split_name: str, predictions: Iterator[tuple[TextExample, dict[str, Any]]], out: Path | None
+) -> int:
+    """Write predictions as the benchmark's server takes them; return their number."""
+    if out is None or out.suffix:
+        raise InputError(f"{out or '--out'}: GLUE's server takes files named by task; name a folder for them")
     file = submission_file(name, split_name, out)
+    refuse_existing_file(file)
+    out.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f"{example.example_id}\t{one['label'] if GLUE[name].labels else format(one['value'], '.3f')}\n"
+        for example, one in predictions
+    ]
     with atomic_file(file) as partial:
-        lines = [f"{one}\t{prediction}\n" for one, prediction in predictions]
         partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")
-    return file
+    progress.print_message(f"{file}: {len(lines):,} predictions")
+    return len(lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.tasks.examples import MultipleChoiceExample
-from albertine.tasks.formats.custom import parse_option
+from albertine.tasks.formats.cells import parse_option
 from albertine.tasks.formats.tables import RowError, read_rows, require_valid_unicode
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -15,10 +15,10 @@ from albertine.text.hub_datasets import HUB_PREFIX
 _LEVELS = ("middle", "high")
 
 
-def read_race(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
-    """Yield the questions of a split of RACE: a file for each article, in `SPLIT/middle` and `SPLIT/high`."""
+def read_race(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
+    """Yield the questions of a split of RACE: one file per article, in `SPLIT/middle` and `SPLIT/high`."""
     if data.startswith(HUB_PREFIX):
-        yield from _read_race_hub(data, split, troubles)
+        yield from _read_race_hub(data, split, errors)
         return
     root = Path(data)
     root = root / "race" if (root / "race" / split).is_dir() else root
@@ -30,15 +30,15 @@ def read_race(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleC
     ]
     if not files:
         raise InputError(
-            f"{root / split}: no files of RACE; one for each article lies in {split}/middle and {split}/high"
+            f"{root / split}: no files of RACE, which has one per article in {split}/middle and {split}/high"
         )
     for level, file in files:
         try:
             article = _read_article(file)
         except RowError as error:
-            troubles.handle(str(file), str(error))
+            errors.handle(str(file), str(error))
             continue
-        yield from _article_questions(article, level, file, troubles)
+        yield from _article_questions(article, level, file, errors)
 
 
 def _article_number(file: Path) -> tuple[int, str]:
@@ -56,12 +56,12 @@ def _read_article(file: Path) -> dict[str, Any]:
     answers = article.get("answers", [None] * len(questions or ()))
     sizes = [len(one) if isinstance(one, list) else -1 for one in (questions, options, answers)]
     if len(set(sizes)) > 1 or sizes[0] < 0:
-        raise RowError("has not as many options and answers as questions")
+        raise RowError("needs as many options and answers as questions")
     return {**article, "answers": answers}
 
 
 def _article_questions(
-    article: dict[str, Any], level: str, file: Path, troubles: ReadErrors
+    article: dict[str, Any], level: str, file: Path, errors: ReadErrors
 ) -> Iterator[MultipleChoiceExample]:
     for at, question in enumerate(article["questions"]):
         place, options = f"{file}, question {at}", article["options"][at]
@@ -82,14 +82,14 @@ def _article_questions(
                 level,
             )
         except RowError as error:
-            troubles.handle(place, str(error))
+            errors.handle(place, str(error))
 
 
-def _read_race_hub(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
+def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
     name = data.removeprefix(HUB_PREFIX).split(":")[0]
     for level in _LEVELS:
         source = f"{HUB_PREFIX}{name}:{level}:{'validation' if split == 'dev' else split}"
-        for row in read_rows(source, troubles, ("article", "question", "options")):
+        for row in read_rows(source, errors, ("article", "question", "options")):
             try:
                 options = tuple(map(str, row.cells["options"]))
                 answer = row.cells.get("answer")
@@ -102,10 +102,10 @@ def _read_race_hub(data: str, split: str, troubles: ReadErrors) -> Iterator[Mult
                     row.location, example_id, text, question, options, correct_option, level
                 )
             except RowError as error:
-                troubles.handle(row.location, str(error))
+                errors.handle(row.location, str(error))
 
 
-def read_dream(data: str, split: str, troubles: ReadErrors) -> Iterator[MultipleChoiceExample]:
+def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
     """Yield the questions of a split of DREAM: one JSON file of dialogues."""
     root = Path(data)
     file = root / f"{split}.json" if root.is_dir() else root
@@ -114,7 +114,7 @@ def read_dream(data: str, split: str, troubles: ReadErrors) -> Iterator[Multiple
     try:
         dialogues = json.loads(file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
+        raise InputError(f"{file}: not JSON ({error}); copy or download the file again") from None
     if not isinstance(dialogues, list):
         raise InputError(f"{file}: not a file of DREAM, a list of dialogues")
     for number, dialogue in enumerate(dialogues):
@@ -134,6 +134,6 @@ def read_dream(data: str, split: str, troubles: ReadErrors) -> Iterator[Multiple
                     correct_option,
                 )
         except RowError as error:
-            troubles.handle(place, str(error))
+            errors.handle(place, str(error))
         except (TypeError, ValueError, KeyError):
-            troubles.handle(place, "not as DREAM has it: turns, questions with choice and answer, a name")
+            errors.handle(place, "not a dialogue of DREAM: turns, questions with choice and answer, a name")

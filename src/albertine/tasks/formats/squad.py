@@ -1,13 +1,14 @@
-"""SQuAD's files, versions 1.1 and 2.0, and files of predictions as its scoring script takes them."""
+"""SQuAD's files, versions 1.1 and 2.0, and predictions as its official script takes them."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
 from albertine.tasks.examples import AnswerText, QuestionExample
-from albertine.tasks.formats.custom import parse_answers
+from albertine.tasks.formats.cells import parse_answers
 from albertine.tasks.formats.tables import RowError, open_data_file, read_rows, require_valid_unicode
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -16,20 +17,20 @@ _VERSIONS = {"squad-1.1": "v1.1", "squad-2.0": "v2.0"}
 
 
 def find_split_file(name: str, data: Path, split: str) -> Path:
-    """Return the file of a split in a folder, or the file itself that was named."""
+    """Return the file of a split in a folder; a file is returned as it is."""
     if not data.is_dir():
         return data
     wanted = f"{split}-{_VERSIONS[name]}.json"
     for folder in (data, data / "squad"):
         if (folder / wanted).is_file():
             return folder / wanted
-    raise InputError(f"{data}: no {wanted} there, as SQuAD calls it; name a file, or its folder")
+    raise InputError(f"{data}: no {wanted} there, SQuAD's name for it; name a file, or its folder")
 
 
-def read_examples(name: str, data: str, split: str, troubles: ReadErrors) -> Iterator[QuestionExample]:
+def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExample]:
     """Yield the questions of a split."""
     if data.startswith(HUB_PREFIX):
-        yield from _read_hub(data, split, troubles)
+        yield from _read_hub(data, split, errors)
         return
     file = find_split_file(name, Path(data), split)
     for title, article in enumerate(_require_list(_read_json(file), "data", f"{file}")):
@@ -37,13 +38,13 @@ def read_examples(name: str, data: str, split: str, troubles: ReadErrors) -> Ite
             place = f"{file}, article {title}, paragraph {number}"
             context = paragraph.get("context")
             if not isinstance(context, str):
-                troubles.handle(place, "has no context")
+                errors.handle(place, "has no context")
                 continue
             for at, entry in enumerate(_require_list(paragraph, "qas", place)):
                 try:
                     yield _parse_question(entry, context, f"{place}, question {at}")
                 except RowError as error:
-                    troubles.handle(f"{place}, question {at}", str(error))
+                    errors.handle(f"{place}, question {at}", str(error))
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -51,16 +52,16 @@ def _read_json(file: Path) -> dict[str, Any]:
         with open_data_file(file) as stream:
             found = json.loads(stream.read().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
+        raise InputError(f"{file}: not JSON ({error}); copy or download it again") from None
     if not isinstance(found, dict):
-        raise InputError(f"{file}: not a file of SQuAD; it would hold `data`, a list of articles")
+        raise InputError(f"{file}: not a file of SQuAD, which has `data`, a list of articles")
     return found
 
 
 def _require_list(holder: Any, key: str, place: str) -> list[dict[str, Any]]:
     found = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{place}: has no list {key}; a file of SQuAD does")
+        raise InputError(f"{place}: has no list {key}, which a file of SQuAD has")
     return found
 
 
@@ -77,15 +78,42 @@ def _parse_question(entry: dict[str, Any], context: str, place: str) -> Question
     return QuestionExample(place, str(name), question, context, answers)
 
 
-def _read_hub(data: str, split: str, troubles: ReadErrors) -> Iterator[QuestionExample]:
-    place = data.removeprefix(HUB_PREFIX).split(":")
-    config = place[1] if len(place) > 1 else ""
-    source = f"{HUB_PREFIX}{place[0]}:{config}:{'validation' if split == 'dev' else split}"
-    for row in read_rows(source, troubles, ("id", "question", "context", "answers")):
+def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExample]:
+    parts = data.removeprefix(HUB_PREFIX).split(":")
+    config = parts[1] if len(parts) > 1 else ""
+    source = f"{HUB_PREFIX}{parts[0]}:{config}:{'validation' if split == 'dev' else split}"
+    for row in read_rows(source, errors, ("id", "question", "context", "answers")):
         try:
             answers = tuple(parse_answers(row.cells["answers"], row.text("context")))
             yield QuestionExample(
                 row.location, str(row.cells["id"]), row.text("question"), row.text("context"), answers
             )
         except RowError as error:
-            troubles.handle(row.location, str(error))
+            errors.handle(row.location, str(error))
+
+
+def write_predictions(
+    split_name: str,  # noqa: ARG001  # SQuAD has one part per split
+    predictions: Iterator[tuple[QuestionExample, dict[str, Any]]],
+    out: Path | None,
+) -> int:
+    """Write answers by question, and probabilities of no answer; return the number of answers."""
+    if out is None or out.suffix.lower() != ".json":
+        raise InputError(f"{out or '--out'}: SQuAD's script takes a .json of answers; name one")
+    refuse_existing_file(out)
+    answers_by_id: dict[str, str] = {}
+    no_answer_probabilities: dict[str, float] = {}
+    for example, prediction in predictions:
+        answers_by_id[example.example_id] = prediction["answer"]
+        if "no_answer_score" in prediction:
+            no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for file, content in (
+        (out, answers_by_id),
+        (out.with_suffix(".no_answer.json"), no_answer_probabilities),
+    ):
+        if content:
+            with atomic_file(file) as partial:
+                text = json.dumps(content, ensure_ascii=False, indent=1)
+                partial.write_text(text + "\n", encoding="utf-8")
+    return len(answers_by_id)

@@ -1,7 +1,7 @@
-"""Rows of a table, whatever file it is in: CSV, TSV, JSON lines, Parquet, a data set of the hub.
+"""Rows of tables: CSV, TSV, JSON lines, Parquet, data sets of the hub.
 
-They are streamed, so a file may be of any size; each knows its place. A .tsv has no
-quoting, as GLUE's have none: what stands between two tabs is the cell.
+Rows are streamed, so a file may be of any size; each has its location. A .tsv file has no
+quoting, like GLUE's: everything between two tabs is the cell.
 """
 
 import csv
@@ -28,14 +28,20 @@ _MAX_CELL_SIZE = 1 << 30
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row: where it stands, its number from 0, and its cells by column."""
+    """One row of a table.
+
+    Attributes:
+        location: file and line, for error messages.
+        number: its number, from 0.
+        cells: values by column.
+    """
 
     location: str
     number: int
     cells: Mapping[str, Any]
 
     def text(self, column: str) -> str:
-        """Return a cell that must be text."""
+        """Return a cell; raise `RowError` if it is not text."""
         value = self.cells.get(column)
         if not isinstance(value, str):
             raise RowError(f"column {display_text(column)} holds {_describe(value)}, not text")
@@ -43,11 +49,11 @@ class TableRow:
 
 
 class RowError(ValueError):
-    """What is wrong with one row; the text goes after its place."""
+    """What is wrong with one row; the message follows its location."""
 
 
 def require_valid_unicode(text: str) -> str:
-    """Return text that has no half of a character in it, which JSON can write and nobody can read."""
+    """Return text; raise `RowError` for unpaired surrogates, which JSON can hold but UTF-8 cannot."""
     if not is_valid_unicode(text):
         raise RowError(f"half a character (a surrogate by itself) in {display_text(ascii(text))}")
     return text
@@ -55,14 +61,19 @@ def require_valid_unicode(text: str) -> str:
 
 def read_rows(
     source: str,
-    troubles: ReadErrors,
+    errors: ReadErrors,
     required_columns: Iterable[str] = (),
     option_by_column: Mapping[str, str] | None = None,
 ) -> Iterator[TableRow]:
-    """Yield the rows of a file or data set; `required_columns` columns must be there, which `option_by_column` name."""
-    found = (
-        _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), troubles)
-    )
+    """Yield the rows of a file or a data set of the hub.
+
+    Args:
+        source: the file or data set.
+        errors: handles invalid rows.
+        required_columns: columns that must exist.
+        option_by_column: command-line option of a column, for error messages.
+    """
+    found = _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), errors)
     first = True
     for row in found:
         missing = next((one for one in required_columns if one not in row.cells), None)
@@ -70,18 +81,18 @@ def read_rows(
             option = (option_by_column or {}).get(missing)
             raise InputError(f"{source}: {_missing_column_message(missing, option, list(row.cells))}")
         if missing is not None:
-            troubles.handle(row.location, f"no column {display_text(missing)}")
+            errors.handle(row.location, f"no column {display_text(missing)}")
             continue
         first = False
         yield row
 
 
 def _missing_column_message(missing: str, option: str | None, available: list[str]) -> str:
-    """Say that a column is missing, and what to do."""
+    """Return what to do about a missing column."""
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
-            f"no column {display_text(missing)}; its first line is one cell, {display_text(available[0])}: .csv takes "
-            "commas between cells, .tsv tabs"
+            f"no column {display_text(missing)}; its first line is one cell, {display_text(available[0])}: "
+            ".csv takes commas between cells, .tsv tabs"
         )
     known = display_text(", ".join(available)) or "none"
     named = f"; {option} names another" if option else ""
@@ -89,13 +100,13 @@ def _missing_column_message(missing: str, option: str | None, available: list[st
 
 
 def data_suffix(file: Path) -> str:
-    """Return the suffix that says what a file holds, whether or not it is packed."""
+    """Return the suffix of a file's format, without that of its compression."""
     return Path(file.stem if file.suffix.lower() in _COMPRESSED_SUFFIXES else file).suffix.lower()
 
 
 @contextmanager
 def open_data_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, unpacked; a torn one is told of by its name."""
+    """Open a file for reading, decompressed; raise `InputError` if it is corrupt."""
     if not file.exists():
         raise InputError(f"{file}: no such file")
     if not file.is_file():
@@ -106,7 +117,9 @@ def open_data_file(file: Path) -> Iterator[BinaryIO]:
     except (EOFError, zlib.error, OSError) as error:
         if getattr(error, "errno", None):
             raise
-        raise InputError(f"{file}: torn or not packed so ({error}); get the file again") from None
+        raise InputError(
+            f"{file}: corrupt, or not compressed as named ({error}); copy or download it again"
+        ) from None
 
 
 def _open_decompressed(file: Path) -> BinaryIO:
@@ -123,7 +136,7 @@ def _open_decompressed(file: Path) -> BinaryIO:
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 
 
-def _rows_from_file(file: Path, troubles: ReadErrors) -> Iterator[TableRow]:
+def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
     suffix = data_suffix(file)
     if suffix == ".parquet":
         yield from _rows_from_parquet(file)
@@ -134,21 +147,21 @@ def _rows_from_file(file: Path, troubles: ReadErrors) -> Iterator[TableRow]:
         )
     with open_data_file(file) as stream:
         if suffix in (".jsonl", ".ndjson"):
-            yield from _rows_from_json(file, stream, troubles)
+            yield from _rows_from_json(file, stream, errors)
         else:
-            yield from _rows_from_text(file, stream, troubles, tabs=suffix == ".tsv")
+            yield from _rows_from_text(file, stream, errors, tabs=suffix == ".tsv")
 
 
 def read_table(
-    file: Path, troubles: ReadErrors, *, tabs: bool, header: list[str] | None = None
+    file: Path, errors: ReadErrors, *, tabs: bool, header: list[str] | None = None
 ) -> Iterator[TableRow]:
     """Yield the rows of a table as text; `header` names the columns where the file does not."""
     with open_data_file(file) as stream:
-        yield from _rows_from_text(file, stream, troubles, tabs=tabs, header=header)
+        yield from _rows_from_text(file, stream, errors, tabs=tabs, header=header)
 
 
 def _rows_from_text(
-    file: Path, stream: BinaryIO, troubles: ReadErrors, *, tabs: bool, header: list[str] | None = None
+    file: Path, stream: BinaryIO, errors: ReadErrors, *, tabs: bool, header: list[str] | None = None
 ) -> Iterator[TableRow]:
     csv.field_size_limit(_MAX_CELL_SIZE)
     number = count()
@@ -159,20 +172,20 @@ def _rows_from_text(
             if header is None:
                 header = _header(values, place)
             elif len(values) != len(header):
-                troubles.handle(place, f"{len(values)} cells, where the header has {len(header)}")
+                errors.handle(place, f"{len(values)} cells, where the header has {len(header)}")
             elif any(not is_valid_unicode(value) for value in values):
-                troubles.handle(place, "not UTF-8")
+                errors.handle(place, "not UTF-8")
             else:
                 yield TableRow(place, next(number), dict(zip(header, values, strict=True)))
 
 
 def _header(values: list[str], place: str) -> list[str]:
     if any("\0" in value or not is_valid_unicode(value) for value in values):
-        raise InputError(f"{place}: no text in UTF-8; name a table of text, or save it as UTF-8")
+        raise InputError(f"{place}: not text in UTF-8; name a table of text, or save it as UTF-8")
     header = [value.strip() for value in values]
     duplicate = next((one for one in header if header.count(one) > 1), None)
     if duplicate is not None:
-        raise InputError(f"{place}: column {display_text(duplicate)} is there twice; name them apart")
+        raise InputError(f"{place}: column {display_text(duplicate)} occurs twice; rename one of them")
     return header
 
 
@@ -192,12 +205,12 @@ def _csv_cells(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{file}, line {first}: no CSV ({error}); mend its quotes") from None
+            raise InputError(f"{file}, line {first}: invalid CSV ({error}); correct its quotes") from None
         if values:
             yield first, values
 
 
-def _rows_from_json(file: Path, stream: BinaryIO, troubles: ReadErrors) -> Iterator[TableRow]:
+def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterator[TableRow]:
     number = count()
     for at, line in enumerate(stream, start=1):
         if not line.strip():
@@ -206,15 +219,15 @@ def _rows_from_json(file: Path, stream: BinaryIO, troubles: ReadErrors) -> Itera
         try:
             record = json.loads(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
-            troubles.handle(place, "not UTF-8")
+            errors.handle(place, "not UTF-8")
             continue
         except (ValueError, RecursionError) as error:
-            troubles.handle(place, f"not JSON ({error})")
+            errors.handle(place, f"not JSON ({error})")
             continue
         if isinstance(record, dict):
             yield TableRow(place, next(number), record)
         else:
-            troubles.handle(place, f"{_describe(record)}, not a record of columns")
+            errors.handle(place, f"{_describe(record)}, not a record of columns")
 
 
 def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
@@ -231,7 +244,9 @@ def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
                 yield TableRow(f"{file}, row {at}", at, record)
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(f"{file}: no whole Parquet file ({reason}); get it again") from None
+        raise InputError(
+            f"{file}: not a complete Parquet file ({reason}); copy or download it again"
+        ) from None
 
 
 def _rows_from_hub(name: str) -> Iterator[TableRow]:

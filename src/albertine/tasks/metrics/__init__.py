@@ -1,1 +1,1 @@
-"""Evaluation metrics as the official scripts of the tasks compute them."""
+"""Metrics as the official scripts of the tasks compute them, and how they are printed."""

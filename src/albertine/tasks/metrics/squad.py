@@ -1,8 +1,8 @@
-"""SQuAD's scores, by the rules of its official scripts: exact match, F1, and what not answering is worth.
+"""Metrics of SQuAD, as its official scripts compute them: exact match and F1, with unanswerable questions.
 
-Texts are compared without case, punctuation, articles and double spaces. An answer's
-score is the best over all that count as right. Where a question has no answer, saying
-nothing is right and anything else is wrong.
+Texts are compared without case, punctuation, articles and repeated spaces. A prediction is
+scored against the reference that fits best. For a question without an answer, an empty
+prediction is correct and any other is wrong.
 """
 
 import re
@@ -15,17 +15,17 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized_answer(text: str) -> str:
-    """Take away what does not count."""
+    """Return text without what does not count in the comparison."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(reference: str, prediction: str) -> float:
-    """Return 1 if both are the same."""
+    """Return 1 if both texts are the same, else 0."""
     return float(normalized_answer(reference) == normalized_answer(prediction))
 
 
 def token_f1(reference: str, prediction: str) -> float:
-    """Return the F1 of the words of both."""
+    """Return the F1 score of the words of a prediction."""
     reference_words, predicted_words = (
         normalized_answer(reference).split(),
         normalized_answer(prediction).split(),
@@ -42,10 +42,10 @@ def token_f1(reference: str, prediction: str) -> float:
 def best_scores(
     references: Sequence[str], prediction: str, *, allows_no_answer: bool = True
 ) -> tuple[float, float]:
-    """Return exact match and F1 against all that are right.
+    """Return exact match and F1 against the reference that fits best.
 
-    Where there may be no answer, golds without any word do not count, and nothing is right if none is
-    left. Where there always is one, an F1 without a common word is 0.
+    If questions may have no answer, references without a word do not count, and the empty prediction is
+    correct if no reference is left. Otherwise, the F1 without a common word is 0.
     """
     if allows_no_answer:
         counted = [gold for gold in references if normalized_answer(gold)] or [""]
@@ -62,13 +62,13 @@ def squad_metrics(
     no_answer_scores: Sequence[float] | None = None,
     threshold: float = 0.0,
 ) -> dict[str, float]:
-    """Score answers.
+    """Return the metrics of the official scripts.
 
     Args:
-        references: the answers that are right to each question; none where there is no answer.
-        predictions: the answers, as if there were one to every question.
-        no_answer_scores: how sure it is that there is none; above the threshold, nothing is said.
-        threshold: that one.
+        references: correct answers of each question; empty if it has no answer.
+        predictions: the best answer to each question, also where none is given in the end.
+        no_answer_scores: scores of no answer; None if all questions have answers.
+        threshold: score of no answer above which the prediction is empty.
     """
     allows_no_answer = no_answer_scores is not None
     raw = [
@@ -106,8 +106,8 @@ def best_threshold(
     no_answer_scores: Sequence[float],
     has_answer: Sequence[bool],
 ) -> tuple[float, float]:
-    """Return the best mean that a threshold can give, and the threshold, as the official script finds it."""
-    total = float(sum(not one for one in has_answer))  # nothing is answered
+    """Return the best mean that a threshold gives, and the threshold, as the official script does."""
+    total = float(sum(not one for one in has_answer))  # of empty predictions
     order = sorted(range(len(no_answer_scores)), key=no_answer_scores.__getitem__)
     best, threshold = total, min(0.0, no_answer_scores[order[0]] - 1.0) if order else 0.0
     for at in order:

@@ -1,1 +1,1 @@
-"""The kinds of tasks: how examples of each become sequences, and what a head's scores say about them."""
+"""The task types, one file each; `tasks.registry` lists them."""

@@ -1,7 +1,7 @@
-"""One text or two, with a label out of several, or a number."""
+"""Classification: one label for a text or a pair of texts."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,56 +10,40 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
+from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.schema import display_text
+from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import TextExample
+from albertine.tasks.formats.cells import example_id, parse_label, row_texts
+from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
+from albertine.tasks.sequences import EncodedExample, TaskSample
+from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.task_type import (
-    EncodedExample,
     Metrics,
+    Prediction,
     SampleScores,
-    SequenceBuilder,
-    TaskSample,
-    TaskType,
     identical_predictions,
     require_label,
 )
+from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
-from albertine.train.trainable import ObjectiveLoss
 
-
-class TextTask(TaskType):
-    """What labels and numbers have in common: texts in a frame, and one thing to find out."""
-
-    def __init__(self, tokenizer: Tokenizer, max_length: int):
-        self._builder = SequenceBuilder(tokenizer, max_length)
-
-    def encode(self, examples: Sequence[TextExample]) -> list[EncodedExample]:
-        """Encode examples."""
-        token_ids = iter(self._builder.encode([text for one in examples for text in one.texts]))
-        encoded = []
-        for example in examples:
-            first, *rest = (next(token_ids) for _ in example.texts)
-            if rest:
-                ids, segments = self._builder.build(*self._builder.truncated_pair(first, rest[0]))
-            else:
-                ids, segments = self._builder.build(first[: self._builder.max_length - 2])
-            encoded.append(EncodedExample((TaskSample((ids,), (segments,), self.label_target(example)),)))
-        return encoded
-
-    @abstractmethod
-    def label_target(self, example: TextExample) -> Any:
-        """Return what is to be found out."""
-
-    def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return how many there are."""
-        return (len(samples),)
+_MAX_LABELS = 20  # more labels than that, and few examples of each, mean the wrong column
 
 
 class Classification(TextTask):
-    """A label out of several."""
+    """One label out of several."""
 
+    name = "classify"
+    head_kind = "classify"
+    metric_names = ("accuracy", "macro_f1", "matthews")
+    has_labels = True
+    similar_task = "sst-2"
+    table_columns = ("label", "probability")
+    prediction_description = "one of its labels"
     objectives = ("label",)
 
     def __init__(
@@ -69,15 +53,51 @@ class Classification(TextTask):
         max_length: int,
         metric_names: Sequence[str],
         dropout: float,
+        num_texts: int | None = None,
     ):
-        super().__init__(tokenizer, max_length)
+        super().__init__(tokenizer, max_length, num_texts)
         self.labels = tuple(labels)
         self._label_ids = {label: number for number, label in enumerate(self.labels)}
-        self._metric_names = tuple(metric_names)
+        self._computed_metrics = tuple(metric_names)
         self.head_settings = HeadSettings("classify", labels=len(self.labels), dropout=dropout)
 
+    @classmethod
+    def from_card(
+        cls,
+        card: TaskCard,
+        tokenizer: Tokenizer,
+        *,
+        answerable: bool,  # noqa: ARG003
+        dropout: float,
+    ) -> "Classification":
+        """Return the task type of a model, from its task card."""
+        return cls(tokenizer, card.labels, card.max_length, card.metric_names, dropout, num_texts_of(card))
+
+    @classmethod
+    def complete_card(cls, card: TaskCard, examples: Sequence[TextExample], source: str) -> TaskCard:
+        """Return a card with the labels of the examples; two labels also have an F1."""
+        if card.labels:
+            return card
+        labels = sorted_labels(one.label for one in examples)
+        if len(labels) > max(_MAX_LABELS, len(examples) / 2):
+            raise InputError(
+                f"{source}: {len(labels):,} labels in {len(examples):,} examples; "
+                "name the right column with --label, or take --task regress for numbers"
+            )
+        if len(labels) < 2:
+            raise InputError(f"{source}: all labels are {labels[0]}; there must be at least two")
+        metric_names = (*card.metric_names, "f1") if len(labels) == 2 else card.metric_names
+        return replace(card, labels=labels, metric_names=metric_names)
+
+    @classmethod
+    def example_from_row(cls, row: TableRow, columns: DataSettings, *, require_labels: bool) -> TextExample:
+        """Return the texts and the label of a row."""
+        texts = row_texts(row, columns)
+        label = parse_label(row.cells.get(columns.label)) if require_labels else None
+        return TextExample(row.location, example_id(row, columns), texts, label=label)
+
     def label_target(self, example: TextExample) -> int | None:
-        """Return the number of the label."""
+        """Return the id of the label."""
         if example.label is None:
             return None
         label_id = self._label_ids.get(example.label)
@@ -89,24 +109,30 @@ class Classification(TextTask):
         return label_id
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the numbers of the labels."""
+        """Return the ids of the labels, `[samples]`."""
         return torch.tensor([sample.target for sample in samples], dtype=torch.int64)
 
     def objective_losses(
-        self, output: PredictionOutput, targets: Tensor, strip: Strip
-    ) -> Sequence[ObjectiveLoss]:  # all kinds are asked alike
-        """Return the loss, and how many labels are right."""
+        self,
+        output: PredictionOutput,
+        targets: Tensor,
+        strip: Strip,  # noqa: ARG002
+    ) -> Sequence[ObjectiveLoss]:
+        """Return the loss, and the number of correct labels."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the probabilities of the labels."""
+        """Return the probabilities of the labels, each `[labels]`."""
         return list(output.logits.float().softmax(1).cpu().numpy())
 
     def prediction(
-        self, example: TextExample, encoded: EncodedExample, scores: Sequence[SampleScores]
-    ) -> dict[str, Any]:
-        """Return the likeliest label."""
+        self,
+        example: TextExample,  # noqa: ARG002
+        encoded: EncodedExample,  # noqa: ARG002
+        scores: Sequence[SampleScores],
+    ) -> Prediction:
+        """Return the most probable label."""
         (row,) = scores
         best = int(row.argmax())
         probabilities = {label: round(float(value), 6) for label, value in zip(self.labels, row, strict=True)}
@@ -119,75 +145,19 @@ class Classification(TextTask):
     def compute_metrics(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
-        """Score the labels."""
+        """Return the metrics of the task card."""
         labels = np.array(
             [self._label_ids[require_label(one.label, one.location, "label")] for one in examples]
         )
-        predicted = np.array([self._label_ids[answer["label"]] for answer in predictions])
+        predicted = np.array([self._label_ids[one["label"]] for one in predictions])
         return {
-            name: compute_metric(name, labels, predicted, len(self.labels)) for name in self._metric_names
+            name: compute_metric(name, labels, predicted, len(self.labels)) for name in self._computed_metrics
         }
 
     def collapse_reason(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Say so if all labels are one."""
+        """Return a message if all predicted labels are the same."""
         return identical_predictions(
             [one["label"] for one in predictions], [one.label for one in examples], str
         )
-
-
-class Regression(TextTask):
-    """A number."""
-
-    objectives = ("number",)
-
-    def __init__(self, tokenizer: Tokenizer, max_length: int, metric_names: Sequence[str], dropout: float):
-        super().__init__(tokenizer, max_length)
-        self._metric_names = tuple(metric_names)
-        self.head_settings = HeadSettings("regress", labels=1, dropout=dropout)
-
-    def label_target(self, example: TextExample) -> float | None:
-        """Return the number."""
-        return example.value
-
-    def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the numbers."""
-        return torch.tensor([sample.target for sample in samples], dtype=torch.float32)
-
-    def objective_losses(
-        self, output: PredictionOutput, targets: Tensor, strip: Strip
-    ) -> Sequence[ObjectiveLoss]:
-        """Return the squared error; a number is never just right."""
-        assert output.loss is not None
-        return (ObjectiveLoss(output.loss, torch.full((), torch.nan, device=output.loss.device)),)
-
-    def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the numbers."""
-        return list(output.logits.float().cpu().numpy()[:, None])
-
-    def prediction(
-        self, example: TextExample, encoded: EncodedExample, scores: Sequence[SampleScores]
-    ) -> dict[str, Any]:
-        """Return the number."""
-        return {"value": float(scores[0][0])}
-
-    def compute_metrics(
-        self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
-    ) -> Metrics:
-        """Score the numbers."""
-        labels = np.array([require_label(one.value, one.location, "number") for one in examples], np.float64)
-        predicted = np.array([answer["value"] for answer in predictions], np.float64)
-        return {name: compute_metric(name, labels, predicted, 0) for name in self._metric_names}
-
-    def collapse_reason(
-        self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
-    ) -> str | None:
-        """Say so if all numbers are about one."""
-        labels, predicted = (
-            np.array(values, np.float64)
-            for values in ([one.value for one in examples], [one["value"] for one in predictions])
-        )
-        if len(predicted) < 20 or labels.std() == 0 or predicted.std() > 0.01 * labels.std():
-            return None
-        return f"every answer is about {predicted.mean():.3g}"

@@ -1,9 +1,10 @@
-"""A question with options; each option is a sequence with the passage and the question before it.
+"""Multiple choice: one option of a question, each option a sequence with passage and question.
 
-A passage that is too long loses its end; question and option stay whole.
+A passage that is too long loses its end; question and option stay complete.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,44 +13,117 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
+from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.tasks.examples import MultipleChoiceExample
+from albertine.tasks.card import TaskCard
+from albertine.tasks.examples import Example, MultipleChoiceExample
+from albertine.tasks.formats.cells import example_id, option_columns, parse_option, parse_options
+from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.inputs import (
+    EXAMPLE_CONTEXT,
+    EXAMPLE_QUESTION,
+    InputField,
+    check_texts,
+    input_location,
+    is_list,
+)
 from albertine.tasks.types.task_type import (
-    EncodedExample,
-    Ids,
     Metrics,
+    Prediction,
     SampleScores,
-    SequenceBuilder,
-    TaskSample,
     TaskType,
+    column_options,
     identical_predictions,
     require_label,
 )
+from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
-from albertine.train.trainable import ObjectiveLoss
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
 
 
 class MultipleChoice(TaskType):
-    """One option out of as many for every question."""
+    """One option; all questions have the same number of options."""
 
+    name = "choice"
+    head_kind = "choice"
+    similar_task = "race"
+    table_columns = ("option", "text", "probability")
+    prediction_description = "which option"
     objectives = ("choice",)
 
     def __init__(self, tokenizer: Tokenizer, num_options: int, max_length: int, dropout: float):
         self._builder = SequenceBuilder(tokenizer, max_length)
+        self._num_options = num_options
         self.head_settings = HeadSettings("choice", labels=1, options=num_options, dropout=dropout)
 
+    @classmethod
+    def from_card(
+        cls,
+        card: TaskCard,
+        tokenizer: Tokenizer,
+        *,
+        answerable: bool,  # noqa: ARG003
+        dropout: float,
+    ) -> "MultipleChoice":
+        """Return the task type of a model, from its task card."""
+        return cls(tokenizer, card.num_options, card.max_length, dropout)
+
+    @classmethod
+    def complete_card(
+        cls,
+        card: TaskCard,
+        examples: Sequence[MultipleChoiceExample],
+        source: str,  # noqa: ARG003
+    ) -> TaskCard:
+        """Return a card with the number of options."""
+        return replace(card, num_options=len(examples[0].options))
+
+    @classmethod
+    def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
+        """Return the columns of label and options; passage and question may be missing."""
+        label = column_options(columns, "label") if require_labels else {}
+        return label | dict.fromkeys(option_columns(columns), "--options")
+
+    @classmethod
+    def example_from_row(
+        cls, row: TableRow, columns: DataSettings, *, require_labels: bool
+    ) -> MultipleChoiceExample:
+        """Return the question of a row."""
+        options = parse_options(row, columns)
+        correct_option = parse_option(row.cells.get(columns.label), options) if require_labels else None
+        context, question = (row.cells.get(name) or "" for name in (columns.context, columns.question))
+        return MultipleChoiceExample(
+            row.location, example_id(row, columns), str(context), str(question), options, correct_option
+        )
+
+    @classmethod
+    def consistent_examples(
+        cls, examples: Iterable[Example], num_options: int | None, errors: ReadErrors
+    ) -> Iterator[Example]:
+        """Yield the questions with the same number of options; a head chooses among a fixed number."""
+        for one in examples:
+            assert isinstance(one, MultipleChoiceExample)
+            num_options = num_options or len(one.options)
+            if len(one.options) == num_options:
+                yield one
+            else:
+                errors.handle(one.location, f"{len(one.options)} options, where others have {num_options}")
+
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> list[EncodedExample]:
-        """Encode questions."""
+        """Return one sample for each question, with a sequence for each option."""
         texts = [text for one in examples for text in (one.context, one.question, *one.options)]
         token_ids = iter(self._builder.encode(texts))
         encoded = []
         for example in examples:
-            if len(example.options) != self.head_settings.options:
+            if len(example.options) != self._num_options:
                 raise InputError(
-                    f"{example.location}: {len(example.options)} options, where others have {self.head_settings.options}"
+                    f"{example.location}: {len(example.options)} options, "
+                    f"where others have {self._num_options}"
                 )
             context, question = next(token_ids), next(token_ids)
             sequences = [self._build_sequence(context, question, next(token_ids)) for _ in example.options]
@@ -58,9 +132,10 @@ class MultipleChoice(TaskType):
         return encoded
 
     def _build_sequence(self, context: Ids, question: Ids, option: Ids) -> tuple[Ids, Ids]:
+        """Return token ids and segments of `[CLS] context [SEP] question option [SEP]`."""
         question_and_option = np.concatenate([question, option])
         max_tokens = self._builder.max_length - 3
-        # Only where question and option alone are too long does the question lose its beginning.
+        # The question loses its beginning only if question and option alone are too long.
         question_and_option = (
             question_and_option[-max_tokens:]
             if len(question_and_option) > max_tokens
@@ -69,28 +144,34 @@ class MultipleChoice(TaskType):
         return self._builder.build(context[: max_tokens - len(question_and_option)], question_and_option)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the numbers of the right options."""
+        """Return the indices of the correct options, `[samples]`."""
         return torch.tensor([sample.target for sample in samples], dtype=torch.int64)
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return how many questions there are."""
+        """Return the number of questions."""
         return (len(samples),)
 
     def objective_losses(
-        self, output: PredictionOutput, targets: Tensor, strip: Strip
-    ) -> Sequence[ObjectiveLoss]:  # all kinds are asked alike
-        """Return the loss, and how many questions are answered rightly."""
+        self,
+        output: PredictionOutput,
+        targets: Tensor,
+        strip: Strip,  # noqa: ARG002
+    ) -> Sequence[ObjectiveLoss]:
+        """Return the loss, and the number of correct options."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the probabilities of the options."""
+        """Return the probabilities of the options, each `[options]`."""
         return list(output.logits.float().softmax(1).cpu().numpy())
 
     def prediction(
-        self, example: MultipleChoiceExample, encoded: EncodedExample, scores: Sequence[SampleScores]
-    ) -> dict[str, Any]:
-        """Return the likeliest option."""
+        self,
+        example: MultipleChoiceExample,
+        encoded: EncodedExample,  # noqa: ARG002
+        scores: Sequence[SampleScores],
+    ) -> Prediction:
+        """Return the most probable option."""
         (row,) = scores
         best = int(row.argmax())
         return {
@@ -101,24 +182,59 @@ class MultipleChoice(TaskType):
             "probabilities": [round(float(one), 6) for one in row],
         }
 
+    def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[MultipleChoiceExample], bool]:
+        """Return examples from `context`, `question` and `options`; lists of options give several."""
+        options = inputs.get("options")
+        if not options:
+            raise InputError("options: missing; a question has at least two")
+        several = not isinstance(options[0], str)
+        lists = options if several else [options]
+        contexts, questions = (
+            inputs[name] if is_list(inputs.get(name)) else [inputs.get(name) or ""] * len(lists)
+            for name in ("context", "question")
+        )
+        check_texts(
+            "context, question, options", [*contexts, *questions, *(text for one in lists for text in one)]
+        )
+        examples = [
+            MultipleChoiceExample(input_location(at), str(at), context, question, tuple(each))
+            for at, (context, question, each) in enumerate(zip(contexts, questions, lists, strict=True))
+        ]
+        for one in examples:
+            if len(one.options) != self._num_options:
+                raise InputError(
+                    f"options: {len(one.options)}; the model chooses between {self._num_options}"
+                )
+        return examples, several
+
+    def input_fields(self) -> tuple[InputField, ...]:
+        """Return the fields of passage, question and options."""
+        padding = ("somewhere else",) * self._num_options
+        example_options = [*_EXAMPLE_OPTIONS, *padding][: self._num_options]
+        return (
+            InputField("context", EXAMPLE_CONTEXT, required=False),
+            InputField("question", EXAMPLE_QUESTION, required=False),
+            InputField("options", "\n".join(example_options), "texts", count=self._num_options),
+        )
+
     def compute_metrics(
         self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
-        """Score the questions, all and by group."""
+        """Return the accuracy, of all questions and of each group."""
         labels = np.array(
-            [require_label(one.correct_option, one.location, "right option") for one in examples]
+            [require_label(one.correct_option, one.location, "correct option") for one in examples]
         )
-        is_correct = labels == np.array([answer["option"] for answer in predictions])
-        scores = {"accuracy": float(is_correct.mean())}
+        is_correct = labels == np.array([one["option"] for one in predictions])
+        metrics = {"accuracy": float(is_correct.mean())}
         for group in sorted({one.group for one in examples} - {""}, reverse=True):
             in_group = np.array([one.group == group for one in examples])
-            scores[f"accuracy_{group}"] = float(is_correct[in_group].mean())
-        return scores
+            metrics[f"accuracy_{group}"] = float(is_correct[in_group].mean())
+        return metrics
 
     def collapse_reason(
         self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Say so if always the same option is taken."""
+        """Return a message if the same option is always predicted."""
         predicted = [one["letter"] for one in predictions]
         return identical_predictions(
             predicted, [one.correct_option for one in examples], lambda letter: f"option {letter}"

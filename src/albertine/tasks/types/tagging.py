@@ -1,6 +1,8 @@
-"""Words, each with a tag; a word's tag is read at its first piece."""
+"""Tagging: a tag for each word, predicted at the word's first token."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,31 +11,44 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
+from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.schema import display_text
-from albertine.tasks.examples import TaggedExample
-from albertine.tasks.metrics.scores import tagging_metrics
+from albertine.tasks.card import TaskCard, sorted_labels
+from albertine.tasks.examples import Example, TaggedExample
+from albertine.tasks.formats.cells import example_id, parse_words
+from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
+from albertine.tasks.formats.tables import RowError, TableRow, data_suffix
+from albertine.tasks.metrics.tagging import tagging_metrics
+from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.inputs import InputField, check_texts, input_location
 from albertine.tasks.types.task_type import (
-    EncodedExample,
-    Ids,
     Metrics,
+    Prediction,
     SampleScores,
-    SequenceBuilder,
-    TaskSample,
     TaskType,
+    column_options,
     identical_predictions,
     require_label,
 )
+from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
-from albertine.train.trainable import ObjectiveLoss
 
-IGNORE_INDEX = -100
+IGNORE_INDEX = -100  # target of tokens without a tag
 
 
 class Tagging(TaskType):
-    """A tag for every word."""
+    """A tag for each word."""
 
+    name = "tag"
+    head_kind = "token"
+    has_labels = True
+    scores_per_token = True
+    similar_task = "sst-2"
+    table_columns = ("tags",)
+    prediction_description = "a label for each word"
     objectives = ("tag",)
 
     def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], max_length: int, dropout: float):
@@ -42,20 +57,71 @@ class Tagging(TaskType):
         self._tag_ids = {label: number for number, label in enumerate(self.labels)}
         self.head_settings = HeadSettings("token", labels=len(self.labels), dropout=dropout)
 
+    @classmethod
+    def from_card(
+        cls,
+        card: TaskCard,
+        tokenizer: Tokenizer,
+        *,
+        answerable: bool,  # noqa: ARG003
+        dropout: float,
+    ) -> "Tagging":
+        """Return the task type of a model, from its task card."""
+        return cls(tokenizer, card.labels, card.max_length, dropout)
+
+    @classmethod
+    def complete_card(cls, card: TaskCard, examples: Sequence[TaggedExample], source: str) -> TaskCard:  # noqa: ARG003
+        """Return a card with the tags of the examples as labels."""
+        return replace(card, labels=sorted_labels(tag for one in examples for tag in one.tags or ()))
+
+    @classmethod
+    def read_examples(
+        cls,
+        source: str,
+        columns: DataSettings,
+        errors: ReadErrors,
+        *,
+        require_labels: bool,
+        require_ids: bool,
+    ) -> Iterator[Example]:
+        """Yield the sentences of a table or of a file in CoNLL's layout."""
+        if data_suffix(Path(source)) in CONLL_SUFFIXES:
+            yield from read_sentences(Path(source), errors, require_tags=require_labels)
+            return
+        yield from super().read_examples(
+            source, columns, errors, require_labels=require_labels, require_ids=require_ids
+        )
+
+    @classmethod
+    def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
+        """Return the columns of words and tags."""
+        return column_options(columns, "text", *(["label"] if require_labels else []))
+
+    @classmethod
+    def example_from_row(cls, row: TableRow, columns: DataSettings, *, require_labels: bool) -> TaggedExample:
+        """Return the words and the tags of a row."""
+        words = parse_words(row.cells.get(columns.text), columns.text)
+        tags = parse_words(row.cells.get(columns.label), columns.label) if require_labels else None
+        if not words:
+            raise RowError("has no words")
+        if tags is not None and len(tags) != len(words):
+            raise RowError(f"{len(words)} words and {len(tags)} tags")
+        return TaggedExample(row.location, example_id(row, columns), words, tags)
+
     def encode(self, examples: Sequence[TaggedExample]) -> list[EncodedExample]:
-        """Encode sentences; one that is too long becomes several samples, cut between words."""
+        """Return sentences as samples; one that is too long gives several, split between words."""
         token_ids = iter(self._builder.encode([word for one in examples for word in one.words]))
         unknown = np.array([self._builder.tokenizer.special_ids.unk], np.int32)
         encoded = []
         for example in examples:
             words = [next(token_ids)[: self._builder.max_length - 2] for _ in example.words]
-            words = [word if len(word) else unknown for word in words]  # of characters that mean nothing
+            words = [word if len(word) else unknown for word in words]  # a word of ignored characters
             tags = (
                 [IGNORE_INDEX] * len(words)
                 if example.tags is None
                 else [self._tag_id(example, t) for t in example.tags]
             )
-            encoded.append(EncodedExample(tuple(self._sample(*part) for part in self._chunks(words, tags))))
+            encoded.append(EncodedExample(tuple(self._sample(*chunk) for chunk in self._chunks(words, tags))))
         return encoded
 
     def _tag_id(self, example: TaggedExample, tag: str) -> int:
@@ -66,49 +132,54 @@ class Tagging(TaskType):
         return tag_id
 
     def _chunks(self, words: list[Ids], tags: list[int]) -> list[tuple[list[Ids], list[int]]]:
-        parts: list[tuple[list[Ids], list[int]]] = [([], [])]
-        filled, max_tokens = 0, self._builder.max_length - 2
+        """Split a sentence into parts that fit into a sequence."""
+        chunks: list[tuple[list[Ids], list[int]]] = [([], [])]
+        num_tokens, max_tokens = 0, self._builder.max_length - 2
         for word, tag in zip(words, tags, strict=True):
-            if filled + len(word) > max_tokens:
-                parts.append(([], []))
-                filled = 0
-            parts[-1][0].append(word)
-            parts[-1][1].append(tag)
-            filled += len(word)
-        return parts
+            if num_tokens + len(word) > max_tokens:
+                chunks.append(([], []))
+                num_tokens = 0
+            chunks[-1][0].append(word)
+            chunks[-1][1].append(tag)
+            num_tokens += len(word)
+        return chunks
 
     def _sample(self, words: list[Ids], tags: list[int]) -> TaskSample:
         ids, segments = self._builder.build(np.concatenate([np.empty(0, np.int32), *words]))
         starts = 1 + np.cumsum([0, *(len(word) for word in words[:-1])])[: len(words)]
-        target = np.full((2, len(ids)), IGNORE_INDEX, np.int64)  # the tags, and which tokens start a word
+        # Row 0: tag ids at first tokens of words. Row 1: 1 at first tokens of words.
+        target = np.full((2, len(ids)), IGNORE_INDEX, np.int64)
         target[0, starts], target[1, starts] = tags, 1
         return TaskSample((ids,), (segments,), target)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the tag of each token; most have none."""
+        """Return the tag id of each token, `[tokens]`; `IGNORE_INDEX` for most."""
         return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *(one.target[0] for one in samples)]))
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return how many tags there are."""
+        """Return the number of tags."""
         return (sum(int((sample.target[0] != IGNORE_INDEX).sum()) for sample in samples),)
 
     def objective_losses(
-        self, output: PredictionOutput, targets: Tensor, strip: Strip
-    ) -> Sequence[ObjectiveLoss]:  # all kinds are asked alike
-        """Return the loss, and how many tags are right."""
+        self,
+        output: PredictionOutput,
+        targets: Tensor,
+        strip: Strip,  # noqa: ARG002
+    ) -> Sequence[ObjectiveLoss]:
+        """Return the loss, and the number of correct tags."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:
-        """Return the probabilities of the tags, for each token in turn."""
+        """Return the probabilities of the tags, flat, each `[tokens * tags]`."""
         probabilities = output.logits.float().softmax(1).cpu().numpy()
         boundaries = strip.offsets[1:-1].numpy()
         return [part.reshape(-1) for part in np.split(probabilities, boundaries)]
 
     def prediction(
         self, example: TaggedExample, encoded: EncodedExample, scores: Sequence[SampleScores]
-    ) -> dict[str, Any]:
-        """Return a tag for each word."""
+    ) -> Prediction:
+        """Return the most probable tag of each word."""
         found = []
         for sample, row in zip(encoded.samples, scores, strict=True):
             token_probabilities = row.reshape(-1, len(self.labels))
@@ -123,16 +194,35 @@ class Tagging(TaskType):
             ],
         }
 
+    def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[TaggedExample], bool]:
+        """Return examples from `text`: a sentence, a list of words, or a list of either."""
+        text = inputs.get("text")
+        if text is None:
+            raise InputError("text: missing; give a sentence or a list of words")
+        several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
+        words = [tuple(one.split() if isinstance(one, str) else one) for one in (text if several else [text])]
+        check_texts("text", [word for one in words for word in one])
+        return [TaggedExample(input_location(at), str(at), one) for at, one in enumerate(words)], several
+
+    def input_fields(self) -> tuple[InputField, ...]:
+        """Return the field of the sentence."""
+        return (InputField("text", "Ida went to the market in Hull .", "words"),)
+
     def compute_metrics(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
-        """Score words, and, where tags are B-, I- and O, what they mark."""
+        """Return the accuracy of words, and metrics of entities if tags are B-, I- and O."""
         labels = [require_label(one.tags, one.location, "tags") for one in examples]
-        return tagging_metrics(labels, [answer["tags"] for answer in predictions])
+        return tagging_metrics(labels, [one["tags"] for one in predictions])
+
+    @classmethod
+    def primary_metric(cls, metrics: Mapping[str, float]) -> float:
+        """Return the F1 of entities, or the accuracy if tags mark none."""
+        return metrics.get("f1", metrics["accuracy"])
 
     def collapse_reason(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Say so if all tags are one."""
-        predicted = [tag for answer in predictions for tag in answer["tags"]]
+        """Return a message if all predicted tags are the same."""
+        predicted = [tag for one in predictions for tag in one["tags"]]
         return identical_predictions(predicted, [tag for one in examples for tag in one.tags or ()], str)

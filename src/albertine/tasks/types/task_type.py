@@ -1,179 +1,223 @@
-"""What every kind of task can do, and what it works on.
+"""The interface of a task type: everything that differs between classification, tagging and the rest.
 
-An example becomes a sheet: one or more samples to learn from, each of one or more
-sequences. A long passage makes several samples, a question with options one sample of
-several sequences. A head's scores of a sample are a row of numbers; those of several
-models can be averaged as they are, and an answer is read from them.
+A task type turns examples into samples, a head's output into scores, and scores into
+predictions and metrics. The scores of a sample are an array of numbers that can be
+averaged over models.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from albertine.errors import InputError
+from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
+from albertine.settings.model import HeadKind
+from albertine.tasks.card import TaskCard
+from albertine.tasks.examples import Example
+from albertine.tasks.formats.tables import RowError, TableRow, read_rows
+from albertine.tasks.sequences import EncodedExample, TaskSample
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.inputs import InputField
+from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
-from albertine.text.word_encoder import WordEncoder
-from albertine.train.trainable import ObjectiveLoss
 
-Ids: TypeAlias = NDArray[np.int32]
 SampleScores: TypeAlias = NDArray[np.float32]
 Metrics: TypeAlias = dict[str, float]
+Prediction: TypeAlias = dict[str, Any]
 
-_MIN_PREDICTIONS = 20  # answers to judge by
+_MIN_PREDICTIONS = 20  # fewer may be identical by chance
 _MAJORITY_SHARE = 0.9
 
 
-@dataclass(frozen=True)
-class TaskSample:
-    """What is learned from as one.
+class TaskType(ABC):
+    """A task type; an object of the class is the type with the labels, lengths and tokenizer of one model.
 
     Attributes:
-        ids: of each of its sequences.
-        segments: the segment of each token of each sequence.
-        target: what is to be found out; None where nobody says it.
+        name: name in settings and task cards.
+        head_kind: kind of its head.
+        metric_names: metrics for the user's own data, where the type has a choice of metrics.
+        primary_metrics: metrics whose mean is the primary metric.
+        has_labels: whether predictions are labels of a fixed list.
+        scores_per_token: whether scores belong to tokens, so that an ensemble needs equal tokenizers.
+        similar_task: task of the paper's Table 14 whose hyperparameters it takes.
+        table_columns: keys of a prediction that CSV and TSV files have as columns.
+        prediction_description: what a model of this type predicts, for reports.
+        head_settings: settings of the head of this model.
+        objectives: names of the training objectives.
     """
 
-    ids: tuple[Ids, ...]
-    segments: tuple[Ids, ...]
-    target: Any = None
-
-    @property
-    def num_tokens(self) -> int:
-        """How many tokens its sequences have."""
-        return sum(map(len, self.ids))
-
-
-@dataclass(frozen=True)
-class EncodedExample:
-    """An example in the form that a network takes; `details` are for whoever reads the answer."""
-
-    samples: tuple[TaskSample, ...]
-    details: Any = None
-
-
-class TaskType(Protocol):
-    """A kind of task, for one task.
-
-    Attributes:
-        head_settings: the head it needs.
-        objectives: the names of its objectives.
-    """
+    name: ClassVar[str]
+    head_kind: ClassVar[HeadKind]
+    metric_names: ClassVar[tuple[str, ...]] = ()
+    primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    has_labels: ClassVar[bool] = False
+    scores_per_token: ClassVar[bool] = False
+    similar_task: ClassVar[str]
+    table_columns: ClassVar[tuple[str, ...]]
+    prediction_description: ClassVar[str]
 
     head_settings: HeadSettings
     objectives: tuple[str, ...]
 
+    # Task cards.
+
+    @classmethod
+    @abstractmethod
+    def from_card(
+        cls, card: TaskCard, tokenizer: Tokenizer, *, answerable: bool, dropout: float
+    ) -> "TaskType":
+        """Return the task type of a model, from its task card; see `create_task_type`."""
+
+    @classmethod
+    def complete_card(cls, card: TaskCard, examples: Sequence[Any], source: str) -> TaskCard:  # noqa: ARG003
+        """Return a card with what the examples determine, such as labels.
+
+        Args:
+            card: what the task determines.
+            examples: all examples of train and dev.
+            source: name of the data, for error messages.
+        """
+        return card
+
+    def updated_card(self, card: TaskCard) -> TaskCard:
+        """Return the card with what was found in training, such as a threshold."""
+        return card
+
+    # Reading the user's own data.
+
+    @classmethod
+    def read_examples(
+        cls,
+        source: str,
+        columns: DataSettings,
+        errors: ReadErrors,
+        *,
+        require_labels: bool,
+        require_ids: bool,
+    ) -> Iterator[Example]:
+        """Yield the examples of a table.
+
+        Args:
+            source: a file, or a data set of the hub.
+            columns: names of the columns.
+            errors: handles invalid rows.
+            require_labels: whether every row must have a label.
+            require_ids: whether there must be a column of ids.
+        """
+        required = cls.required_columns(columns, require_labels=require_labels)
+        required |= {columns.id: "--id"} if require_ids else {}
+        for row in read_rows(source, errors, required, required):
+            try:
+                yield cls.example_from_row(row, columns, require_labels=require_labels)
+            except RowError as error:
+                errors.handle(row.location, str(error))
+
+    @classmethod
+    @abstractmethod
+    def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
+        """Return the columns that a table must have, each with the option that names it."""
+
+    @classmethod
+    @abstractmethod
+    def example_from_row(cls, row: TableRow, columns: DataSettings, *, require_labels: bool) -> Example:
+        """Return the example in a row; raise `RowError` if it is invalid."""
+
+    @classmethod
+    def consistent_examples(
+        cls,
+        examples: Iterable[Example],
+        num_options: int | None,  # noqa: ARG003
+        errors: ReadErrors,  # noqa: ARG003
+    ) -> Iterator[Example]:
+        """Yield the examples that one model can take; the others are errors.
+
+        Args:
+            examples: all examples.
+            num_options: options of each question; if None, as many as the first question has.
+            errors: handles the others.
+        """
+        yield from examples
+
+    # Training.
+
+    @abstractmethod
     def encode(self, examples: Sequence[Any]) -> list[EncodedExample]:
-        """Encode examples."""
+        """Return examples as token ids, with targets where labels are known."""
 
+    @abstractmethod
     def targets(self, samples: Sequence[TaskSample]) -> Any:
-        """Return what the head is to find out about samples, as it takes it."""
+        """Return the targets of samples as the head takes them."""
 
+    @abstractmethod
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return how many things each objective's mean is over."""
+        """Return for each objective the number of targets that its mean loss is over."""
 
+    @abstractmethod
     def objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:
-        """Return each objective's loss, and how much was right."""
+        """Return the loss of each objective."""
 
+    # Predictions.
+
+    @abstractmethod
     def sample_scores(self, output: Any, strip: Strip) -> list[SampleScores]:
-        """Return the scores of each sample, ready to be averaged with those of other models."""
+        """Return the scores of each sample, in a form that can be averaged over models."""
 
-    def prediction(
-        self, example: Any, encoded: EncodedExample, scores: Sequence[SampleScores]
-    ) -> dict[str, Any]:
-        """Return what the scores of an example's samples say, as JSON would have it."""
+    @abstractmethod
+    def prediction(self, example: Any, encoded: EncodedExample, scores: Sequence[SampleScores]) -> Prediction:
+        """Return the prediction for an example from the scores of its samples, as JSON values."""
 
+    @abstractmethod
+    def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[Sequence[Example], bool]:
+        """Return the examples in the arguments of a pipeline, and whether a list of examples was given."""
+
+    @abstractmethod
+    def input_fields(self) -> tuple[InputField, ...]:
+        """Return the fields of a request."""
+
+    # Evaluation.
+
+    @abstractmethod
     def compute_metrics(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> Metrics:
-        """Score answers as the task's official script does."""
+        """Return the metrics of predictions, as the task's official script computes them."""
+
+    @classmethod
+    def primary_metric(cls, metrics: Mapping[str, float]) -> float:
+        """Return the one number by which models compare."""
+        return sum(metrics[name] for name in cls.primary_metrics) / len(cls.primary_metrics)
 
     def fit_threshold(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> bool:  # noqa: ARG002
-        """Find what only examples with answers can tell; say whether answers are to be read anew."""
+        """Fit a threshold of predictions on labelled examples; return whether predictions change by it."""
         return False
 
+    @abstractmethod
     def collapse_reason(
         self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Say so if all answers are one and the same, where what is right is not."""
+        """Return why training has collapsed: all predictions are the same although the labels differ."""
 
 
-class SequenceBuilder:
-    """Puts texts into frames: [CLS] text [SEP], or [CLS] text [SEP] other [SEP]."""
-
-    def __init__(self, tokenizer: Tokenizer, max_length: int):
-        self.tokenizer, self.max_length = tokenizer, max_length
-        self._encoder = WordEncoder(tokenizer)
-
-    def encode(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the ids of texts, without special pieces."""
-        flat, counts = self._encoder.encode(texts)
-        return np.split(flat.astype(np.int32), counts.cumsum()[:-1]) if len(texts) else []
-
-    def without_special_tokens(self, ids: Ids) -> Ids:
-        """Take special pieces that a text spells out for what they are there, unknown."""
-        special = self.tokenizer.special_ids
-        special_ids = [one for one in vars(special).values() if one != special.unk]
-        return np.where(np.isin(ids, special_ids), np.int32(special.unk), ids).astype(np.int32)
-
-    def build(self, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
-        """Return ids and types of a frame."""
-        cls, sep = self.tokenizer.special_ids.cls, self.tokenizer.special_ids.sep
-        parts: list[Any] = [[cls], first, [sep]]
-        if second is not None:
-            parts += [second, [sep]]
-        ids = np.concatenate(parts).astype(np.int32)
-        segments = np.zeros(len(ids), np.int32)
-        segments[len(first) + 2 :] = 1
-        return ids, segments
-
-    def truncated_pair(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
-        """Cut the ends of two texts, of the longer one first, so that they fit into a frame."""
-        max_tokens = self.max_length - 3
-        excess = len(first) + len(second) - max_tokens
-        if excess > 0:
-            # Down to equal lengths only the longer one loses pieces; then they take turns.
-            shorter_length = min(len(first), len(second), max_tokens // 2)
-            longer_length = max_tokens - shorter_length
-            if len(first) > len(second):
-                return first[:longer_length], second[:shorter_length]
-            return first[:shorter_length], second[:longer_length]
-        return first, second
+def column_options(columns: DataSettings, *names: str) -> dict[str, str]:
+    """Return the columns of some settings, each with its command-line option."""
+    return {getattr(columns, name): f"--{name.replace('_', '-')}" for name in names}
 
 
-def strip_from_samples(samples: Sequence[TaskSample]) -> Strip:
-    """Lay the sequences of samples end to end."""
-    sequences = [one for sample in samples for one in sample.ids]
-    segments = [one for sample in samples for one in sample.segments]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sequences], dtype=np.int64)])
-    return Strip(_flat_tensor(sequences), _flat_tensor(segments), torch.from_numpy(offsets.astype(np.int64)))
-
-
-def _flat_tensor(parts: Sequence[Ids]) -> torch.Tensor:
-    return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
-
-
-def batched(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Yield items so many at a time."""
-    for at in range(0, len(items), size):
-        yield items[at : at + size]
-
-
-def require_label(value: Any, place: str, what: str) -> Any:
-    """Return what an example must have to be learned from or scored."""
+def require_label(value: Any, location: str, description: str) -> Any:
+    """Return the label of an example; raise `InputError` if it is None."""
     if value is None:
-        raise InputError(f"{place}: has no {what}, which training and scoring need")
+        raise InputError(f"{location}: has no {description}, which training and evaluation need")
     return value
 
 
 def identical_predictions(
     predictions: Sequence[Any], labels: Sequence[Any], describe: Callable[[Any], str]
 ) -> str | None:
-    """Say so if all answers are one, where what is right is not nearly always one."""
+    """Return a message if all predictions are the same although less than nine tenths of the labels are."""
     most_frequent_count = max(Counter(labels).values(), default=0)
     if (
         len(predictions) < _MIN_PREDICTIONS
@@ -181,4 +225,4 @@ def identical_predictions(
         or len(set(predictions)) > 1
     ):
         return None
-    return f"every answer is {describe(predictions[0])}"
+    return f"every prediction is {describe(predictions[0])}"

@@ -1,0 +1,54 @@
+"""The engine of torch."""
+
+from typing import Any
+
+import torch
+
+from albertine.device import choose_device, choose_precision, default_micro_batch_tokens
+from albertine.model.encoder import ComputeOptions
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+
+
+class TorchEngine:
+    """Runs a `Model` that is on its device already and in evaluation mode.
+
+    Attributes:
+        model: the model.
+        device: its device.
+        micro_batch_tokens: maximum tokens of a strip.
+    """
+
+    def __init__(self, model: Model, device: torch.device, micro_batch_tokens: int | None = None):
+        self.model, self.device = model, device
+        self.micro_batch_tokens = micro_batch_tokens or default_micro_batch_tokens(device)
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """Settings of the encoder."""
+        return self.model.settings
+
+    @property
+    def head_settings(self) -> HeadSettings:
+        """Settings of the head."""
+        return self.model.head_settings
+
+    def run(self, strip: Strip) -> Any:
+        """Return the output of the head for a strip."""
+        # Not `inference_mode`, in which sharded parameters cannot be gathered.
+        with torch.no_grad():
+            return self.model(strip.to(self.device))
+
+
+def prepare_torch_engine(model: Model, device: str, precision: str) -> TorchEngine:
+    """Return an engine for a loaded model.
+
+    Args:
+        model: the model; it is moved to the device.
+        device: "auto", "cpu" or "cuda".
+        precision: precision of the matrix products: "auto", "fp32" or "bf16".
+    """
+    torch_device = choose_device(device)
+    model.configure(ComputeOptions(choose_precision(precision, torch_device)))
+    return TorchEngine(model.to(torch_device).eval(), torch_device)

@@ -1,0 +1,112 @@
+"""Settings of fine-tuning and of sweeps over its hyperparameters."""
+
+import math
+from dataclasses import dataclass
+
+from albertine.settings import DeviceName, SettingError, Settings, setting
+from albertine.tasks.settings import DataSettings, SequenceSettings
+from albertine.train.settings import OptimizerName, TrainerSettings
+
+
+@dataclass(frozen=True)
+class FinetuneTrainSettings(TrainerSettings):
+    """Training on a task; what is not set is the paper's value for the task (its Table 14)."""
+
+    steps: int = setting(
+        0, "Optimizer steps; 0 takes the paper's for the task, fewer if there is less data.", minimum=0
+    )
+    batch_size: int | None = setting(
+        None,
+        "Examples per step; if not set, the paper's for the task, or fewer if there is little data.",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    optimizer: OptimizerName = setting("adamw", "AdamW as in the paper, Muon or LAMB.")
+    lr: float | None = setting(
+        None,
+        "Peak learning rate; if not set, the paper's for task and batch size, higher for narrow models.",
+        minimum=0.0,
+        maximum=10.0,
+    )
+    warmup: int | None = setting(
+        None, "Warm-up steps; if not set, the paper's fraction of the steps.", minimum=0
+    )
+    evaluate_every: int | None = setting(
+        None, "Steps between evaluations; if not set, a tenth of the run.", minimum=1
+    )
+    layer_decay: float = setting(
+        1.0,
+        "Factor of the learning rate for each layer further down; a shared layer counts as the last.",
+        minimum=0.01,
+        maximum=1,
+    )
+    freeze_embeddings: bool = setting(False, "Do not train the embeddings.")
+
+
+@dataclass(frozen=True)
+class FinetuneSettings(DataSettings):
+    """One fine-tuning run, or several with different seeds."""
+
+    dev: str | None = setting(
+        None, "Data to evaluate on; if not set, the task's own dev, or a part held out of --data."
+    )
+    held_out: float = setting(
+        0.1,
+        "Fraction of --data that is held out if there is no dev; drawn from --train.seed.",
+        minimum=0.001,
+        maximum=0.9,
+    )
+    init_from: str | None = setting(
+        None, "Run on another task to start from, in place of a pre-trained model (MNLI for RTE)."
+    )
+    random_weights: bool = setting(
+        False, "Randomize the weights and keep only the architecture, to measure the gain of pre-training."
+    )
+    device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
+    dropout: float | None = setting(
+        None, "Dropout of the encoder; if not set, the paper's for the task.", minimum=0, maximum=0.99
+    )
+    classifier_dropout: float | None = setting(
+        None, "Dropout before the last layer; if not set, 0.1 as in the paper.", minimum=0, maximum=0.99
+    )
+    albert_v2: bool = setting(False, "Use the paper's values for version 2 of its models where they differ.")
+    seeds: int = setting(
+        1, "Number of runs with different seeds; the median is reported.", minimum=1, maximum=1000
+    )
+    sequence: SequenceSettings = setting(SequenceSettings(), "How examples become sequences.")
+    train: FinetuneTrainSettings = setting(FinetuneTrainSettings(), "Training on the task.")
+
+
+@dataclass(frozen=True)
+class SweepGrid(Settings):
+    """The values that a sweep combines."""
+
+    lr: str = setting("0.5x, 1x, 2x", "Learning rates; with an x, multiples of the task's.")
+    batch_size: str = setting("1x", "Examples per step; with an x, multiples of the task's.")
+    dropout: str = setting("0, 0.1", "Dropout of the encoder.")
+
+    def check(self) -> None:
+        """Raise `SettingError` for anything but lists of numbers in range."""
+        for key in ("lr", "batch_size", "dropout"):
+            self.values(key)
+
+    def values(self, key: str) -> list[tuple[float, bool]]:
+        """Return the numbers of a list, each with whether it is a multiple."""
+        found = []
+        for word in getattr(self, key).split(","):
+            try:
+                value = float(word.strip().removesuffix("x"))
+            except ValueError:
+                raise SettingError(key, getattr(self, key), 'must be numbers, as in "1e-5, 2x"') from None
+            if not (0 <= value < 1 if key == "dropout" else 0 < value < math.inf):
+                allowed = "from 0 to below 1" if key == "dropout" else "above 0"
+                raise SettingError(key, getattr(self, key), f"each must be {allowed}")
+            found.append((value, word.strip().endswith("x")))
+        return found
+
+
+@dataclass(frozen=True)
+class SweepSettings(FinetuneSettings):
+    """Fine-tuning runs over a grid."""
+
+    grid: SweepGrid = setting(SweepGrid(), "Values that --sweep combines.")

@@ -1,0 +1,56 @@
+"""Settings of inference: evaluation, prediction, ensembles, fill-mask."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from albertine.settings import DeviceName, PrecisionName, Settings, setting
+from albertine.tasks.settings import DataSettings, Split
+
+
+@dataclass(frozen=True)
+class InferenceSettings(DataSettings):
+    """Data, device and precision of inference."""
+
+    device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
+    precision: PrecisionName = setting(
+        "auto", "Precision of the matrix products; auto is bf16 where the machine computes it fast."
+    )
+
+
+@dataclass(frozen=True)
+class EvaluateSettings(InferenceSettings):
+    """Evaluation of fine-tuned models."""
+
+    split: Split = setting("dev", "Split of the task's folder.")
+
+
+@dataclass(frozen=True)
+class PredictSettings(InferenceSettings):
+    """Predictions for a file or a split."""
+
+    split: Split = setting("test", "Split of the task's folder.")
+
+
+@dataclass(frozen=True)
+class EnsembleSettings(InferenceSettings):
+    """An ensemble of fine-tuned models."""
+
+    selection: Literal["greedy", "all"] = setting(
+        "greedy", "Add models one by one while the metric on dev improves, or take all."
+    )
+
+
+@dataclass(frozen=True)
+class FillMaskSettings(Settings):
+    """Masks to fill, and how much to show."""
+
+    corpus: Path | None = setting(None, "Corpus whose held-out samples are filled.")
+    samples: int = setting(3, "Number of samples.", minimum=1, maximum=10_000)
+    first: int = setting(0, "Number of the first sample.", minimum=0, maximum=1 << 53)
+    top_k: int = setting(5, "Predictions to show for each mask.", minimum=1, maximum=1_000)
+    max_length: int | None = setting(
+        None, "Maximum tokens of a sample; if not set, 128 or what the model takes.", minimum=8
+    )
+    seed: int = setting(0, "Seed of the samples.", minimum=0)
+    device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")

@@ -1,0 +1,85 @@
+"""The task card of a checkpoint: read, derived from the head, or adapted to another task."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from albertine.errors import InputError, did_you_mean
+from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard, parse_card
+from albertine.tasks.registry import TASK_TYPES, TASKS, task_type_of_head
+from albertine.tasks.task import Task
+
+
+def read_card(folder: Path, model: Model) -> TaskCard:
+    """Return the task card of a checkpoint; without a card, one derived from the head of the model."""
+    file = folder / TASK_CARD_FILE
+    if not file.exists():
+        return _card_from_head(folder, model)
+    card = parse_card(file)
+    _check_head(card, model.head_settings, file)
+    return card
+
+
+def _check_head(card: TaskCard, head: HeadSettings, file: Path) -> None:
+    if card.type_name not in TASK_TYPES:
+        raise InputError(
+            f"{file}: unknown task type {card.type_name}{did_you_mean(card.type_name, TASK_TYPES)}; "
+            f"known: {', '.join(TASK_TYPES)}"
+        )
+    if TASK_TYPES[card.type_name].head_kind != head.kind:
+        raise InputError(
+            f"{file}: the card is of type {card.type_name}, the head of the model is {head.kind}; "
+            "copy or download the files again"
+        )
+    if card.labels and len(card.labels) != head.labels:
+        raise InputError(
+            f"{file}: {len(card.labels)} labels, but the head of the model has {head.labels}; "
+            "copy or download the files again"
+        )
+
+
+def _card_from_head(folder: Path, model: Model) -> TaskCard:
+    head = model.head_settings
+    task_type = task_type_of_head(head.kind)
+    if task_type is None:
+        raise InputError(
+            f"{folder}: its head is {head.kind}, of no task; "
+            f"fine-tune it first, with albertine finetune {folder}"
+        )
+    labels = model.label_names or tuple(f"LABEL_{number}" for number in range(head.labels))
+    return TaskCard(
+        task=task_type.name,
+        type_name=task_type.name,
+        labels=labels if task_type.has_labels else (),
+        metric_names=TASKS[task_type.name].metric_names,
+        num_options=head.options,
+        max_length=min(512, model.settings.max_length),
+    )
+
+
+def card_for_task(card: TaskCard, task: Task, source: str) -> TaskCard:
+    """Return the card of a model adapted to another task of the same type and with the same labels.
+
+    Args:
+        card: card of the model.
+        task: the other task.
+        source: name of the model, for error messages.
+    """
+    if task.type_name != card.type_name:
+        raise InputError(
+            f"{source}: a model of type {card.type_name}; --task {task.name} is {task.type_name}"
+        )
+    if task.labels and card.task != task.name and set(task.labels) != set(card.labels):
+        if len(task.labels) != len(card.labels) or not all(one.startswith("LABEL_") for one in card.labels):
+            known, wanted = ", ".join(card.labels), ", ".join(task.labels)
+            raise InputError(f"{source}: its labels are {known}; those of {task.name} are {wanted}")
+        card = replace(card, labels=task.labels)  # labels without names are in the order of the task
+    metric_names = task.metric_names if task.is_official or not card.metric_names else card.metric_names
+    return replace(
+        card,
+        task=task.name,
+        metric_names=metric_names,
+        allows_no_answer=card.allows_no_answer or task.allows_no_answer,
+    )

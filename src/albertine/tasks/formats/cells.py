@@ -1,0 +1,115 @@
+"""Cells of the user's own tables as labels, numbers, words, answers and options."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from albertine.settings.schema import display_text
+from albertine.tasks.examples import AnswerText
+from albertine.tasks.formats.tables import RowError, TableRow, require_valid_unicode
+from albertine.tasks.settings import DataSettings
+
+
+def example_id(row: TableRow, columns: DataSettings) -> str:
+    """Return the id of a row, or its number."""
+    value = row.cells.get(columns.id)
+    return str(row.number) if value is None or isinstance(value, dict | list) else str(value)
+
+
+def row_texts(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
+    """Return the text of a row, or its pair of texts."""
+    return (row.text(columns.text), *([row.text(columns.text_pair)] if columns.text_pair else []))
+
+
+def option_columns(columns: DataSettings) -> tuple[str, ...]:
+    """Return the names of the columns of options; a single one holds a list."""
+    return tuple(one.strip() for one in columns.options.split(","))
+
+
+def parse_label(value: Any) -> str:
+    """Return a label as text; a whole number that a table stores as 1.0 is 1."""
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        raise RowError("has no label")
+    if isinstance(value, dict | list):
+        raise RowError(f"its label is {display_text(json.dumps(value, default=str))}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return require_valid_unicode(str(value).strip())
+
+
+def parse_number(value: Any, column: str) -> float:
+    """Return a cell that must be a finite number."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise RowError(
+            f"column {display_text(column)} holds {display_text(str(value))}, not a number"
+        ) from None
+    if found != found or abs(found) == float("inf"):
+        raise RowError(f"column {display_text(column)} holds {value}, not a finite number")
+    return found
+
+
+def parse_words(value: Any, column: str) -> tuple[str, ...]:
+    """Return a cell that must be a list of texts, or text with words separated by spaces."""
+    if isinstance(value, str):
+        return tuple(require_valid_unicode(value).split())
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise RowError(f"column {display_text(column)} holds no list of text")
+    return tuple(map(require_valid_unicode, value))
+
+
+def parse_answers(value: Any, context: str) -> Iterator[AnswerText]:
+    """Yield answers, in the form of SQuAD or as plain text; each must be in the passage."""
+    if isinstance(value, dict):
+        texts, starts = value.get("text", []), value.get("answer_start", [])
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise RowError("its answers have not as many starts as texts")
+        value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    if value is not None and not isinstance(value, str | list):
+        raise RowError(f"its answers are {display_text(str(value))}, neither text nor a list")
+    for one in [value] if isinstance(value, str) else value or []:
+        text = one.get("text") if isinstance(one, dict) else one
+        if not isinstance(text, str):
+            raise RowError(f"an answer without text: {display_text(str(one))}")
+        if not text:  # an empty cell: the question has no answer
+            continue
+        start = one.get("answer_start") if isinstance(one, dict) else context.find(text)
+        if not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
+            raise RowError(f"its answer is not in the passage, at {start}: {display_text(text)}")
+        yield AnswerText(text, start)
+
+
+def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
+    """Return the options of a row, from one column with a list or from several columns."""
+    names = option_columns(columns)
+    if len(names) > 1:
+        options = tuple(row.text(name) for name in names)
+    else:
+        cell = row.cells.get(names[0])
+        if isinstance(cell, str):
+            try:
+                cell = json.loads(cell)
+            except ValueError:
+                raise RowError(f"column {names[0]} holds no list; name several columns: a,b,c") from None
+        options = parse_words(cell, names[0])
+    if len(options) < 2:
+        raise RowError(f"{len(options)} options; there must be at least two")
+    return options
+
+
+def parse_option(value: Any, options: tuple[str, ...]) -> int:
+    """Return which option a label names: by its text, its letter, or its number from 0."""
+    if isinstance(value, str) and options.count(value) == 1:
+        return options.index(value)
+    if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
+        at = ord(value.strip().upper()) - ord("A")
+    else:
+        try:
+            at = -1 if isinstance(value, bool) or float(value) != int(value) else int(value)
+        except (TypeError, ValueError, OverflowError):
+            at = -1
+    if not 0 <= at < len(options):
+        raise RowError(f"{display_text(str(value))} names none of the {len(options)} options")
+    return at

@@ -1,0 +1,37 @@
+"""How metrics are printed: as text, and in tables."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+_MAX_SHOWN = 5  # metrics of a table
+
+
+def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
+    """Return the names of the metrics that a table shows."""
+    return [name for name in metrics if not name.endswith("_threshold")][:_MAX_SHOWN]
+
+
+def format_metrics(metrics: Mapping[str, float]) -> str:
+    """Return metrics as one line of text."""
+    return ", ".join(f"{name} {format_metric(name, value)}" for name, value in metrics.items())
+
+
+def format_metric(name: str, value: float) -> str:
+    """Return a metric as text: in percent, except errors and thresholds."""
+    return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"
+
+
+def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:
+    """Return an empty table of results; unless `left_aligned` names columns, only the first one is."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        wraps = title in ("model", "metrics")  # these fold if the terminal is too narrow
+        table.add_column(
+            title,
+            justify="left" if title in (left_aligned or titles[:1]) else "right",
+            no_wrap=not wraps,
+            overflow="fold",
+            min_width=24 if title == "metrics" else None,
+        )
+    return table

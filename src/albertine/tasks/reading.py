@@ -1,0 +1,49 @@
+"""Reads all examples of a split, checked and counted."""
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.tasks.examples import Example
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.task import Task
+from albertine.text.documents import ReadErrors
+
+
+def load_examples(
+    task: Task,
+    data: str,
+    split_name: str,
+    settings: DataSettings,
+    *,
+    require_labels: bool,
+    num_options: int | None = None,
+) -> list[Example]:
+    """Return the examples of a split, at least one.
+
+    Args:
+        task: the task.
+        data: a folder, a file, or a data set of the hub.
+        split_name: part of a folder.
+        settings: names of the columns, and what to do with invalid rows.
+        require_labels: whether every example must have a label.
+        num_options: options of each question; if None, as many as the first question has.
+    """
+    errors = ReadErrors(skip=settings.on_error == "skip")
+    examples = task.task_type.consistent_examples(
+        task.read_examples(data, split_name, settings, errors, require_labels=require_labels),
+        num_options,
+        errors,
+    )
+    found = list(progress.track(examples, f"Reading {split_name}", unit="examples"))
+    report_skipped(errors)
+    if not found:
+        raise InputError(f"{data}: no examples in {split_name}")
+    unlabelled = next((one for one in found if not one.is_labelled), None) if require_labels else None
+    if unlabelled is not None:
+        raise InputError(f"{unlabelled.location}: has no label, which training and evaluation need")
+    return found
+
+
+def report_skipped(errors: ReadErrors) -> None:
+    """Print how many rows were skipped, if any were."""
+    if errors.count:
+        progress.print_message(f"{errors.count:,} rows skipped, the first at {errors.locations[0]}")

@@ -1,0 +1,100 @@
+"""A small checkpoint that has learned nothing yet, and tasks that it can learn in a hundred steps."""
+
+import csv
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.interop.huggingface import save_folder
+from albertine.model.model import Model
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.tasks.card import TaskCard
+from albertine.text.tokenizer import load_tokenizer
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+from tests.conftest import SYLLABLES
+
+MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "start"
+    save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
+    return folder
+
+
+def save_untrained_model(
+    folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCard, seed: int = 3
+) -> Path:
+    """Write a model of a task that has learned nothing."""
+    model = Model(MODEL, head, seed=seed)
+    model.label_names = card.labels
+    save_folder(model, folder, tokenizer=load_tokenizer(checkpoint))
+    card.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tasks of the little world, in their official layouts."""
+    out = tmp_path_factory.mktemp("world") / "w"
+    sizes = WorldSettings(stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, baselines=False)
+    write_world(out, sizes)
+    return out
+
+
+def random_words(rng: random.Random, count: int) -> list[str]:
+    return ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 3))) for _ in range(count)]
+
+
+def reviews(seed: int, count: int) -> list[dict[str, Any]]:
+    """Texts whose label is told by a syllable at their beginning."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = draw.randrange(3)
+        signal = ("ka", "lo", "mi")[label]
+        text = " ".join([signal] * 3 + random_words(draw, draw.randint(1, 6)))
+        rows.append({"review": text, "stars": COLOURS[label], "mark": 1.5 * label - 1})
+    return rows
+
+
+def write_csv(file: Path, rows: list[dict[str, Any]]) -> Path:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
+def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def finetune_settings(tmp_path: Path) -> FinetuneSettings:
+    """Settings of a small run on reviews."""
+    return FinetuneSettings(
+        task="classify",
+        data=str(write_csv(tmp_path / "train.csv", reviews(1, 200))),
+        dev=str(write_csv(tmp_path / "dev.csv", reviews(2, 60))),
+        text="review",
+        label="stars",
+        device="cpu",
+        train=FinetuneTrainSettings(
+            steps=60, batch_size=16, lr=3e-3, warmup=6, precision="fp32", evaluate_every=20
+        ),
+    )
+
+
+def with_train_settings(settings: FinetuneSettings, **changes: Any) -> FinetuneSettings:
+    return replace(settings, train=replace(settings.train, **changes))
