@@ -1,9 +1,9 @@
-"""For a student: what sharing saves, and what it does to the states, in one table for any shape.
+"""Compare schemes of parameter sharing: parameters, operations and changes from layer to layer.
 
     python examples/compare_sharing.py --hidden 768 --layers 12
 
-Parameters are exact, from the settings alone. The last columns are measured on fresh weights:
-how far a layer moves a state, in degrees, the first layer and the last.
+Parameters follow from the settings. The last two columns are measured on random weights: the
+angle in degrees between the input and the output of the first and of the last layer.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SHARING_SCHEMES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Print a row for each plan of sharing."""
+    """Print a row for each sharing scheme."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=6)
@@ -43,13 +43,13 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     strip = albertine.Strip.from_sequences([torch.randint(5, 30_000, (64,), generator=generator).tolist()])
 
-    print(f"{'plan':<20}{'parameters':>14}{'MFLOP/piece':>13}{'first':>8}{'last':>8}")
+    print(f"{'sharing':<20}{'parameters':>14}{'MFLOP/token':>13}{'first':>8}{'last':>8}")
     for name, scheme in SHARING_SCHEMES.items():
         settings = replace(shape, **scheme)
-        moves = layer_transitions(albertine.Model(settings).eval(), [strip])
+        transitions = layer_transitions(albertine.Model(settings).eval(), [strip])
         flops = count_flops(settings, 128).forward_per_token / 1e6
         row = f"{name:<20}{count_parameters(settings).encoder:>14,}{flops:>13,.1f}"
-        print(f"{row}{moves[0].angle:>7.1f}°{moves[-1].angle:>7.1f}°")
+        print(f"{row}{transitions[0].angle:>7.1f}°{transitions[-1].angle:>7.1f}°")
 
 
 if __name__ == "__main__":

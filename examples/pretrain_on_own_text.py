@@ -1,9 +1,9 @@
-"""For someone with a language or a domain of their own: from a folder of text to a model that fills gaps.
+"""Train a model on your own text, for example in another language, and let it fill masks.
 
-    python examples/pretrain_on_own_text.py MY_TEXT OUT --pieces 8000 --steps 3000
+    python examples/pretrain_on_own_text.py MY_TEXT OUT --vocab-size 8000 --steps 3000
 
-Each call below is what one command of `albertine` does. Broken off, run it again: corpus and
-pre-training go on where they were.
+Each call below does what one command of `albertine` does. If interrupted, run it again: the
+corpus and the pre-training resume.
 """
 
 import argparse
@@ -23,18 +23,20 @@ from albertine.train.settings import PretrainTrainSettings
 
 
 def main() -> None:
-    """Learn from text, then answer."""
+    """Train a tokenizer, build a corpus, pre-train a model and print predictions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("text", help="a file, a folder or a glob")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--pieces", type=int, default=8000)
+    parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--model", default="albert-tiny", choices=MODEL_PRESETS)
     args = parser.parse_args()
     tokenizer, corpus, run = (args.out / name for name in ("tokenizer", "corpus", "run"))
 
     if not tokenizer.exists():
-        build_tokenizer([args.text], tokenizer, TokenizerSettings(vocab_size=args.pieces, allow_smaller=True))
+        build_tokenizer(
+            [args.text], tokenizer, TokenizerSettings(vocab_size=args.vocab_size, allow_smaller=True)
+        )
     if not (corpus / "manifest.json").exists():
         build_corpus([args.text], tokenizer, corpus, CorpusSettings(held_out=0.05))
 
@@ -44,16 +46,12 @@ def main() -> None:
         objective=ObjectiveSettings(max_length=128),
         train=PretrainTrainSettings(steps=args.steps, batch_tokens=4096),
     )
-    # What is named here was said on purpose; the vocabulary's size follows the corpus.
-    pretrain(run, settings, frozenset({"objective.max_length"}))
+    pretrain(run, settings)
 
     probe_result = probe(str(run), ProbeSettings(corpus=corpus, max_length=128))
-    print(
-        f"hidden pieces right: {probe_result.mlm_accuracy.value:.1%}, loss {probe_result.mlm_loss.value:.2f}"
-    )
-    print(
-        f"without any context it would be {probe_result.unigram_loss:.2f}; orders right: {probe_result.sop_accuracy.value:.1%}"
-    )
+    loss = f"{probe_result.mlm_loss.value:.2f} ({probe_result.unigram_loss:.2f} from token frequencies alone)"
+    print(f"masked tokens: accuracy {probe_result.mlm_accuracy.value:.1%}, loss {loss}")
+    print(f"segment order: accuracy {probe_result.sop_accuracy.value:.1%}")
 
     pipeline = albertine.fill_mask_pipeline(run)
     for text in ("The [MASK] was here.", "It was a [MASK] day."):

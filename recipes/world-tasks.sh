@@ -3,9 +3,9 @@
 #
 #     sh recipes/world-tasks.sh runs/world my-world runs/tasks
 #
-# RUN is a model of the world (recipes/little-world.toml), WORLD what `albertine world write` wrote. Broken off,
-# the same command goes on. The last two tables have the scores; WORLD/README.md says what a bag of words
-# reaches. What comes after OUT goes to every run, as in --seeds 3.
+# RUN is a model of the world (recipes/little-world.toml), WORLD the output of `albertine world write`. If
+# interrupted, run the same command again to resume. The last two tables show the metrics; WORLD/README.md has
+# those of a bag of words. Options after OUT are passed to every run, such as --seeds 3.
 set -eu
 
 run=$1
@@ -16,10 +16,10 @@ tasks="cola sst-2 mrpc sts-b qqp mnli qnli rte wnli squad-1.1 squad-2.0 race"
 
 for task in $tasks; do
     albertine finetune "$run" --task "$task" --data "$world" --out "$out/$task" "$@"
-    albertine finetune "$run" --task "$task" --data "$world" --out "$out/fresh-$task" --fresh "$@"
+    albertine finetune "$run" --task "$task" --data "$world" --out "$out/random-$task" --random-weights "$@"
 done
 
-for start in "" fresh-; do
+for start in "" random-; do
     models=""
     for task in $tasks; do
         models="$models $out/$start$task"

@@ -1,4 +1,4 @@
-"""The race is fair: both sides get the same pairs, are measured alike, and each sweeps on while it helps."""
+"""Tests of the pre-training benchmark: same pairs, same evaluation, and a sweep for each side."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def race_settings(corpus: Corpus) -> RaceSettings:
     )
 
 
-def test_both_sides_train_and_are_measured_alike(race_settings: RaceSettings) -> None:
+def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings) -> None:
     ours, theirs = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
     assert len(ours.curve) == len(theirs.curve) == 25
     for result in (ours, theirs):
@@ -66,8 +66,8 @@ def test_common_samples_use_peer_masking(corpus: Corpus) -> None:
 def test_sweep_continues_while_loss_improves(
     best: int, expected: list[int], race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(leg: RaceRun) -> RaceResult:
-        power = np.log2(leg.lr / 1e-3)
+    def run(race_run: RaceRun) -> RaceResult:
+        power = np.log2(race_run.lr / 1e-3)
         return RaceResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
@@ -91,7 +91,7 @@ def test_time_fraction_to_match(tmp_path: Path) -> None:
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_corpus_without_held_out_documents_is_refused(
+def test_corpus_without_held_out_documents_is_refused(
     text: Path, tokenizer: Path, tmp_path: Path, race_settings: RaceSettings
 ) -> None:
     build_corpus([str(text)], tokenizer, tmp_path / "corpus", CorpusSettings(layout="lines", workers=1))

@@ -1,4 +1,4 @@
-"""Runs beside each other: told together, ended together, each gone on with where it was."""
+"""Tests of runs in parallel processes: progress, errors, interruption and resuming."""
 
 import json
 import os
@@ -25,14 +25,13 @@ from albertine.train.metrics_log import METRICS_FILE
 def test_all_runs_finish_and_share_one_progress_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        progress, "SECONDS_BEFORE_FIRST_LINE", 0
-    )  # a fast machine is through before it would say a word
-    made = tmp_path / "made"
-    made.mkdir()
-    (made / METRICS_FILE).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
+    # The runs are faster than the delay of the first progress line.
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_FIRST_LINE", 0)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / METRICS_FILE).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
     runs = {
-        tmp_path / name: partial(shutil.copytree, made, tmp_path / name) for name in ("one", "two", "three")
+        tmp_path / name: partial(shutil.copytree, source, tmp_path / name) for name in ("one", "two", "three")
     }
     run_in_parallel("Making", runs, 5)
     assert all((run / METRICS_FILE).exists() for run in runs)
@@ -41,7 +40,7 @@ def test_all_runs_finish_and_share_one_progress_line(
 
 def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
-    with pytest.raises(InputError, match="nowhere: no such folder; a tokenizer's is asked for"):
+    with pytest.raises(InputError, match="nowhere: no such folder; name a folder with a tokenizer"):
         run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, nowhere)}, 5)
 
 
@@ -61,7 +60,7 @@ def test_errors_survive_pickling(error: AlbertineError) -> None:
     assert vars(unpickled) == vars(error)
 
 
-def test_nested_holding_keeps_signals_blocked() -> None:
+def test_nested_blocks_keep_signals_blocked() -> None:
     with block_signals(signal.SIGINT):
         with block_signals(signal.SIGINT, signal.SIGTERM):
             pass
@@ -71,7 +70,7 @@ def test_nested_holding_keeps_signals_blocked() -> None:
 
 def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    words = ["--stories", "600", "--examples", "100", "--steps", "200", "--tuning-steps", "5"]
+    words = ["--stories", "600", "--examples", "100", "--pretraining-steps", "200", "--finetuning-steps", "5"]
     command = [sys.executable, "-m", "albertine", "demo", "--out", str(out), *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as demo:
         deadline = time.monotonic() + 120
@@ -80,10 +79,10 @@ def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
             assert demo.poll() is None
             time.sleep(0.2)
         demo.send_signal(signal.SIGTERM)
-        _, told = demo.communicate(timeout=60)
-    assert demo.returncode == 143, told
-    assert "Traceback" not in told
+        _, stderr = demo.communicate(timeout=60)
+    assert demo.returncode == 143, stderr
+    assert "Traceback" not in stderr
     for run in runs:
-        newest = max((run / "trainer").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
-        assert int(newest.name.split("-")[1]) > 0  # not where it began, but where it was
-    assert not (out / "measured" / "albert.json").exists()
+        newest = max((run / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+        assert int(newest.name.split("-")[1]) > 0  # saved at the signal, not at the start
+    assert not (out / "results" / "albert.json").exists()

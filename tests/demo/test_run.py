@@ -1,4 +1,4 @@
-"""The demo, whole but small: every step, broken off and gone on with, on the world and on one's own text."""
+"""Tests of the whole demo with small settings: on the little world, on own text, interrupted and resumed."""
 
 import json
 import re
@@ -17,7 +17,17 @@ from albertine.demo import parallel_runs, workspace
 from albertine.demo.commands import albertine_executable
 from albertine.demo.workspace import DemoWorkspace
 
-SMALL = ("--stories", "600", "--examples", "100", "--steps", "10", "--tuning-steps", "5", "--quiet")
+SMALL = (
+    "--stories",
+    "600",
+    "--examples",
+    "100",
+    "--pretraining-steps",
+    "10",
+    "--finetuning-steps",
+    "5",
+    "--quiet",
+)
 
 
 def read_well_formed(page: Path) -> str:
@@ -27,6 +37,7 @@ def read_well_formed(page: Path) -> str:
     return content
 
 
+@pytest.mark.slow
 def test_an_interrupted_demo_resumes_and_writes_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,19 +57,26 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
     assert {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")} == before
     page = read_well_formed(out / "report.html")
-    for said in ("What was built", "bag of words", "Figure 1", "Which comes first", "albertine world write"):
-        assert said in page, said
+    for text in (
+        "Architecture",
+        "bag of words",
+        "Figure 1",
+        "Predictions for segment order",
+        "albertine world write",
+    ):
+        assert text in page, text
     printed = capsys.readouterr().out.strip().splitlines()
     executables, commands = zip(*(shlex.split(line)[:2] for line in printed[-3:]), strict=True)
     assert commands == ("serve", "demo", "finetune")
     assert set(executables) == {shlex.split(albertine_executable())[0]}
-    found = json.loads((out / "measured" / "cloze.json").read_text())
-    assert 0 < found["scores"]["accuracy"] <= 1
-    monkeypatch.setattr(workspace, "write_world", interrupted)  # nothing is done twice
+    found = json.loads((out / "results" / "cloze.json").read_text())
+    assert 0 < found["metrics"]["accuracy"] <= 1
+    monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
     monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
 
 
+@pytest.mark.slow
 def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = tmp_path / "own"
     own.mkdir()
@@ -71,7 +89,7 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "mine"
     assert run_command(app, ["demo", "--text", str(own), "--out", str(out), *SMALL]) == 0
     page = read_well_formed(out / "report.html")
-    assert "Which of four words stood there?" in page
+    assert "Which of four words is the original?" in page
     assert "bag of words" not in page
     assert "too little text" not in page
     assert not (out / "world").exists()
@@ -84,7 +102,7 @@ def test_text_of_one_document_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     )
     words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "mine"))
     assert run_command(app, ["demo", *words, *SMALL]) == 2
-    assert "too few documents; some are held out, so give several files" in capsys.readouterr().err
+    assert "too few documents to hold some out; give several files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -92,7 +110,7 @@ def test_text_of_one_document_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     [
         (("--text", "nowhere/"), "nowhere"),
         (("--text", "-"), "standard input can be read only once"),
-        (("--steps", "3"), "steps"),
+        (("--pretraining-steps", "3"), "steps"),
     ],
 )
 def test_wrong_settings_are_refused_before_any_work(
@@ -103,20 +121,21 @@ def test_wrong_settings_are_refused_before_any_work(
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_folder_that_is_no_demo_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.jpg").write_bytes(b"x")
     assert run_command(app, ["demo", "--out", str(tmp_path / "photos")]) == 2
-    assert "is no demo" in capsys.readouterr().err
+    assert "is not a demo" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
 
 
+@pytest.mark.slow
 def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = sysconfig.get_path("scripts")
     monkeypatch.setenv("PATH", scripts)
     assert albertine_executable() == "albertine"
     monkeypatch.setenv("PATH", str(tmp_path))
-    for folder in (tmp_path, Path(sys.prefix).parent):  # far from the environment, and where it lies
+    for folder in (tmp_path, Path(sys.prefix).parent):  # outside the environment's folder, and inside
         monkeypatch.chdir(folder)
         typed = albertine_executable()
         assert typed.startswith("/") == (folder == tmp_path)
@@ -124,7 +143,6 @@ def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.Monke
             [*shlex.split(typed), "--version"], capture_output=True, text=True, check=True
         )
         assert version.stdout
-    monkeypatch.setattr(
-        "albertine.demo.commands.sysconfig.get_path", lambda _: str(tmp_path)
-    )  # a zip, a freezer
+    # Without a script, as in a zip file or a frozen program.
+    monkeypatch.setattr("albertine.demo.commands.sysconfig.get_path", lambda _: str(tmp_path))
     assert albertine_executable() == shlex.join([sys.executable, "-m", "albertine"])

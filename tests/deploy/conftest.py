@@ -1,4 +1,4 @@
-"""Models that have learned nothing, one of each kind, and a server for any of them."""
+"""Untrained models of each task type, and a server for each of them."""
 
 import json
 import threading
@@ -18,10 +18,8 @@ from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
-from tests.tasks.conftest import (
-    MODEL,
-    save_untrained_model,
-)
+from tests.task_fixtures import MODEL, save_untrained_model
+from tests.task_fixtures import checkpoint as checkpoint  # a fixture
 
 MAX_LENGTH = MODEL.max_length
 TASK_TYPES = {
@@ -43,22 +41,22 @@ TASK_TYPES = {
 
 
 class ServerClient:
-    """A server, and how to talk to it.
+    """A client of a running server.
 
     Attributes:
-        port: where it listens.
-        batchers: where it is asked, by path.
+        port: The port of the server.
+        batchers: The server's batchers, by path.
     """
 
-    def __init__(self, port: int, desks: Mapping[str, RequestBatcher]):
-        self.port, self.batchers = port, desks
+    def __init__(self, port: int, batchers: Mapping[str, RequestBatcher]):
+        self.port, self.batchers = port, batchers
 
-    def __call__(self, path: str, question: Any = None) -> tuple[int, Any]:
-        """POST a question, or GET without one; return the status and what came, as JSON."""
-        return self.request(path, None if question is None else json.dumps(question).encode())[:2]
+    def __call__(self, path: str, item: Any = None) -> tuple[int, Any]:
+        """Send a POST request, or GET without an item; return the status and the JSON response."""
+        return self.request(path, None if item is None else json.dumps(item).encode())[:2]
 
     def request(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
-        """Do the same with what is not JSON; return the headers too."""
+        """Send a raw body; return the status, the response and the headers."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request("GET" if body is None else "POST", path, body)
         reply = connection.getresponse()
@@ -74,7 +72,8 @@ def running_server(source: Path) -> Iterator[ServerClient]:
     model = load_served_model(str(source), "cpu", "fp32")
     with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:
         batchers = {
-            path: RequestBatcher(offer.process_batch, executor) for path, offer in model.endpoints.items()
+            path: RequestBatcher(endpoint.process_batch, executor)
+            for path, endpoint in model.endpoints.items()
         }
         server = SignalAwareServer(uvicorn_config(create_app(model, batchers)))
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -88,24 +87,24 @@ def running_server(source: Path) -> Iterator[ServerClient]:
 
 @pytest.fixture(scope="session")
 def models(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A tuned model of each kind, and the pre-trained one."""
+    """An untrained fine-tuned model of each type, and a pre-trained one."""
     folder = tmp_path_factory.mktemp("models")
     finetuned = {
-        kind: save_untrained_model(folder / kind, checkpoint, head, card)
-        for kind, (head, card) in TASK_TYPES.items()
+        type_name: save_untrained_model(folder / type_name, checkpoint, head, card)
+        for type_name, (head, card) in TASK_TYPES.items()
     }
     return {**finetuned, "pretrained": checkpoint}
 
 
 @pytest.fixture(scope="module")
 def client_for(models: dict[str, Path]) -> Iterator[Callable[[str], ServerClient]]:
-    """Serve models by their kind, each once."""
+    """Return clients by task type; each server is started once."""
     running: dict[str, ServerClient] = {}
     with ExitStack() as stack:
 
-        def start(kind: str) -> ServerClient:
-            if kind not in running:
-                running[kind] = stack.enter_context(running_server(models[kind]))
-            return running[kind]
+        def start(type_name: str) -> ServerClient:
+            if type_name not in running:
+                running[type_name] = stack.enter_context(running_server(models[type_name]))
+            return running[type_name]
 
         yield start

@@ -1,4 +1,4 @@
-"""Questions gather while others are answered; one spoils no other."""
+"""Tests of batching: items form batches while others are computed, and failures stay isolated."""
 
 import asyncio
 import threading
@@ -17,11 +17,11 @@ def run_with_batcher(
     process_batch: Callable[[Sequence[Any]], Sequence[Any]],
     scenario: Callable[[RequestBatcher], Awaitable[Any]],
 ) -> Any:
-    """Play a scene at a desk that works."""
+    """Run a scenario with a running batcher."""
 
     async def run_scenario() -> Any:
-        with ThreadPoolExecutor(1) as hand:
-            one = RequestBatcher(process_batch, hand)
+        with ThreadPoolExecutor(1) as executor:
+            one = RequestBatcher(process_batch, executor)
             work = asyncio.create_task(one.run())
             found = await scenario(one)
             work.cancel()
@@ -31,17 +31,17 @@ def run_with_batcher(
 
 
 def test_items_queued_during_a_batch_form_the_next_batch() -> None:
-    passes: list[list[int]] = []
+    batches: list[list[int]] = []
     release = threading.Event()
 
-    def doubled(questions: Sequence[int]) -> list[int]:
-        passes.append(list(questions))
+    def doubled(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
         assert release.wait(30)
-        return [2 * one for one in questions]
+        return [2 * one for one in items]
 
     async def scenario(one: RequestBatcher) -> list[list[int]]:
         first = asyncio.create_task(one.submit([(0, 1)]))
-        while not passes:
+        while not batches:
             await asyncio.sleep(0.001)
         rest = [asyncio.create_task(one.submit([(number, 1), (-number, 1)])) for number in range(1, 40)]
         await asyncio.sleep(0)
@@ -50,16 +50,16 @@ def test_items_queued_during_a_batch_form_the_next_batch() -> None:
 
     found = run_with_batcher(doubled, scenario)
     assert found == [[0], *([2 * number, -2 * number] for number in range(1, 40))]
-    assert [len(one) for one in passes] == [1, 78]
+    assert [len(one) for one in batches] == [1, 78]
 
 
 def test_a_batch_has_a_maximum_number_of_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batcher, "MAX_BATCH_ITEMS", 10)
     sizes: list[int] = []
 
-    def same(questions: Sequence[int]) -> Sequence[int]:
-        sizes.append(len(questions))
-        return questions
+    def same(items: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(items))
+        return items
 
     assert run_with_batcher(same, lambda one: one.submit([(number, 1) for number in range(25)])) == list(
         range(25)
@@ -68,80 +68,80 @@ def test_a_batch_has_a_maximum_number_of_items(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_failing_item_does_not_affect_others() -> None:
-    def careful(questions: Sequence[int]) -> list[int]:
-        if 3 in questions:
+    def failing(items: Sequence[int]) -> list[int]:
+        if 3 in items:
             raise InputError("three")
-        return list(questions)
+        return list(items)
 
     async def scenario(one: RequestBatcher) -> list[Any]:
         return await asyncio.gather(
             *(one.submit([(number, 1)]) for number in range(6)), return_exceptions=True
         )
 
-    found = run_with_batcher(careful, scenario)
+    found = run_with_batcher(failing, scenario)
     assert [one for one in found if not isinstance(one, Exception)] == [[0], [1], [2], [4], [5]]
     assert isinstance(found[3], InputError)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), MemoryError("much")])
 def test_the_batcher_survives_any_error(error: BaseException) -> None:
-    def careful(questions: Sequence[int]) -> list[int]:
-        if 1 in questions:
+    def failing(items: Sequence[int]) -> list[int]:
+        if 1 in items:
             raise error
-        return list(questions[1:]) if 2 in questions else list(questions)
+        return list(items[1:]) if 2 in items else list(items)
 
     async def scenario(one: RequestBatcher) -> list[Any]:
         together = (one.submit([(0, 1)]), one.submit([(1, 1)]), one.submit([(2, 1)]))
         return [*await asyncio.gather(*together, return_exceptions=True), await one.submit([(3, 1)])]
 
-    first, failed, short, last = run_with_batcher(careful, scenario)
+    first, failed, short, last = run_with_batcher(failing, scenario)
     assert (first, last) == ([0], [3])
     assert type(error).__name__ in repr(failed)
-    assert "0 answers to 1 questions" in str(short)
+    assert "0 results for 1 items" in str(short)
 
 
 def test_cancelled_items_are_not_processed() -> None:
-    asked: list[int] = []
+    processed: list[int] = []
     release = threading.Event()
 
-    def watched(questions: Sequence[int]) -> Sequence[int]:
-        asked.extend(questions)
+    def recording(items: Sequence[int]) -> Sequence[int]:
+        processed.extend(items)
         assert release.wait(30)
-        return questions
+        return items
 
     async def scenario(one: RequestBatcher) -> list[int]:
         tasks = [asyncio.create_task(one.submit([(number, 1)])) for number in range(3)]
-        while not asked:
+        while not processed:
             await asyncio.sleep(0.001)
-        tasks[0].cancel()  # is being answered
+        tasks[0].cancel()  # in the current batch
         later = [asyncio.create_task(one.submit([(number, 1)])) for number in range(3, 6)]
         await asyncio.sleep(0)
-        later[1].cancel()  # waits
+        later[1].cancel()  # in the queue
         await asyncio.sleep(0)
         release.set()
         found = await asyncio.gather(*tasks, *later, return_exceptions=True)
         assert one.num_answered == 4
         return [answer for answers in found if isinstance(answers, list) for answer in answers]
 
-    assert run_with_batcher(watched, scenario) == [1, 2, 3, 5]
-    assert asked == [0, 1, 2, 3, 5]
+    assert run_with_batcher(recording, scenario) == [1, 2, 3, 5]
+    assert processed == [0, 1, 2, 3, 5]
 
 
 def test_a_batch_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batcher, "MAX_BATCH_CHARACTERS", 100)
-    passes: list[list[int]] = []
+    batches: list[list[int]] = []
 
-    def watched(questions: Sequence[int]) -> Sequence[int]:
-        passes.append(list(questions))
-        return questions
+    def recording(items: Sequence[int]) -> Sequence[int]:
+        batches.append(list(items))
+        return items
 
     async def scenario(one: RequestBatcher) -> Sequence[list[int]]:
         return await asyncio.gather(
             one.submit([(1, 500)]), one.submit([(2, 40), (3, 40)]), one.submit([(4, 40), (5, 40)])
         )
 
-    assert list(run_with_batcher(watched, scenario)) == [[1], [2, 3], [4, 5]]
-    assert passes == [[1], [2, 3, 4], [5]]
+    assert list(run_with_batcher(recording, scenario)) == [[1], [2, 3], [4, 5]]
+    assert batches == [[1], [2, 3, 4], [5]]
 
 
 def test_a_full_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A served model answers as it does in Python, refuses what is wrong in one line, and ends when asked to."""
+"""Tests of the server: same answers as the pipeline, one-line errors, graceful shutdown."""
 
 import json
 import re
@@ -25,12 +25,16 @@ from albertine.command import run_command
 from albertine.deploy import application
 from albertine.deploy.batcher import RequestBatcher
 from tests.deploy.conftest import TASK_TYPES, ServerClient, running_server
-from tests.tasks.conftest import save_untrained_model
+from tests.task_fixtures import save_untrained_model
 
 ClientFactory = Callable[[str], ServerClient]
 
 EXAMPLE_REQUESTS: dict[str, list[dict[str, Any]]] = {
-    "classify": [{"text": "ka lo"}, {"text": "mi", "other": "vu ren tas"}, {"text": "", "other": None}],
+    "classify": [
+        {"text": "ka lo"},
+        {"text": "mi", "text_pair": "vu ren tas"},
+        {"text": "", "text_pair": None},
+    ],
     "regress": [{"text": "ka lo"}, {"text": "mi"}],
     "tag": [{"text": "ka lo mi"}, {"text": ["ka", "lo mi"]}],
     "span": [{"question": "ka?", "context": "Lo mi vu."}, {"question": "", "context": ""}],
@@ -39,7 +43,7 @@ EXAMPLE_REQUESTS: dict[str, list[dict[str, Any]]] = {
 
 
 def is_close(one: Any, other: Any) -> bool:
-    """Tell whether two answers are the same but for the last digits of their numbers."""
+    """Return whether two answers are equal up to rounding."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(is_close(one[key], other[key]) for key in one)
     if isinstance(one, list):
@@ -47,139 +51,155 @@ def is_close(one: Any, other: Any) -> bool:
     return one == pytest.approx(other, abs=1e-5) if isinstance(one, float) else bool(one == other)
 
 
-@pytest.mark.parametrize("kind", TASK_TYPES)
+@pytest.mark.parametrize("type_name", TASK_TYPES)
 def test_answers_equal_those_of_the_pipeline(
-    kind: str, client_for: ClientFactory, models: dict[str, Path]
+    type_name: str, client_for: ClientFactory, models: dict[str, Path]
 ) -> None:
-    asked = client_for(kind)
-    mine = albertine.pipeline(models[kind], device="cpu", precision="fp32")
-    expected = [mine(**one) for one in EXAMPLE_REQUESTS[kind]]
-    for question, answer in zip(EXAMPLE_REQUESTS[kind], expected, strict=True):
-        assert asked("/answer", question) == (200, answer)
-    status, together = asked("/answer", EXAMPLE_REQUESTS[kind])
+    client = client_for(type_name)
+    pipeline = albertine.pipeline(models[type_name], device="cpu", precision="fp32")
+    expected = [pipeline(**one) for one in EXAMPLE_REQUESTS[type_name]]
+    for item, answer in zip(EXAMPLE_REQUESTS[type_name], expected, strict=True):
+        assert client("/predict", item) == (200, answer)
+    status, together = client("/predict", EXAMPLE_REQUESTS[type_name])
     assert status == 200
     assert all(map(is_close, together, expected))
-    assert asked("/answer", []) == (200, [])
+    assert client("/predict", []) == (200, [])
 
 
 def test_a_pretrained_model_serves_fill_mask_and_order(
     client_for: ClientFactory, models: dict[str, Path]
 ) -> None:
-    asked = client_for("pretrained")
-    guess = albertine.fill_mask_pipeline(models["pretrained"], device="cpu")
-    status, found = asked("/fill", {"text": "ka [MASK] lo [MASK]."})
+    client = client_for("pretrained")
+    pipeline = albertine.fill_mask_pipeline(models["pretrained"], device="cpu")
+    status, result = client("/fill-mask", {"text": "ka [MASK] lo [MASK]."})
     assert status == 200
-    assert [[(one["piece"], one["probability"]) for one in mask] for mask in found["masks"]] == [
-        [(one.token, round(one.score, 6)) for one in mask] for mask in guess.fill("ka [MASK] lo [MASK].")
+    assert [[(one["token_str"], one["score"]) for one in mask] for mask in result["masks"]] == [
+        [(one.token, round(one.score, 6)) for one in mask] for mask in pipeline.fill("ka [MASK] lo [MASK].")
     ]
-    assert found["masks"][0][0]["shown"]
-    status, found = asked("/order", {"first": "Ka.", "second": "Lo mi."})
-    assert (status, found) == (200, {"in_order": round(guess.order_probability("Ka.", "Lo mi."), 6)})
+    assert result["masks"][0][0]["text"]
+    status, result = client("/order", {"first": "Ka.", "second": "Lo mi."})
+    assert (status, result) == (200, {"in_order": round(pipeline.order_probability("Ka.", "Lo mi."), 6)})
     pairs = [("Ka.", "Lo mi."), ("Lo mi.", "Ka."), ("Vu.", "Ren tas.")]
-    status, several = asked("/order", [{"first": first, "second": second} for first, second in pairs])
+    status, several = client("/order", [{"first": first, "second": second} for first, second in pairs])
     assert [one["in_order"] for one in several] == [
-        round(guess.order_probability(*pair), 6) for pair in pairs
+        round(pipeline.order_probability(*pair), 6) for pair in pairs
     ]
 
 
 def test_concurrent_requests_get_their_own_answers(client_for: ClientFactory) -> None:
-    asked = client_for("tag")
-    before = asked.batchers["/answer"].num_answered
+    client = client_for("tag")
+    before = client.batchers["/predict"].num_answered
     texts = [" ".join(["ka", "lo", "mi"][: 1 + number % 3]) + f" w{number}" for number in range(40)]
     with ThreadPoolExecutor(16) as callers:
-        found = list(callers.map(lambda text: asked("/answer", {"text": text}), texts))
+        found = list(callers.map(lambda text: client("/predict", {"text": text}), texts))
     assert [answer["words"] for _, answer in found] == [text.split() for text in texts]
-    assert asked.batchers["/answer"].num_answered - before == 40
+    assert client.batchers["/predict"].num_answered - before == 40
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "line"),
     [
-        ("/answer", b"zzz", 400, "no JSON (Expecting value"),
-        ("/answer", b"", 400, "no JSON"),
-        ("/answer", b"\xff\xfe\xfa", 400, "no JSON"),
-        ("/answer", b"[" * 100_000, 400, "no JSON"),
-        ("/answer", b'"ka"', 400, "a question must be an object with text, other"),
-        ("/answer", b"[1]", 400, "question 1: a question must be"),
-        ("/answer", b'{"other": "x"}', 400, "text: missing; it must be a text"),
-        ("/answer", b'{"text": 3}', 400, "text: must be a text"),
-        ("/answer", b'{"text": ["ka"]}', 400, "text: must be a text"),
-        ("/answer", b'[{"text": "x"}, {"texd": "x"}]', 400, "question 2: texd: unknown; known: text, other"),
-        ("/answer", rb'{"text": "\ud800"}', 400, "half a character"),
-        ("/answer", b"[" + b'{"text": ""},' * 1024 + b'{"text": ""}]', 400, "1,025 questions; send 1,024"),
-        ("/answer", b" " * (application.MAX_BODY_BYTES + 1), 413, "more than 1 MB"),
-        ("/answer", None, 405, "GET /answer: not possible; possible: POST"),
-        ("/fill", b"{}", 404, "/fill: no such path; known: /, /about, /health, /answer"),
-        ("/answer", b'{"": ""}', 400, "an empty name: unknown"),
+        ("/predict", b"zzz", 400, "not valid JSON (Expecting value"),
+        ("/predict", b"", 400, "not valid JSON"),
+        ("/predict", b"\xff\xfe\xfa", 400, "not valid JSON"),
+        ("/predict", b"[" * 100_000, 400, "not valid JSON"),
+        ("/predict", b'"ka"', 400, "must be a JSON object with text, text_pair"),
+        ("/predict", b"[1]", 400, "item 1: must be a JSON object"),
+        ("/predict", b'{"text_pair": "x"}', 400, "text: missing; must be a text"),
+        ("/predict", b'{"text": 3}', 400, "text: must be a text"),
+        ("/predict", b'{"text": ["ka"]}', 400, "text: must be a text"),
         (
-            "/answer",
+            "/predict",
+            b'[{"text": "x"}, {"texd": "x"}]',
+            400,
+            "item 2: texd: unknown field; known: text, text_pair",
+        ),
+        ("/predict", rb'{"text": "\ud800"}', 400, "half a character"),
+        (
+            "/predict",
+            b"[" + b'{"text": ""},' * 1024 + b'{"text": ""}]',
+            400,
+            "1,025 items; send at most 1,024",
+        ),
+        ("/predict", b" " * (application.MAX_BODY_BYTES + 1), 413, "larger than 1 MB"),
+        ("/predict", None, 405, "GET /predict: method not allowed; use POST"),
+        ("/fill-mask", b"{}", 404, "/fill-mask: unknown path; known: /, /info, /health, /predict"),
+        ("/predict", b'{"": ""}', 400, "empty key: unknown field"),
+        (
+            "/predict",
             b'{"text": "' + b"x" * 100_001 + b'"}',
             400,
-            "100,001 characters; a question has 100,000",
+            "100,001 characters; an item may have at most 100,000",
         ),
-        ("/answer/", b"{}", 404, "/answer/: no such path"),
-        ("/../../etc/passwd", None, 404, "no such path"),
+        ("/predict/", b"{}", 404, "/predict/: unknown path"),
+        ("/../../etc/passwd", None, 404, "unknown path"),
     ],
 )
 def test_wrong_requests_get_a_one_line_error(
     path: str, body: bytes | None, status: int, line: str, client_for: ClientFactory
 ) -> None:
-    found, said, _ = client_for("classify").request(path, body)
+    found, response, _ = client_for("classify").request(path, body)
     assert found == status
-    assert said.keys() == {"error"}
-    assert line in said["error"]
-    assert "\n" not in said["error"]
+    assert response.keys() == {"error"}
+    assert line in response["error"]
+    assert "\n" not in response["error"]
     assert client_for("classify")("/health") == (200, {"status": "ok"})
 
 
 def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFactory) -> None:
-    good = {"options": ["mi", "vu"]}
-    status, said = client_for("choice")("/answer", [good, {"options": ["mi"]}])
-    assert (status, said) == (400, {"error": "question 2: options: 1; the model chooses between 2"})
-    assert client_for("choice")("/answer", {"options": "mi"}) == (
+    valid = {"options": ["mi", "vu"]}
+    status, response = client_for("choice")("/predict", [valid, {"options": ["mi"]}])
+    assert (status, response) == (400, {"error": "item 2: options: 1; the model chooses between 2"})
+    assert client_for("choice")("/predict", {"options": "mi"}) == (
         400,
         {"error": "options: must be a list of texts"},
     )
-    assert client_for("pretrained")("/fill", {"text": "ka"}) == (400, {"error": "ka: has no [MASK] to fill"})
-    assert "the model takes 64" in client_for("pretrained")("/fill", {"text": "[MASK] ka " * 99})[1]["error"]
+    assert client_for("pretrained")("/fill-mask", {"text": "ka"}) == (
+        400,
+        {"error": "ka: has no [MASK] to fill"},
+    )
+    assert (
+        "the model takes 64"
+        in client_for("pretrained")("/fill-mask", {"text": "[MASK] ka " * 99})[1]["error"]
+    )
 
 
 def test_full_queue_is_503_and_internal_error_is_500(
     client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = client_for("regress")
-    with monkeypatch.context() as here:
-        here.setattr("albertine.deploy.batcher.MAX_QUEUED_ITEMS", 0)
-        status, said, headers = asked.request("/answer", b'{"text": "ka"}')
+    client = client_for("regress")
+    with monkeypatch.context() as patch:
+        patch.setattr("albertine.deploy.batcher.MAX_QUEUED_ITEMS", 0)
+        status, response, headers = client.request("/predict", b'{"text": "ka"}')
         assert (status, headers["Retry-After"]) == (503, "5")
-        assert "ask again later" in said["error"]
-    with monkeypatch.context() as here:
+        assert "retry later" in response["error"]
+    with monkeypatch.context() as patch:
 
-        async def broken(_: RequestBatcher, questions: list[tuple[Any, int]]) -> None:
+        async def broken(_: RequestBatcher, items: list[tuple[Any, int]]) -> None:
             raise ZeroDivisionError("of ours")
 
-        here.setattr(RequestBatcher, "submit", broken)
-        status, said = asked("/answer", {"text": "ka"})
-        line = "a defect in Albertine: ZeroDivisionError: of ours"
-        assert (status, said) == (500, {"error": line})
-        assert capsys.readouterr().err == f"albertine: {line}; --debug shows where\n"
-    assert asked("/answer", {"text": "ka"})[0] == 200
+        patch.setattr(RequestBatcher, "submit", broken)
+        status, response = client("/predict", {"text": "ka"})
+        line = "internal error: ZeroDivisionError: of ours"
+        assert (status, response) == (500, {"error": line})
+        assert capsys.readouterr().err == f"albertine: {line}; start with --debug for the traceback\n"
+    assert client("/predict", {"text": "ka"})[0] == 200
 
 
 def test_info_lists_endpoints_with_working_examples(
     client_for: ClientFactory, models: dict[str, Path]
 ) -> None:
-    status, about = client_for("classify")("/about")
+    status, info = client_for("classify")("/info")
     assert status == 200
-    assert (about["model"], about["labels"]) == (str(models["classify"]), ["x", "y"])
-    assert [one["path"] for one in about["asked"]] == ["/answer"]
-    assert [field["name"] for field in about["asked"][0]["fields"]] == ["text", "other"]
-    for kind in (*TASK_TYPES, "pretrained"):  # what the page begins with is answered
-        for offer in client_for(kind)("/about")[1]["asked"]:
-            trial = {field["name"]: field["trial"] for field in offer["fields"]}
-            if "options" in trial:
-                trial["options"] = trial["options"].splitlines()
-            assert client_for(kind)(offer["path"], trial)[0] == 200, kind
+    assert (info["model"], info["labels"]) == (str(models["classify"]), ["x", "y"])
+    assert [one["path"] for one in info["endpoints"]] == ["/predict"]
+    assert [field["name"] for field in info["endpoints"][0]["fields"]] == ["text", "text_pair"]
+    for type_name in (*TASK_TYPES, "pretrained"):  # the initial values of the page are valid requests
+        for endpoint in client_for(type_name)("/info")[1]["endpoints"]:
+            example = {field["name"]: field["example"] for field in endpoint["fields"]}
+            if "options" in example:
+                example["options"] = example["options"].splitlines()
+            assert client_for(type_name)(endpoint["path"], example)[0] == 200, type_name
 
 
 def test_the_page_is_self_contained_and_covers_all_task_types(client_for: ClientFactory) -> None:
@@ -187,56 +207,61 @@ def test_the_page_is_self_contained_and_covers_all_task_types(client_for: Client
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
     assert (status, page) == (200, (files("albertine.deploy") / "page.html").read_text(encoding="utf-8"))
     assert "http" not in page
-    for kind in (*TASK_TYPES, "fill", "order"):
-        assert len(re.findall(rf"\b{kind}: [\[(]", page)) == 2, kind  # its title and how its answer looks
+    for type_name in (*TASK_TYPES, '"fill-mask"', "order"):
+        assert len(re.findall(rf"(?<!\w){type_name}: [\[(]", page)) == 2, type_name  # in TITLES and RENDERERS
 
 
 def test_second_text_is_refused_or_required_by_the_model(checkpoint: Path, tmp_path: Path) -> None:
     head, card = TASK_TYPES["classify"]
-    for name, told, fields, wrong in (
-        ("one", {"columns": {"text": "text", "other": None}}, ["text"], {"text": "ka", "other": "lo"}),
-        ("two", {"columns": {"text": "a", "other": "b"}}, ["text", "other"], {"text": "ka"}),
-        ("rte", {"task": "rte"}, ["text", "other"], {"text": "ka"}),
+    for name, changes, fields, wrong in (
+        (
+            "one",
+            {"columns": {"text": "text", "text_pair": None}},
+            ["text"],
+            {"text": "ka", "text_pair": "lo"},
+        ),
+        ("two", {"columns": {"text": "a", "text_pair": "b"}}, ["text", "text_pair"], {"text": "ka"}),
+        ("rte", {"task": "rte"}, ["text", "text_pair"], {"text": "ka"}),
     ):
-        model = save_untrained_model(tmp_path / name, checkpoint, head, replace(card, **told))
-        with running_server(model) as asked:
-            assert [one["name"] for one in asked("/about")[1]["asked"][0]["fields"]] == fields
-            assert asked("/answer", dict.fromkeys(fields, "ka"))[0] == 200
-            status, said = asked("/answer", wrong)
-            assert (status, said["error"][:6]) == (400, "other:")
+        model = save_untrained_model(tmp_path / name, checkpoint, head, replace(card, **changes))
+        with running_server(model) as client:
+            assert [one["name"] for one in client("/info")[1]["endpoints"][0]["fields"]] == fields
+            assert client("/predict", dict.fromkeys(fields, "ka"))[0] == 200
+            status, response = client("/predict", wrong)
+            assert (status, response["error"][:10]) == (400, "text_pair:")
 
 
 def test_slow_requests_time_out(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "BODY_TIMEOUT_SECONDS", 0.3)
     with socket.create_connection(("127.0.0.1", client_for("classify").port), 30) as caller:
-        caller.sendall(b"POST /answer HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        caller.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
         assert caller.recv(4096).startswith(b"HTTP/1.1 408")
 
 
 def test_disconnected_clients_are_not_answered(client_for: ClientFactory) -> None:
-    asked = client_for("regress")
-    batcher = asked.batchers["/answer"]
+    client = client_for("regress")
+    batcher = client.batchers["/predict"]
     started, release = threading.Event(), threading.Event()
     usual = batcher._process_batch
 
-    def slow(questions: Sequence[Any]) -> Sequence[Any]:
+    def slow(items: Sequence[Any]) -> Sequence[Any]:
         started.set()
         assert release.wait(30)
-        return usual(questions)
+        return usual(items)
 
     batcher._process_batch, before = slow, batcher.num_answered
     try:
         body = b'[{"text": "ka"}, {"text": "lo"}]'
-        head = f"POST /answer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        with socket.create_connection(("127.0.0.1", asked.port), 30) as caller:
+        head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with socket.create_connection(("127.0.0.1", client.port), 30) as caller:
             caller.sendall(head + body)
             assert started.wait(30)
         with ThreadPoolExecutor(1) as other:
-            waiting = other.submit(asked, "/answer", {"text": "mi"})
+            waiting = other.submit(client, "/predict", {"text": "mi"})
             deadline = time.monotonic() + 30
             while len(batcher._queue) < 1 and time.monotonic() < deadline:
                 time.sleep(0.01)
-            time.sleep(0.2)  # for the first to be seen leaving
+            time.sleep(0.2)  # until the server notices the disconnection
             release.set()
             assert waiting.result(30)[0] == 200
     finally:
@@ -270,13 +295,13 @@ def server_process(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[
 
 
 def send_partial_request(address: str) -> tuple[socket.socket, bytes]:
-    """Send a question but for its end; return the connection and the end."""
+    """Send a request without its last bytes; return the connection and these bytes."""
     body = json.dumps({"text": "ka lo mi"}).encode()
-    head = f"POST /answer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     caller = socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2])), 30)
     caller.sendall(head + body[:5])
     caller.settimeout(0.5)
-    with pytest.raises(TimeoutError):  # it waits for the rest
+    with pytest.raises(TimeoutError):  # the server waits for the rest
         caller.recv(1)
     caller.settimeout(30)
     return caller, body[5:]
@@ -294,16 +319,17 @@ def test_a_signal_finishes_pending_requests(number: signal.Signals, models: dict
         with caller:
             process.send_signal(number)
             time.sleep(0.2)
-            process.send_signal(number)  # as to a group of processes: one request
+            process.send_signal(number)  # a process group gets a signal twice: it counts as one
             time.sleep(0.2)
             caller.sendall(rest)
             assert b'"label"' in read_until_closed(caller)
-        out, said = process.communicate(timeout=30)
+        out, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
     assert out == ""
-    assert said.splitlines() == [
-        f"{models['classify']}: POST /answer; a page for trying it at the address above; Ctrl-C ends it",
-        "ended; answered: 1",
+    assert stderr.splitlines() == [
+        f"{models['classify']}: POST /predict; open the address above in a browser to try it; "
+        "stop with Ctrl-C",
+        "stopped; answered: 1",
     ]
 
 
@@ -312,12 +338,12 @@ def test_shutdown_times_out_with_503(models: dict[str, Path]) -> None:
         caller, _ = send_partial_request(address)
         with caller:
             process.send_signal(signal.SIGTERM)
-            told = read_until_closed(caller)
-        assert told.startswith(b"HTTP/1.1 503")
-        assert b"the server is ending; ask again later" in told
-        _, said = process.communicate(timeout=30)
+            response = read_until_closed(caller)
+        assert response.startswith(b"HTTP/1.1 503")
+        assert b"the server is shutting down; retry later" in response
+        _, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert said.endswith("ended; answered: 0\n")
+    assert stderr.endswith("stopped; answered: 0\n")
 
 
 def test_startup_errors_are_one_line(
@@ -327,16 +353,16 @@ def test_startup_errors_are_one_line(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        wrongs = [
-            ([str(models["tag"]), "--port", port], "Address already in use; name another, or --port 0"),
-            ([str(models["tag"]), "--host", "nowhere.invalid"], "--host nowhere.invalid: no address"),
+        cases = [
+            ([str(models["tag"]), "--port", port], "Address already in use; use another port, or --port 0"),
+            ([str(models["tag"]), "--host", "nowhere.invalid"], "--host nowhere.invalid: not an address"),
             ([str(models["tag"]), "--port", "70000"], "port 70000"),
-            (["albert-base", "--port", "0"], "a preset, with nothing learned"),
+            (["albert-base", "--port", "0"], "a preset, which has no trained weights"),
             ([str(tmp_path / "none"), "--port", "0"], "none"),
             ([str(tmp_path), "--port", "0"], "config.json"),
         ]
-        for words, line in wrongs:
+        for words, line in cases:
             assert run_command(app, ["serve", *words]) == 2, words
-            said = capsys.readouterr().err
-            assert line in said
-            assert said.count("\n") == 1
+            stderr = capsys.readouterr().err
+            assert line in stderr
+            assert stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Drawings: values where they belong, names apart, nothing that breaks the page."""
+"""Tests of charts and pages: scaled values, labels without overlaps, well-formed HTML."""
 
 import re
 import xml.etree.ElementTree as Tree
@@ -31,19 +31,19 @@ def test_ticks_of_a_single_value(value: float) -> None:
 
 def test_points_are_scaled_linearly() -> None:
     drawn = line_chart("t", Axes("a", "b", 0, 10), [Curve("one", [(0, 0), (50, 5), (100, 10)], 1)])
-    points = re.search(r'polyline class="tone-1" points="([^"]+)"', drawn)
+    points = re.search(r'polyline class="color-1" points="([^"]+)"', drawn)
     assert points
     (x0, y0), (x1, y1), (x2, y2) = (tuple(map(float, pair.split(","))) for pair in points[1].split())
     assert x1 == pytest.approx((x0 + x2) / 2, abs=0.1)
     assert y1 == pytest.approx((y0 + y2) / 2, abs=0.1)
     assert x0 < x2
-    assert y0 > y2  # upwards is less
+    assert y0 > y2  # y grows downwards
 
 
 def test_curve_labels_do_not_overlap() -> None:
     lines = [Curve(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
     drawn = line_chart("t", Axes("a", "b"), lines)
-    heights = sorted(float(y) for y in re.findall(r'class="name tone-\d" x="[\d.]+" y="([\d.]+)"', drawn))
+    heights = sorted(float(y) for y in re.findall(r'class="name color-\d" x="[\d.]+" y="([\d.]+)"', drawn))
     assert len(heights) == 4
     assert all(b - a >= 14 for a, b in pairwise(heights))
 

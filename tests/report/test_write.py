@@ -1,4 +1,4 @@
-"""A report of any run: one page, of what the run is and did."""
+"""Tests of the reports of pre-training and fine-tuning runs."""
 
 import re
 import shutil
@@ -15,11 +15,11 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.write import write_report
 from albertine.settings import ModelSettings
-from albertine.tasks.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.text.settings import TokenizerSettings
 from albertine.text.token_text import WholeWordTokens, token_text
 from albertine.text.tokenizer import load_tokenizer
@@ -33,19 +33,19 @@ MODEL = ModelSettings(embedding_size=16, hidden_size=32, layers=3, heads=2, max_
 
 @pytest.fixture(scope="module")
 def pretraining_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of some steps, with the corpus beside it."""
+    """A short run, and its corpus in the same folder."""
     folder = tmp_path_factory.mktemp("reports")
     write_world(folder / "world", WorldSettings(stories=500, extra=0, other=0, train=0, workers=1))
     build_tokenizer([str(folder / "world" / "text")], folder / "tokenizer", TokenizerSettings(vocab_size=500))
-    asked = CorpusSettings(workers=1, held_out=0.05)
-    build_corpus([str(folder / "world" / "text")], folder / "tokenizer", folder / "corpus", asked)
+    corpus_settings = CorpusSettings(workers=1, held_out=0.05)
+    build_corpus([str(folder / "world" / "text")], folder / "tokenizer", folder / "corpus", corpus_settings)
     settings = settings_for(folder / "corpus", "sop")
-    pretrain(folder / "first", settings, frozenset({"objective.max_length"}))
+    pretrain(folder / "first", settings)
     return folder / "first"
 
 
 def settings_for(corpus: Path, pair: Any, **shape: Any) -> PretrainSettings:
-    """Return the settings of a run of some steps."""
+    """Return the settings of a short run."""
     return PretrainSettings(
         corpus=corpus,
         device="cpu",
@@ -58,7 +58,7 @@ def settings_for(corpus: Path, pair: Any, **shape: Any) -> PretrainSettings:
 
 
 def read_well_formed(page: Path) -> str:
-    """Return a page that is well formed and needs nothing else."""
+    """Return a page, after checking that it is well-formed and self-contained."""
     content = page.read_text(encoding="utf-8")
     Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
     assert not re.search(r'(src|href)="?http|@import|url\(', content)
@@ -67,9 +67,17 @@ def read_well_formed(page: Path) -> str:
 
 def test_report_of_a_pretraining_run(pretraining_run: Path) -> None:
     page = read_well_formed(write_report(pretraining_run))
-    for said in ("3 layers of width 32", "piece frequencies alone", "no context", "What it puts in a gap",
-                 "Which comes first", "L2 distance", "3 times,", "batch_tokens = 512"):  # fmt: skip
-        assert said in page, said
+    for text in (
+        "3 layers of width 32",
+        "token frequencies",
+        "no context",
+        "Predictions for masked words",
+        "Predictions for segment order",
+        "L2 distance",
+        "3 times,",
+        "batch_tokens = 512",
+    ):
+        assert text in page, text
     assert page.count("<blockquote>") == 4 + 2 * 4
 
 
@@ -80,19 +88,19 @@ def test_report_without_the_corpus(pretraining_run: Path) -> None:
         page = read_well_formed(write_report(pretraining_run))
     finally:
         (pretraining_run.parent / "elsewhere").rename(corpus)
-    assert "What it puts in a gap" not in page
-    assert "How it learned" in page
+    assert "Predictions for masked words" not in page
+    assert "<h2>Training</h2>" in page
 
 
-def finetuned_runs(trained: Path, folder: Path) -> Path:
-    """Return two tuned runs of some steps, in one folder."""
+def finetuned_runs(pretraining_run: Path, folder: Path) -> Path:
+    """Fine-tune two short runs in one folder, and return it."""
     rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 1), ("it is bad", 0)] * 20)
     (folder / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
-    tune = FinetuneTrainSettings(steps=6, batch_size=8, evaluate_every=2, lr=1e-3)
-    asked = FinetuneSettings(
-        task="classify", data=str(folder / "data.tsv"), device="cpu", seeds=2, train=tune
+    train = FinetuneTrainSettings(steps=6, batch_size=8, evaluate_every=2, lr=1e-3)
+    finetune_settings = FinetuneSettings(
+        task="classify", data=str(folder / "data.tsv"), device="cpu", seeds=2, train=train
     )
-    finetune(str(trained), folder / "judge", asked)
+    finetune(str(pretraining_run), folder / "judge", finetune_settings)
     return folder / "judge"
 
 
@@ -105,13 +113,13 @@ def test_report_of_a_finetuning_run(pretraining_run: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("pair", "shape", "said", "unsaid"),
+    ("pair", "shape", "included", "excluded"),
     [
-        ("nsp", {}, ("what belongs together", "Whether two segments"), ("Which comes first",)),
-        ("none", {}, ("hidden pieces",), ("their order", "Which comes first", "a coin")),
+        ("nsp", {}, ("masked tokens, next sentence", "Whether two segments"), ("for segment order",)),
+        ("none", {}, ("masked tokens",), ("segment order", "chance")),
         ("sop", {"share": "attention"}, ("layer 2: attention 1, feed-forward 2", "Between"), ("(ALBERT)",)),
-        ("sop", {"share": "none"}, ("layer 3: weights of its own", "(BERT)"), (">ALBERT<",)),
-        ("sop", {"groups": 3}, ("layer 3: weights of its own",), (">ALBERT<",)),
+        ("sop", {"share": "none"}, ("layer 3: own weights", "(BERT)"), (">ALBERT<",)),
+        ("sop", {"groups": 3}, ("layer 3: own weights",), (">ALBERT<",)),
     ],
 )  # fmt: skip
 def test_report_describes_objective_and_sharing(
@@ -119,27 +127,27 @@ def test_report_describes_objective_and_sharing(
     tmp_path: Path,
     pair: str,
     shape: dict[str, Any],
-    said: tuple[str, ...],
-    unsaid: tuple[str, ...],
+    included: tuple[str, ...],
+    excluded: tuple[str, ...],
 ) -> None:
     settings = settings_for(pretraining_run.parent / "corpus", pair, **shape)
-    pretrain(tmp_path / "run", settings, frozenset({"objective.max_length"}))
+    pretrain(tmp_path / "run", settings)
     page = read_well_formed(write_report(tmp_path / "run"))
-    for one in said:
+    for one in included:
         assert one in page, one
-    for one in unsaid:
+    for one in excluded:
         assert one not in page, one
 
 
 def test_a_corpus_of_another_tokenizer_is_ignored(pretraining_run: Path, tmp_path: Path) -> None:
-    """Rebuilt at the same place with another vocabulary, it would give nonsense."""
+    """A corpus that was rebuilt with another vocabulary has other token ids."""
     world, corpus = pretraining_run.parent / "world" / "text", pretraining_run.parent / "corpus"
     build_tokenizer([str(world)], tmp_path / "tokenizer", TokenizerSettings(vocab_size=300))
     corpus.rename(tmp_path / "kept")
     try:
-        asked = CorpusSettings(workers=1, held_out=0.05)
-        build_corpus([str(world)], tmp_path / "tokenizer", corpus, asked)
-        assert "What it puts in a gap" not in read_well_formed(write_report(pretraining_run))
+        corpus_settings = CorpusSettings(workers=1, held_out=0.05)
+        build_corpus([str(world)], tmp_path / "tokenizer", corpus, corpus_settings)
+        assert "Predictions for masked words" not in read_well_formed(write_report(pretraining_run))
     finally:
         shutil.rmtree(corpus, ignore_errors=True)
         (tmp_path / "kept").rename(corpus)
@@ -152,33 +160,38 @@ def test_wordpiece_continuations_are_not_whole_words(tmp_path: Path) -> None:
     assert [token_text(one, tokenizer) for one in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
     ids = np.array(tokenizer.encode("door, walk walking"))
     whole = WholeWordTokens(tokenizer).positions(ids)
-    assert [tokenizer.vocabulary[ids[at]] for at in whole] == ["door", "walk"]  # the second walk goes on
+    assert [tokenizer.vocabulary[ids[at]] for at in whole] == [
+        "door",
+        "walk",
+    ]  # the second "walk" is a part of "walking"
 
 
 def test_rmse_is_not_shown_as_a_percentage(pretraining_run: Path, tmp_path: Path) -> None:
     rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 4.5), ("it is bad", 1.0)] * 20)
     (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
-    tune = FinetuneTrainSettings(steps=4, batch_size=8, evaluate_every=2, lr=1e-3)
-    asked = FinetuneSettings(task="regress", data=str(tmp_path / "data.tsv"), device="cpu", train=tune)
-    _, (outcome,) = finetune(str(pretraining_run), tmp_path / "judge", asked)
+    train = FinetuneTrainSettings(steps=4, batch_size=8, evaluate_every=2, lr=1e-3)
+    finetune_settings = FinetuneSettings(
+        task="regress", data=str(tmp_path / "data.tsv"), device="cpu", train=train
+    )
+    (outcome,) = finetune(str(pretraining_run), tmp_path / "judge", finetune_settings).runs
     page = read_well_formed(write_report(tmp_path / "judge"))
     assert f"<b>{outcome.metrics['rmse']:.3f}</b>rmse" in page
 
 
 def test_report_of_an_incomplete_finetuning_run(pretraining_run: Path, tmp_path: Path) -> None:
     run = finetuned_runs(pretraining_run, tmp_path)
-    assert "Score on dev" in read_well_formed(write_report(run / "seed-1"))  # one of several
+    assert "Score on dev" in read_well_formed(write_report(run / "seed-1"))  # one of several runs
     (run / "seed-0" / "task.json").unlink()  # as before the first evaluation
-    with pytest.raises(InputError, match="no model of it has been scored yet"):
+    with pytest.raises(InputError, match="no evaluation on dev yet"):
         write_report(run / "seed-0")
     for folder in run.glob("seed-*"):
         shutil.rmtree(folder)
-    assert "How it learned" not in read_well_formed(write_report(run))
+    assert "<h2>Training</h2>" not in read_well_formed(write_report(run))
     (run / "results.json").write_text('{"task": "cla')
-    with pytest.raises(InputError, match=r"results\.json: torn"):
+    with pytest.raises(InputError, match=r"results\.json: not valid JSON"):
         write_report(run)
     (run / "task.json").write_text("{")
-    with pytest.raises(InputError, match="not a card of a task"):
+    with pytest.raises(InputError, match="not a task card"):
         write_report(run)
 
 
@@ -188,10 +201,10 @@ def test_a_folder_that_is_no_run_is_refused(
     from albertine.cli import app
 
     assert run_command(app, ["report", str(tmp_path)]) == 2
-    assert "no run; a report tells of what" in capsys.readouterr().err
+    assert "not a run; give the --out folder" in capsys.readouterr().err
     (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n')
     (tmp_path / "settings.toml").write_text((pretraining_run / "settings.toml").read_text())
-    with pytest.raises(InputError, match="has taken no step yet"):
+    with pytest.raises(InputError, match="no training step yet"):
         write_report(tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""Side by side with peers: each file measures one part of Albertine against something else, in one run."""
+"""Benchmarks: each compares one part of Albertine with a peer on the same machine, in one run."""

@@ -1,9 +1,12 @@
-"""Text to samples, beside what people use: the `tokenizers` library, and the reference code's way to masks.
+"""Benchmark of corpus building and sampling.
 
-Building counts everything from file to shard, against the bare library encoding
-the same sentences, handed to it in memory, on the same cores. Sampling is pairs and
-masks of 512 pieces on one core, against the reference algorithm (`reference`), and
-then through the batches that training takes, with worker processes.
+Three things are timed:
+
+- building, from text files to shards; the peer is the `tokenizers` library, which encodes
+  the same sentences from memory on the same cores;
+- drawing samples with pairs and masks on one core; the peer is the reference algorithm
+  (`reference_masking`);
+- loading these samples as batches for training, with worker processes; without a peer.
 """
 
 import json
@@ -37,7 +40,15 @@ _SAMPLES = 2000
 
 @dataclass(frozen=True)
 class CorpusComparison:
-    """One line: what was done, how many a second, and how many the peer did."""
+    """One line of the result.
+
+    Attributes:
+        name: what was measured.
+        unit: unit of the rates.
+        rate: our rate, the median of all runs.
+        peer_rate: the peer's rate; None without a peer.
+        peer: description of the peer.
+    """
 
     name: str
     unit: str
@@ -47,80 +58,85 @@ class CorpusComparison:
 
 
 def measure_corpus(
-    texts: tuple[str, ...], tokenizer: Path, settings: CorpusBenchSettings
+    texts: tuple[str, ...], tokenizer_folder: Path, settings: CorpusBenchSettings
 ) -> Iterator[CorpusComparison]:
-    """Measure building and sampling in turn."""
+    """Measure building, sampling and batches; yield each result as soon as it is measured."""
     progress.set_quiet(True)
     with tempfile.TemporaryDirectory() as scratch:
-        yield _measure_building(texts, tokenizer, Path(scratch), settings)
+        yield _measure_building(texts, tokenizer_folder, Path(scratch), settings)
         corpus = Corpus(Path(scratch) / "0")
-        sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
-        yield _measure_sampling(corpus, sampler, settings)
-        yield _measure_batches(sampler, settings)
+        dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
+        yield _measure_sampling(corpus, dataset, settings)
+        yield _measure_batches(dataset, settings)
 
 
 def _measure_building(
-    texts: tuple[str, ...], tokenizer: Path, scratch: Path, settings: CorpusBenchSettings
+    texts: tuple[str, ...], tokenizer_folder: Path, scratch: Path, settings: CorpusBenchSettings
 ) -> CorpusComparison:
-    encoder = load_tokenizer(tokenizer)
+    tokenizer = load_tokenizer(tokenizer_folder)
     sentences = [
         sentence
         for source in find_sources(texts)
-        for portion in source_chunks(source)
-        for document in read_documents(portion, settings.reading_settings(), ReadErrors(skip=True))
+        for chunk in source_chunks(source)
+        for document in read_documents(chunk, settings.reading_settings(), ReadErrors(skip=True))
         for sentence in document
     ]
     seconds, peer_seconds, token_count = [], [], 0
-    for turn in range(settings.runs):
+    for run in range(settings.runs):
         corpus_settings = CorpusSettings(**asdict(settings.reading_settings()), keep_duplicates=True)
-        seconds.append(_seconds(lambda: build_corpus(texts, tokenizer, scratch / str(turn), corpus_settings)))  # noqa: B023
+        out = scratch / str(run)
+        seconds.append(_seconds(lambda: build_corpus(texts, tokenizer_folder, out, corpus_settings)))  # noqa: B023
         started = time.perf_counter()
         token_count = sum(
             sum(
                 map(
                     len,
-                    encoder.backend.encode_batch_fast(sentences[at : at + 10_000], add_special_tokens=False),
+                    tokenizer.backend.encode_batch_fast(
+                        sentences[start : start + 10_000], add_special_tokens=False
+                    ),
                 )
             )
-            for at in range(0, len(sentences), 10_000)
+            for start in range(0, len(sentences), 10_000)
         )
         peer_seconds.append(time.perf_counter() - started)
     peer = "tokenizers, sentences in memory"
     return CorpusComparison(
-        "build", "pieces/s", token_count / median(seconds), token_count / median(peer_seconds), peer
+        "build", "tokens/s", token_count / median(seconds), token_count / median(peer_seconds), peer
     )
 
 
 def _measure_sampling(
-    corpus: Corpus, sampler: PretrainDataset, settings: CorpusBenchSettings
+    corpus: Corpus, dataset: PretrainDataset, settings: CorpusBenchSettings
 ) -> CorpusComparison:
-    """Draw samples on one core, ours and the reference's in turn."""
+    """Measure sampling on one core, our run and a run of the reference algorithm in turn."""
     shard = corpus.shards("train")[0]
     token_count = min(len(shard.tokens), 200_000)
-    last = max(1, int(np.searchsorted(shard.document_offsets, np.int32(token_count), side="right")) - 1)
-    starts = shard.word_starts(0, int(shard.document_offsets[last]))
-    texts: list[list[list[tuple[int, bool]]]] = []
-    for number in range(last):
-        first, end = int(shard.document_offsets[number]), int(shard.document_offsets[number + 1])
-        low, high = np.searchsorted(shard.sentence_starts, [np.uint32(first), np.uint32(end)])
-        cuts = [*shard.sentence_starts[low:high].tolist(), end]
-        texts.append(
+    document_count = max(
+        1, int(np.searchsorted(shard.document_offsets, np.int32(token_count), side="right")) - 1
+    )
+    word_starts = shard.word_starts(0, int(shard.document_offsets[document_count]))
+    documents: list[list[list[tuple[int, bool]]]] = []
+    for number in range(document_count):
+        start, end = int(shard.document_offsets[number]), int(shard.document_offsets[number + 1])
+        low, high = np.searchsorted(shard.sentence_starts, [np.uint32(start), np.uint32(end)])
+        sentence_offsets = [*shard.sentence_starts[low:high].tolist(), end]
+        documents.append(
             [
-                list(zip(shard.tokens[a:b].tolist(), starts[a:b].tolist(), strict=True))
-                for a, b in pairwise(cuts)
+                list(zip(shard.tokens[a:b].tolist(), word_starts[a:b].tolist(), strict=True))
+                for a, b in pairwise(sentence_offsets)
             ]
         )
     rates, peer_rates = [], []
     vocab_size = corpus.manifest.vocab_size
-    for turn in range(settings.runs):
-        places = np.arange(turn * _SAMPLES, (turn + 1) * _SAMPLES)
-        rates.append(_SAMPLES / _seconds(lambda: sampler.draw(places)))  # noqa: B023
-        sample_count, rng = 0, random.Random(turn)
+    for run in range(settings.runs):
+        indices = np.arange(run * _SAMPLES, (run + 1) * _SAMPLES)
+        rates.append(_SAMPLES / _seconds(lambda: dataset.draw(indices)))  # noqa: B023
+        sample_count, rng = 0, random.Random(run)
         started = time.perf_counter()
-        for text in texts:
+        for document in documents:
             sample_count += len(
                 reference_masking.reference_instances(
-                    text,
+                    document,
                     max_length=settings.max_length,
                     short_fraction=0.1,
                     max_masked=77,
@@ -134,13 +150,13 @@ def _measure_sampling(
     )
 
 
-def _measure_batches(sampler: PretrainDataset, settings: CorpusBenchSettings) -> CorpusComparison:
-    """Take batches as training does, from as many workers as there are cores."""
+def _measure_batches(dataset: PretrainDataset, settings: CorpusBenchSettings) -> CorpusComparison:
+    """Measure batches as training loads them, with one worker per core."""
     workers = os.cpu_count() or 1
     rates = []
     for _ in range(settings.runs):
-        batches = iter(BatchLoader(sampler, 64 * settings.max_length, workers=workers))
-        next(batches)  # the processes are there
+        batches = iter(BatchLoader(dataset, 64 * settings.max_length, workers=workers))
+        next(batches)  # waits until the workers have started
         started = time.perf_counter()
         samples = sum(len(batch.strip) for batch in islice(batches, 100))
         rates.append(samples / (time.perf_counter() - started))
@@ -154,18 +170,18 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:
-    """Print the table."""
+    """Print the results as a table or JSON."""
     if as_json:
         print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("what", "ours", "peer's", "ratio", "unit", "peer"):
+    for title in ("benchmark", "ours", "peer's", "ratio", "unit", "peer"):
         table.add_column(
-            title, justify="left" if title in ("what", "unit", "peer") else "right", no_wrap=True
+            title, justify="left" if title in ("benchmark", "unit", "peer") else "right", no_wrap=True
         )
     for line in lines:
-        theirs, ratio = (
+        peer_rate, ratio = (
             (f"{line.peer_rate:,.0f}", f"{line.rate / line.peer_rate:.2f}") if line.peer_rate else ("", "")
         )
-        table.add_row(line.name, f"{line.rate:,.0f}", theirs, ratio, line.unit, line.peer)
+        table.add_row(line.name, f"{line.rate:,.0f}", peer_rate, ratio, line.unit, line.peer)
     progress.result_console().print(table)

@@ -1,11 +1,11 @@
-"""Fine-tuning beside `transformers`: one checkpoint, the same samples in the same order, the same settings.
+"""Benchmark of fine-tuning against `transformers`: same checkpoint, samples, order and settings.
 
-The peer pads to the longest sequence, as its Trainer does by default, takes a batch in
-pieces of as many tokens as ours (whole ones were slower by far where passages are long), and
-computes with SDPA attention and bf16 autocast where the machine has bf16; AdamW is
-fused. Both sides take all steps and are measured at the end, their scores read by the
-same code. A leg is a process of its own with the whole machine; seconds are of
-training alone, batching included, and of scoring dev.
+The peer pads to the longest sequence, as its Trainer does by default, splits batches into
+micro-batches of as many tokens as ours (whole batches were far slower with long
+passages), and uses SDPA attention, bf16 autocast where the machine has bf16, and fused
+AdamW. Both sides take all steps and are evaluated at the end, with metrics from the same
+code. Each run is a process of its own, one at a time. Training seconds include batching;
+dev seconds are those of the evaluation.
 """
 
 import json
@@ -22,23 +22,31 @@ from rich.table import Table
 from albertine import progress
 from albertine.bench.peer_finetuning import PeerFinetuning
 from albertine.bench.settings import FinetuneBenchSettings
-from albertine.device import choose_precision, synchronized_time
+from albertine.device import choose_device, choose_precision, synchronized_time
+from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import build_trainer
 from albertine.processes import run_in_processes
-from albertine.tasks.metrics.scores import primary_metric
+from albertine.tasks.registry import primary_metric
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.types.task_type import SampleScores, TaskType
-from albertine.train.distributed import Distributed, choose_device
+from albertine.train.checkpoints import CHECKPOINTS_FOLDER
+from albertine.train.distributed import Distributed
 
 Side = Literal["ours", "peer"]
 
 
 @dataclass(frozen=True)
 class FinetuneBenchRun:
-    """One training run: whose, from what, with which seed."""
+    """One training run.
+
+    Attributes:
+        side: "ours" or "peer".
+        source: the checkpoint.
+        settings: the settings, with the seed of this run.
+    """
 
     side: Side
     source: str
@@ -47,17 +55,17 @@ class FinetuneBenchRun:
 
 @dataclass(frozen=True)
 class FinetuneBenchResult:
-    """What a leg came to.
+    """Result of one run.
 
     Attributes:
-        scores: on dev, after the last step.
-        train_seconds: of all steps.
-        train_samples: trained on, over all steps.
-        dev_seconds: of scoring dev.
-        dev_samples: how many that are.
+        metrics: metrics on the dev split after the last step.
+        train_seconds: seconds of all training steps.
+        train_samples: samples of all training steps.
+        dev_seconds: seconds of the evaluation.
+        dev_samples: samples of the dev split.
     """
 
-    scores: dict[str, float]
+    metrics: dict[str, float]
     train_seconds: float
     train_samples: int
     dev_seconds: float
@@ -67,9 +75,9 @@ class FinetuneBenchResult:
 def measure_finetuning(
     source: str, settings: FinetuneBenchSettings
 ) -> tuple[str, dict[Side, list[FinetuneBenchResult]]]:
-    """Let both sides run, in turn, once for each seed."""
+    """Return the name of the task and the results of both sides, one per seed; their runs alternate."""
     if find_spec("transformers") is None:
-        raise InputError("bench finetune: the peer is missing; pip install transformers")
+        raise InputError("bench finetune: transformers is not installed; run pip install transformers")
     train = settings.train
     if (
         train.optimizer != "adamw"
@@ -78,16 +86,19 @@ def measure_finetuning(
         or settings.random_weights
     ):
         raise InputError(
-            "bench finetune: the peer has AdamW alone, for all weights at one rate; leave those out"
+            "bench finetune: the peer supports only AdamW with one learning rate; remove the settings "
+            "optimizer, layer_decay, freeze_embeddings and random_weights"
         )
-    prepared = prepare_task(source, settings)  # in here first, so that what is wrong is said once
+    prepared = prepare_task(source, settings)  # reports invalid settings before any run
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
         for side in results:
             run = FinetuneBenchRun(side, source, replace(settings, train=replace(settings.train, seed=seed)))
-            (_, result), *_ = run_in_processes(_finetune, [run], 1, advice="take a smaller batch")
+            (_, result), *_ = run_in_processes(
+                _finetune, [run], 1, advice="use a smaller batch: --train.batch-size"
+            )
             results[side].append(result)
-            score = primary_metric(prepared.task.name, result.scores)
+            score = primary_metric(prepared.task.name, result.metrics)
             progress.print_message(
                 f"{side}, seed {seed}: {100 * score:.1f} in {progress.format_duration(result.train_seconds)}"
             )
@@ -107,36 +118,41 @@ def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:
     settings = replace(
         task_settings, train=replace(task_settings.train, evaluate_every=steps, save_minutes=1e6)
     )
-    ranks = Distributed(0, 1, choose_device(settings.device))
-    return (_finetune_ours if run.side == "ours" else _finetune_peer)(settings, prepared, ranks)
+    distributed = Distributed(0, 1, choose_device(settings.device))
+    return (_finetune_ours if run.side == "ours" else _finetune_peer)(settings, prepared, distributed)
 
 
 def _finetune_ours(
-    settings: FinetuneBenchSettings, prepared: FinetuneData, ranks: Distributed
+    settings: FinetuneBenchSettings, prepared: FinetuneData, distributed: Distributed
 ) -> FinetuneBenchResult:
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch)
-        (run / "trainer").mkdir()
-        trainer, keeper = build_trainer(run, settings, prepared, ranks, can_collapse=False)
-        with keeper.open(-1, {}):
-            trainer.run()
-        scorer = Scorer(trainer.network.eval(), prepared.task_type, ranks.device)
-        started = synchronized_time(ranks.device)
-        rows = scorer.score([sheet for _, sheet in prepared.dev])
-        seconds = synchronized_time(ranks.device) - started
-    return _result(settings, prepared, prepared.task_type, rows, trainer.seconds, seconds)
+        (run / CHECKPOINTS_FOLDER).mkdir()
+        trainer = build_trainer(run, settings, prepared, distributed, can_collapse=False)
+        with trainer.recorder.open(-1, {}):
+            trainer.train()
+        scorer = Scorer(TorchEngine(trainer.model.eval(), distributed.device), prepared.task_type)
+        started = synchronized_time(distributed.device)
+        rows = scorer.score([encoded for _, encoded in prepared.dev])
+        seconds = synchronized_time(distributed.device) - started
+    return _result(settings, prepared, prepared.task_type, rows, trainer.state.seconds, seconds)
 
 
 def _finetune_peer(
-    settings: FinetuneBenchSettings, prepared: FinetuneData, ranks: Distributed
+    settings: FinetuneBenchSettings, prepared: FinetuneData, distributed: Distributed
 ) -> FinetuneBenchResult:
-    dtype = choose_precision(settings.train.precision, ranks.device)
-    peer = PeerFinetuning(prepared, settings, ranks.device, dtype)
+    dtype = choose_precision(settings.train.precision, distributed.device)
+    peer = PeerFinetuning(prepared, settings, distributed.device, dtype)
     train_seconds = peer.train()
-    started = synchronized_time(ranks.device)
-    rows = peer.outputs([sheet for _, sheet in prepared.dev])
+    started = synchronized_time(distributed.device)
+    rows = peer.outputs([encoded for _, encoded in prepared.dev])
     return _result(
-        settings, prepared, peer.task_type, rows, train_seconds, synchronized_time(ranks.device) - started
+        settings,
+        prepared,
+        peer.task_type,
+        rows,
+        train_seconds,
+        synchronized_time(distributed.device) - started,
     )
 
 
@@ -154,26 +170,26 @@ def _result(
         return [task_type.prediction(*pair, row) for pair, row in zip(prepared.dev, outputs, strict=True)]
 
     task_type.fit_threshold(examples, answers())
-    scores = task_type.compute_metrics(examples, answers())
+    metrics = task_type.compute_metrics(examples, answers())
     samples = settings.train.steps * (settings.train.batch_size or 0)
     return FinetuneBenchResult(
-        scores, train_seconds, samples, dev_seconds, sum(len(sheet.samples) for _, sheet in prepared.dev)
+        metrics, train_seconds, samples, dev_seconds, sum(len(encoded.samples) for _, encoded in prepared.dev)
     )
 
 
 def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *, as_json: bool) -> None:
-    """Print both sides."""
+    """Print the results of both sides as a table or JSON."""
     if as_json:
         sides = {side: [asdict(one) for one in side_results] for side, side_results in results.items()}
         print(json.dumps({"task": task, **sides}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "score", "from-to", "training", "examples/s", "scoring, examples/s"):
+    for title in ("", "metric", "range", "training", "samples/s", "evaluation, samples/s"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     rates = {}
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
-        side_results = results[side]  # type: ignore[index]  # one of the two
-        scores = [100 * primary_metric(task, one.scores) for one in side_results]
+        side_results = results[side]  # type: ignore[index]  # keys are Side
+        scores = [100 * primary_metric(task, one.metrics) for one in side_results]
         examples_per_second = statistics.median(one.train_samples / one.train_seconds for one in side_results)
         dev = statistics.median(one.dev_samples / one.dev_seconds for one in side_results)
         seconds = statistics.median(one.train_seconds for one in side_results)
@@ -187,10 +203,10 @@ def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *
             f"{dev:,.1f}",
         )
     ratios = (rates["ours"][at] / rates["peer"][at] for at in (0, 1))
-    table.add_row("times as fast", "", "", "", *(f"{one:.2f}" for one in ratios))
+    table.add_row("ours / peer", "", "", "", *(f"{one:.2f}" for one in ratios))
     printed = progress.result_console()
     printed.print(table)
     printed.print(
-        f"{task}: medians of {len(results['ours'])} seeds; a sample of a long passage counts as an example",
+        f"{task}: medians of {len(results['ours'])} seeds; a long passage is several samples",
         highlight=False,
     )

@@ -1,7 +1,7 @@
-"""What sharing depth saves when processes train together: bytes and seconds of adding up gradients.
+"""Benchmark of the gradient all-reduce of data-parallel training: what parameter sharing saves.
 
-The model beside the BERT of its shape, in turn, by the very call that training makes,
-between processes on this machine.
+The model alternates with the BERT of the same shape. The all-reduce is the one of
+training, between processes on this machine.
 """
 
 import json
@@ -24,7 +24,14 @@ from albertine.train.distributed import init_distributed
 
 @dataclass(frozen=True)
 class GradientTraffic:
-    """One model: bytes of its gradients, bytes that a process sends a step, seconds that it takes."""
+    """The all-reduce of one model.
+
+    Attributes:
+        name: what the model is.
+        gradient_bytes: size of all gradients.
+        sent_bytes: bytes that each process sends per step.
+        seconds: median seconds per step.
+    """
 
     name: str
     gradient_bytes: int
@@ -33,16 +40,14 @@ class GradientTraffic:
 
 
 def measure_gradients(settings: GradientBenchSettings) -> list[GradientTraffic]:
-    """Measure both models."""
-    models = {"the model": settings.model, "BERT of its shape": bert_of_same_shape(settings.model)}
+    """Return the traffic of the model and of the BERT of its shape."""
+    models = {"this model": settings.model, "same-shape BERT": bert_of_same_shape(settings.model)}
     sizes = [gradient_bytes(model) // 4 for model in models.values()]
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     jobs = [_RankJob(rank, port, settings, sizes) for rank in range(settings.processes)]
-    results = run_in_processes(
-        _run_rank, jobs, settings.processes, advice="measure fewer at once: --processes"
-    )
+    results = run_in_processes(_run_rank, jobs, settings.processes, advice="use fewer processes: --processes")
     seconds = {job.rank: rows for job, rows in results}[0]
     return [
         GradientTraffic(
@@ -57,7 +62,7 @@ def measure_gradients(settings: GradientBenchSettings) -> list[GradientTraffic]:
 
 @dataclass(frozen=True)
 class _RankJob:
-    """What one of the processes does beside the others."""
+    """The job of one rank; `sizes` are the numbers of gradient values of the models."""
 
     rank: int
     port: int
@@ -66,7 +71,7 @@ class _RankJob:
 
 
 def _run_rank(job: _RankJob) -> list[list[float]]:
-    """Be one of the processes; return the seconds of each run, model by model."""
+    """Run one rank; return the seconds of each run, by model."""
     world_size = str(job.settings.processes)
     os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.rank), "WORLD_SIZE": world_size}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(job.port)}
@@ -76,22 +81,22 @@ def _run_rank(job: _RankJob) -> list[list[float]]:
         seconds: list[list[float]] = [[] for _ in job.sizes]
         for turn in range(job.settings.runs + 1):
             for buffer, row in zip(buffers, seconds, strict=True):
-                distributed.all_reduce_sum([0.0])  # all are here
+                distributed.all_reduce_sum([0.0])  # a barrier
                 started = time.perf_counter()
                 distributed.all_reduce(buffer)
-                float(buffer[0])  # a GPU has done it when the number is there
+                float(buffer[0])  # waits for the GPU
                 if turn:
                     row.append(time.perf_counter() - started)
         return seconds
 
 
 def show_gradients(lines: list[GradientTraffic], *, as_json: bool) -> None:
-    """Print the table."""
+    """Print the results as a table or JSON."""
     if as_json:
         print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "gradients", "each sends", "ms a step", "of BERT"):
+    for title in ("", "gradients", "sent per process", "ms per step", "of BERT"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for line in lines:
         table.add_row(

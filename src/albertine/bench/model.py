@@ -1,9 +1,9 @@
-"""The network beside `transformers`: same weights, same work, one run.
+"""Benchmark of the model against `transformers`, with the same weights and batches.
 
-Each side is a process of its own, so that its peak memory is its own, and they
-work in turn, so that a machine that slows down slows both. A step of training is
-MLM and the pair loss, backward, clip, AdamW; forward is the encoder with its heads.
-Only real tokens count: what a side spends on padding is its own affair.
+Each side runs in its own process, so that its peak memory can be measured. Their steps
+alternate, so that a machine that slows down slows both. A training step is MLM and pair
+loss, backward pass, gradient clipping and AdamW; a forward step is the encoder with its
+heads. Rates count real tokens, without padding.
 """
 
 import json
@@ -33,7 +33,7 @@ from albertine.settings import ModelSettings
 
 Workload = Literal["training", "forward"]
 
-# Lengths of the 872 sentences of SST-2's dev set in words and two special pieces: every twentieth part.
+# Lengths of the 872 sentences of SST-2's dev set, in words plus two special tokens: the 5% quantiles.
 SST2_LENGTHS = (4, 8, 11, 12, 13, 15, 16, 17, 18, 20, 21, 22, 23, 25, 26, 28, 29, 31, 33, 36, 49)
 BATCH_LENGTHS = {
     "8 x 128": (128,) * 8,
@@ -44,7 +44,7 @@ BATCH_LENGTHS = {
 
 @dataclass(frozen=True)
 class ModelBenchCase:
-    """One line of the table."""
+    """One case: a workload, a batch and a precision."""
 
     workload: Workload
     batch: str
@@ -53,7 +53,16 @@ class ModelBenchCase:
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """One line's result: tokens per second, peak memory of process or GPU, our share of the matrix rate."""
+    """Result of one case.
+
+    Attributes:
+        case: the case.
+        tokens_per_second: our median.
+        peer_tokens_per_second: the peer's median.
+        peak_bytes: our peak memory, of the process or the GPU.
+        peer_peak_bytes: the peer's peak memory.
+        utilization: our FLOP per second as a fraction of the peak matrix throughput.
+    """
 
     case: ModelBenchCase
     tokens_per_second: float
@@ -64,11 +73,11 @@ class ModelComparison:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast as the peer."""
+        """Our rate as a multiple of the peer's."""
         return self.tokens_per_second / self.peer_tokens_per_second
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line under stable keys."""
+        """Return the result with stable keys."""
         return {
             **asdict(self.case),
             **{k: v for k, v in asdict(self).items() if k != "case"},
@@ -77,9 +86,9 @@ class ModelComparison:
 
 
 def measure_model(settings: ModelBenchSettings) -> Iterator[ModelComparison]:
-    """Measure each case in turn."""
+    """Measure the selected cases; yield each result when it is there."""
     if find_spec("transformers") is None:
-        raise InputError("bench model: the peer is missing; pip install transformers")
+        raise InputError("bench model: transformers is not installed; run pip install transformers")
     peak_flops = {
         precision: _peak_flops(precision, settings.device) for precision in _precisions(settings.precision)
     }
@@ -95,10 +104,10 @@ def _precisions(choice: str) -> tuple[Any, ...]:
 
 def _cases(settings: ModelBenchSettings) -> Iterator[ModelBenchCase]:
     workloads = ("training", "forward") if settings.workload == "both" else (settings.workload,)
-    for work in workloads:
+    for workload in workloads:
         for batch in BATCH_LENGTHS if settings.batch == "all" else (settings.batch,):
             for precision in _precisions(settings.precision):
-                yield ModelBenchCase(work, batch, precision)  # type: ignore[arg-type]  # the literals of the settings
+                yield ModelBenchCase(workload, batch, precision)  # type: ignore[arg-type]  # the literals of the settings
 
 
 def _write_weights(model: ModelSettings, folder: Path) -> None:
@@ -117,7 +126,7 @@ def _measure_case(
 ) -> ModelComparison:
     context = multiprocessing.get_context("spawn")
     sides = []
-    for side in ("ours", "theirs"):
+    for side in ("ours", "peer"):
         our_end, child_end = context.Pipe()
         process = context.Process(
             target=_run_side, args=(side, case, settings, folder, child_end), daemon=True
@@ -129,7 +138,7 @@ def _measure_case(
     try:
         for _, pipe in sides:
             _request(pipe, "warm up")
-        seconds = [[_request(pipe, "work") for _, pipe in sides] for _ in range(settings.runs)]
+        seconds = [[_request(pipe, "step") for _, pipe in sides] for _ in range(settings.runs)]
         peaks = [int(_request(pipe, "peak")) for _, pipe in sides]
     finally:
         for process, _ in sides:
@@ -146,9 +155,11 @@ def _request(pipe: Connection, command: str) -> float:
         pipe.send(command)
         answer = pipe.recv()
     except (EOFError, BrokenPipeError):
-        raise WorkError("a side of the benchmark died; was there memory enough?") from None
+        raise WorkError(
+            "a process of the benchmark died, probably for lack of memory; use a smaller model or batch"
+        ) from None
     if isinstance(answer, str):
-        raise WorkError(f"a side of the benchmark failed: {answer}")
+        raise WorkError(f"the benchmark failed: {answer}")
     return float(answer)
 
 
@@ -170,7 +181,7 @@ def _flops_per_token(case: ModelBenchCase, model: ModelSettings) -> float:
 def _run_side(
     side: str, case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, pipe: Connection
 ) -> None:
-    """Be one side: make ready, then work when asked to and say how long it took."""
+    """Run one side: build its step, then answer each request with the seconds or the peak memory."""
     if side != "ours":
         reset_environment()
     try:
@@ -179,26 +190,29 @@ def _run_side(
         while True:
             command = pipe.recv()
             started = synchronized_time(device)
-            for _ in range(2 if command == "warm up" else 1 if command == "work" else 0):
+            for _ in range(2 if command == "warm up" else 1 if command == "step" else 0):
                 step()
             seconds = synchronized_time(device) - started
             pipe.send(peak_memory(device) if command == "peak" else seconds)
     except EOFError:
         return
-    except Exception as error:  # told to the parent, which ends the run
+    except Exception as error:  # the parent raises it and ends the benchmark
         pipe.send(f"{side}: {type(error).__name__}: {error}")
 
 
 def _random_padded_batch(
     case: ModelBenchCase, model: ModelSettings, device: str
 ) -> tuple[dict[str, Any], Any, Any]:
-    """Draw a batch: inputs as `transformers` takes them, labels at 15% of the real tokens, pair labels."""
+    """Return a random batch: inputs of `transformers`, MLM labels [batch, length] and pair labels [batch].
+
+    15% of the real tokens have a label, the others -100.
+    """
     generator = torch.Generator().manual_seed(0)
     lengths = torch.tensor(BATCH_LENGTHS[case.batch])
     mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
     ids = torch.randint(5, model.vocab_size, mask.shape, generator=generator) * mask
     chosen = (torch.rand(mask.shape, generator=generator) < 0.15) & mask.bool()
-    chosen[:, 1] = True  # at least one in each
+    chosen[:, 1] = True  # at least one per sequence
     labels = torch.where(chosen, ids, -100)
     pair = torch.randint(0, 2, (len(lengths),), generator=generator)
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
@@ -206,7 +220,7 @@ def _random_padded_batch(
 
 
 def _training_step(model: Any, loss: Callable[[], Any]) -> Callable[[], None]:
-    """Return a step of training, the same for both sides."""
+    """Return a function that takes one training step, the same for both sides."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
 
@@ -220,7 +234,7 @@ def _training_step(model: Any, loss: Callable[[], Any]) -> Callable[[], None]:
 
 
 def _forward_step(model: Any, outputs: Callable[[], Any]) -> Callable[[], None]:
-    """Return a forward pass, the same for both sides."""
+    """Return a function that runs one forward pass, the same for both sides."""
     model.eval()
 
     def step() -> None:
@@ -238,7 +252,7 @@ def _our_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path)
 
     model = load_folder(weights).to(settings.device)
     dtype = torch.float32 if case.precision == "fp32" else torch.bfloat16
-    model.encoder.compute_options = ComputeOptions(dtype=dtype, compile=settings.compile)
+    model.configure(ComputeOptions(dtype=dtype, compile=settings.compile))
     inputs, labels, pair = _random_padded_batch(case, settings.model, settings.device)
     strip = Strip.from_padded(inputs["input_ids"], inputs["attention_mask"], inputs["token_type_ids"])
     flat = labels[inputs["attention_mask"].bool()]
@@ -246,7 +260,7 @@ def _our_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path)
     targets = PretrainingTargets(MaskedLMTargets(indices, flat[indices]), pair)
     if case.workload == "training":
         return _training_step(model, lambda: model(strip, targets).loss)
-    return _forward_step(model, lambda: model(strip))  # every token scored, as the peer does
+    return _forward_step(model, lambda: model(strip))  # logits of every token, as the peer computes them
 
 
 def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path) -> Callable[[], None]:
@@ -270,13 +284,15 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
 
 
 def show_model(lines: Iterator[ModelComparison], *, as_json: bool) -> None:
-    """Print the table."""
+    """Print the results as a table or JSON."""
     if as_json:
         print(json.dumps({"lines": [line.to_json() for line in lines]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("work", "batch", "", "tokens/s", "peer", "ratio", "roof", "peak", "peer's"):
-        table.add_column(title, justify="left" if title in ("work", "batch", "") else "right", no_wrap=True)
+    for title in ("workload", "batch", ""):
+        table.add_column(title, no_wrap=True)
+    for title in ("tokens/s", "peer", "ratio", "of peak", "memory", "peer's"):
+        table.add_column(title, justify="right", no_wrap=True)
     for line in lines:
         table.add_row(
             line.case.workload,

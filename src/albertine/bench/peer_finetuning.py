@@ -1,4 +1,4 @@
-"""Fine-tuning with `transformers`, as one sets it up with care: what our own tuning is held beside."""
+"""The peer of the fine-tuning benchmark: fine-tuning with a well configured `transformers`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -9,13 +9,15 @@ from torch import Tensor
 
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import FinetuneBenchSettings
-from albertine.device import synchronized_time
+from albertine.device import default_micro_batch_tokens, synchronized_time
 from albertine.finetune.finetuning import epoch_order
 from albertine.finetune.prepare import FinetuneData
 from albertine.interop.tensor_names import checkpoint_family
-from albertine.model.heads import PredictionOutput, SpanOutput, SpanTargets
-from albertine.tasks.scorer import default_micro_batch_tokens
-from albertine.tasks.types.task_type import EncodedExample, SampleScores, TaskSample, strip_from_samples
+from albertine.model.heads import PredictionOutput
+from albertine.model.span_head import SpanOutput, SpanTargets
+from albertine.tasks.registry import create_task_type
+from albertine.tasks.sequences import EncodedExample, TaskSample, strip_from_samples
+from albertine.tasks.types.task_type import SampleScores
 from albertine.train.schedule import LearningRateSchedule
 
 _MODEL_CLASSES = {
@@ -31,7 +33,7 @@ _DROPOUT_KEYS = {"albert": "classifier_dropout_prob", "bert": "classifier_dropou
 
 
 class PeerFinetuning:
-    """The other side."""
+    """Trains and evaluates a model of `transformers` on prepared data."""
 
     def __init__(
         self,
@@ -43,9 +45,9 @@ class PeerFinetuning:
         reset_environment()
         import transformers
 
-        # Their heads do not judge whether there is an answer; the score of none at [CLS] does.
-        self.task_type = prepared.card.create_task_type(
-            prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
+        # Their span head has no answerable output; the logits at [CLS] are the score of no answer.
+        self.task_type = create_task_type(
+            prepared.card, prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
         )
         head = self.task_type.head_settings
         torch.manual_seed(settings.train.seed)
@@ -73,9 +75,9 @@ class PeerFinetuning:
         )
 
     def train(self) -> float:
-        """Take all steps; return the seconds."""
+        """Take all training steps; return their seconds."""
         train = self._settings.train
-        samples = [sample for sheet in self._prepared.train for sample in sheet.samples]
+        samples = [sample for example in self._prepared.train for sample in example.samples]
         schedule = LearningRateSchedule.from_resolved_settings(train)
         self.model.train()
         seconds = 0.0
@@ -98,7 +100,7 @@ class PeerFinetuning:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._dtype == torch.bfloat16)
 
     def _inputs(self, samples: Sequence[TaskSample]) -> dict[str, Tensor]:
-        """Pad sequences to the longest."""
+        """Return the inputs of the model, padded to the longest sequence."""
         ids, mask, token_type_ids = strip_from_samples(samples).to_padded()
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": token_type_ids}
         if self.task_type.head_settings.kind == "choice":
@@ -119,19 +121,19 @@ class PeerFinetuning:
         return loss
 
     def outputs(self, examples: Sequence[EncodedExample]) -> list[list[SampleScores]]:
-        """Return the scores of all samples, in their order."""
+        """Return the scores of all samples, by example."""
         self.model.eval()
-        samples = [sample for sheet in examples for sample in sheet.samples]
+        samples = [sample for example in examples for sample in example.samples]
         outputs: list[SampleScores] = []
         with torch.no_grad(), self._autocast():
             for batch in self._micro_batches(samples):
                 strip = strip_from_samples(batch)
                 outputs += self.task_type.sample_scores(self._output(self._inputs(batch), strip), strip)
         remaining = iter(outputs)
-        return [[next(remaining) for _ in sheet.samples] for sheet in examples]
+        return [[next(remaining) for _ in example.samples] for example in examples]
 
     def _micro_batches(self, samples: Sequence[TaskSample]) -> Iterator[list[TaskSample]]:
-        """Cut samples into as many tokens at once as ours, padding counted: more takes long to allocate."""
+        """Yield micro-batches of at most as many tokens as ours, padding included."""
         micro_batch: list[TaskSample] = []
         longest = 0
         max_tokens = default_micro_batch_tokens(self._device)
@@ -149,28 +151,26 @@ class PeerFinetuning:
         yield micro_batch
 
     def _loss_weight(self, micro_batch: Sequence[TaskSample], batch: Sequence[TaskSample]) -> float:
-        """Return how much a piece's loss, a mean over what it judges, is of its batch's."""
+        """Return the weight of the mean loss of a micro-batch in the mean loss of its batch."""
         return self.task_type.target_counts(micro_batch)[0] / self.task_type.target_counts(batch)[0]
 
     def _output(self, inputs: dict[str, Tensor], strip: Any) -> Any:
-        """Put their output into the form that scores are read from."""
+        """Return the outputs of a batch as an output of our heads."""
         peer_output = self.model(**inputs)
+        is_token = strip.attention_mask.to(self._device)  # [batch, longest]
         match self.task_type.head_settings.kind:
             case "span":
-                start, end = (
-                    one[strip.real.to(one.device)]
-                    for one in (peer_output.start_logits, peer_output.end_logits)
-                )
+                start, end = (one[is_token] for one in (peer_output.start_logits, peer_output.end_logits))
                 return SpanOutput(start, end, None, None)
             case "token":
-                return PredictionOutput(peer_output.logits[strip.real.to(peer_output.logits.device)], None)
+                return PredictionOutput(peer_output.logits[is_token], None)
             case "regress":
                 return PredictionOutput(peer_output.logits.squeeze(1), None)
         return PredictionOutput(peer_output.logits, None)
 
 
 def _batches(samples: Sequence[TaskSample], seed: int, size: int, steps: int) -> Iterator[list[TaskSample]]:
-    """Yield the batches that our own tuning takes."""
+    """Yield the batches of our own fine-tuning."""
     order: list[int] = []
     epoch = 0
     for _ in range(steps):

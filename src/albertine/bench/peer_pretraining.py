@@ -1,9 +1,9 @@
-"""Pre-training with `transformers`, as one sets it up with care: what our own run races against.
+"""The peer of the pre-training benchmark: pre-training with a well configured `transformers`.
 
-`AlbertForPreTraining` with SDPA attention and bf16 autocast where the machine has it; the
-library's own collator pads and masks; the order of sentences beside it; fused AdamW
-without decay of norms and biases, warm-up, linear decay, clipping. The pairs are the
-ones that our own run sees, in the same order.
+It trains `AlbertForPreTraining` with SDPA attention and bf16 autocast where the machine
+has bf16. The library's collator pads and masks; pairs and their labels are the same as in
+our run, in the same order. The optimizer is fused AdamW without weight decay of norms and
+biases, with warm-up, linear decay and gradient clipping.
 """
 
 import os
@@ -19,13 +19,13 @@ from albertine.corpus.batches import Batch
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.device import synchronized_time
-from albertine.model.encoder import KERNEL_CACHE_SIZES
+from albertine.model.kernels.primitive_cache import restore_primitive_cache
 from albertine.settings import ModelSettings
 from albertine.train.schedule import LearningRateSchedule
 
 
 class PeerPretraining:
-    """The other side."""
+    """Trains and evaluates an ALBERT of `transformers` on a corpus."""
 
     def __init__(self, settings: ModelSettings, corpus: Corpus, device: torch.device, dtype: torch.dtype):
         reset_environment()
@@ -64,7 +64,7 @@ class PeerPretraining:
         schedule: LearningRateSchedule,
         after_step: Callable[[int, float, int], None],
     ) -> None:
-        """Take all steps of a schedule; `after_step` each is told its number, the seconds and tokens so far."""
+        """Take all steps; call `after_step(step, seconds, tokens)` with the totals after each."""
         self.model.train()
         seconds, tokens = 0.0, 0
         for step in range(schedule.steps):
@@ -87,7 +87,7 @@ class PeerPretraining:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._dtype == torch.bfloat16)
 
     def _inputs(self, samples: list[PretrainSample]) -> dict[str, Tensor]:
-        """Let the library's collator pad and mask pairs."""
+        """Return the inputs of the model, padded and masked by the collator of the library."""
         features = [
             {"input_ids": sample.original_tokens().tolist(), "token_type_ids": sample.segments.tolist()}
             for sample in samples
@@ -97,7 +97,7 @@ class PeerPretraining:
         return {name: one.to(self._device) for name, one in batch.items()}
 
     def masked_lm_loss(self, batches: Iterator[Batch]) -> float:
-        """Return the mean MLM loss on batches that are masked already."""
+        """Return the mean MLM loss over the masked tokens of batches."""
         self.model.eval()
         total, count = 0.0, 0
         for batch in batches:
@@ -122,8 +122,6 @@ class PeerPretraining:
 
 
 def reset_environment() -> None:
-    """Make this process the peer's: none of what our network asks of the libraries below, and no chatter."""
-    for name, size in KERNEL_CACHE_SIZES.items():  # it counts at the first product
-        if os.environ.get(name) == size:
-            del os.environ[name]
+    """Restore the cache sizes that torch has by default, and silence `transformers`."""
+    restore_primitive_cache()
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

@@ -1,10 +1,10 @@
-"""A race: our pre-training against that of `transformers`, equal minutes on one machine.
+"""Benchmark of pre-training against `transformers`: equal training time on one machine.
 
-Same model size, corpus, pairs and tokens a step; each side's rate is the best of a
-sweep of its own, in which every side may go on as long as it gets better. The runs of a
-sweep are as long as the race: short ones would choose the rate that first comes down to
-the level of piece frequencies, which is higher than the one that then leaves it. A leg is a
-process of its own with the whole machine.
+Both sides train the same architecture on the same corpus and pairs, with as many tokens
+per step. The learning rate of each side is the best of its own sweep, which tries higher
+and lower rates as long as the loss improves. By default, a sweep run is as long as the
+race: short runs would select the rate that reaches the unigram baseline fastest, and that
+rate is too high for the rest of a long run. Runs take turns, each in its own process.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from itertools import pairwise
 from albertine import progress
 from albertine.bench.race_runs import RaceResult, RaceRun, Side, train_side
 from albertine.bench.settings import RaceSettings
+from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
-from albertine.pretrain.setup import open_corpus
 from albertine.processes import run_in_processes
 from albertine.train.schedule import default_lr
 
 _PEER_LR = 5e-4
 _TIMING_STEPS = 12
-_EVALUATIONS = 16  # measurements of the legs that are drawn
+_EVALUATIONS = 16  # per run, except in timing runs
 
 
 @dataclass(frozen=True)
 class Race:
-    """Both sides' results.
+    """Results of both sides.
 
     Attributes:
-        learning_rates: each side's learning rate.
-        results: what each came to.
-        steps: how many each took.
-        baseline_loss: the loss of who knows piece frequencies alone.
-        sweep: what each rate came to, of those that were tried.
-        minutes: of training for each side.
+        minutes: training time of each side.
+        baseline_loss: loss of the unigram baseline, which knows only token frequencies.
+        learning_rates: learning rate of each side.
+        steps: number of steps of each side.
+        results: curve, tokens and seconds of each side.
+        sweep: final loss of each side by learning rate.
     """
 
     minutes: float
@@ -46,7 +46,7 @@ class Race:
 
     @property
     def time_fraction_to_match(self) -> float | None:
-        """Share of the peer's time after which our loss was down to its last one; None if it never was."""
+        """Fraction of the peer's time in which our loss reached the peer's final loss; None if it did not."""
         ours, peer = self.results["ours"], self.results["peer"]
         for (before, high), (after, low) in pairwise(ours.curve):
             if low <= peer.loss:
@@ -56,12 +56,12 @@ class Race:
 
 
 def run_race(settings: RaceSettings) -> Race:
-    """Find each side's rate, then let both run."""
+    """Sweep the learning rate of each side, then run both with their best one."""
     if find_spec("transformers") is None:
-        raise InputError("bench pretrain: the peer is missing; pip install transformers")
+        raise InputError("bench pretrain: transformers is not installed; run pip install transformers")
     corpus = open_corpus(settings.corpus)
     if not corpus.manifest.documents["dev"]:
-        raise InputError(f"{corpus.folder}: no held-out documents; build it with --held-out")
+        raise InputError(f"{corpus.folder}: no held-out documents; build the corpus with --held-out")
     learning_rates: dict[Side, float] = {}
     steps: dict[Side, int] = {}
     sweep: dict[Side, dict[float, float]] = {}
@@ -76,36 +76,36 @@ def run_race(settings: RaceSettings) -> Race:
         sweep_results = _sweep_rates(side, first_rates[side], sweep_steps, settings)
         sweep[side] = {rate: one.loss for rate, one in sweep_results.items()}
         learning_rates[side] = min(sweep[side], key=sweep[side].__getitem__)
-        progress.print_message(f"{side}: rate {learning_rates[side]:.2g}, {steps[side]:,} steps")
+        progress.print_message(f"{side}: learning rate {learning_rates[side]:.2g}, {steps[side]:,} steps")
         is_full_length = sweep_steps == steps[side]
         best_run = RaceRun(side, learning_rates[side], steps[side], settings, _EVALUATIONS)
         results[side] = sweep_results[learning_rates[side]] if is_full_length else _run_in_process(best_run)
-    baseline_loss = results["ours"].curve[0][1]
+    baseline_loss = results["ours"].curve[0][1]  # at step 0, the MLM bias is the unigram start
     return Race(settings.minutes, baseline_loss, learning_rates, steps, results, sweep)
 
 
 def _seconds_per_step(result: RaceResult) -> float:
-    """Return the seconds of a step once everything is warm: of those between the two measurements."""
-    (*_, (middle, _), (end, _)) = result.curve
+    """Return the seconds per step in the second half of a timing run; the first steps are slower."""
+    *_, (middle, _), (end, _) = result.curve
     return (end - middle) / (_TIMING_STEPS // 2)
 
 
 def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -> dict[float, RaceResult]:
-    """Try a rate, its half and its double, and go on in the direction that gets better."""
+    """Train with `start`, half and twice of it, and continue up or down as long as the loss improves."""
     results: dict[float, RaceResult] = {}
 
-    def try_rate(power: int) -> float:
-        rate = start * 2.0**power
+    def try_rate(exponent: int) -> float:
+        rate = start * 2.0**exponent
         if rate not in results:
             results[rate] = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
             progress.print_message(
-                f"{side}: rate {rate:.2g} came to {results[rate].loss:.3f} in {steps:,} steps"
+                f"{side}: learning rate {rate:.2g}: loss {results[rate].loss:.3f} after {steps:,} steps"
             )
         return results[rate].loss
 
     low, high = -1, 1
-    for power in (0, low, high):
-        try_rate(power)
+    for exponent in (0, low, high):
+        try_rate(exponent)
     while try_rate(low) == min(one.loss for one in results.values()):
         low -= 1
         try_rate(low)
@@ -116,6 +116,6 @@ def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -
 
 
 def _run_in_process(run: RaceRun) -> RaceResult:
-    """Run a leg in a process of its own."""
-    (_, result), *_ = run_in_processes(train_side, [run], 1, advice="take a smaller model or batch")
+    """Run one side in a new process."""
+    (_, result), *_ = run_in_processes(train_side, [run], 1, advice="use a smaller model or --batch-tokens")
     return result

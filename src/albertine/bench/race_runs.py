@@ -1,8 +1,8 @@
-"""A leg of the race: one side trains so many steps at one rate, and is measured on the way.
+"""One run of the pre-training benchmark: one side trains at one learning rate and is evaluated on the way.
 
-Both are measured on the same held-out samples, masked as the peer masks (single
-pieces, 15%), which is not how we train. Seconds are of training alone, loading of
-batches included.
+Both sides are evaluated on the same held-out samples, masked as in the peer's training
+(15% single tokens), which differs from ours. Seconds are those of training, with the
+loading of batches and without evaluations.
 """
 
 import tempfile
@@ -16,16 +16,17 @@ import torch
 from albertine.bench.peer_pretraining import PeerPretraining
 from albertine.bench.settings import RaceSettings
 from albertine.corpus.batches import Batch, collate
-from albertine.corpus.corpus import Corpus
+from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.device import choose_precision
+from albertine.device import choose_device, choose_precision
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import build_trainer
 from albertine.pretrain.scores import ratio_estimate, sample_sums
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import open_corpus, resolved_settings
-from albertine.train.distributed import Distributed, choose_device
+from albertine.pretrain.setup import resolved_settings
+from albertine.train.checkpoints import CHECKPOINTS_FOLDER
+from albertine.train.distributed import Distributed
 from albertine.train.metrics_log import read_metrics
 from albertine.train.schedule import LearningRateSchedule, default_warmup
 from albertine.train.settings import PretrainTrainSettings
@@ -36,7 +37,15 @@ _EVALUATION_SAMPLES = 400
 
 @dataclass(frozen=True)
 class RaceRun:
-    """One training run: whose, at which rate, how many steps, and how often it is measured."""
+    """One training run.
+
+    Attributes:
+        side: "ours" or "peer".
+        lr: learning rate.
+        steps: number of steps.
+        settings: settings of the race.
+        evaluations: number of evaluations during training.
+    """
 
     side: Side
     lr: float
@@ -46,13 +55,19 @@ class RaceRun:
 
     @property
     def evaluate_every(self) -> int:
-        """Steps between two measurements."""
+        """Steps between two evaluations."""
         return max(1, self.steps // self.evaluations)
 
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What a leg came to: (seconds, loss) of each evaluation, tokens and seconds of all its steps."""
+    """Result of one run.
+
+    Attributes:
+        curve: (training seconds, loss) of each evaluation.
+        tokens: tokens of all steps.
+        seconds: training seconds of all steps.
+    """
 
     curve: list[tuple[float, float]]
     tokens: int
@@ -60,24 +75,24 @@ class RaceResult:
 
     @property
     def loss(self) -> float:
-        """The last loss."""
+        """Loss of the last evaluation."""
         return self.curve[-1][1]
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens a second."""
+        """Tokens per second of training."""
         return self.tokens / self.seconds
 
 
 def train_side(run: RaceRun) -> RaceResult:
-    """Run a leg."""
+    """Run one side in this process."""
     corpus = open_corpus(run.settings.corpus)
     device = choose_device(run.settings.device)
     return (_train_ours if run.side == "ours" else _train_peer)(run, corpus, device)
 
 
 def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
-    """Run our own trainer, as `albertine pretrain` does, evaluated on the common samples."""
+    """Train as `albertine pretrain` does, with evaluations on the common samples."""
     train = PretrainTrainSettings(
         steps=race_run.steps,
         batch_tokens=race_run.settings.batch_tokens,
@@ -87,18 +102,17 @@ def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> Race
         save_minutes=1e6,
     )
     objective = ObjectiveSettings(max_length=race_run.settings.max_length)
+    model = replace(race_run.settings.model, vocab_size=len(corpus.tokenizer))
     requested = PretrainSettings(
-        corpus=race_run.settings.corpus, model=race_run.settings.model, objective=objective, train=train
+        corpus=race_run.settings.corpus, model=model, objective=objective, train=train
     )
-    settings = resolved_settings(requested, corpus, None, frozenset({"objective.max_length"}))
+    settings = resolved_settings(requested, corpus, None)
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch)
-        (run / "trainer").mkdir()
-        trainer, recorder = build_trainer(
-            run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining
-        )
-        with recorder.open(-1, {}):
-            trainer.run()
+        (run / CHECKPOINTS_FOLDER).mkdir()
+        trainer = build_trainer(run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining)
+        with trainer.recorder.open(-1, {}):
+            trainer.train()
         lines = read_metrics(run)
     training_lines = {line["step"]: line for line in lines if "seconds" in line}
     curve = [
@@ -106,20 +120,20 @@ def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> Race
         for line in lines
         if "held_out_mlm_loss" in line
     ]
-    return RaceResult(curve, trainer.tokens, trainer.seconds)
+    return RaceResult(curve, trainer.state.tokens, trainer.state.seconds)
 
 
 class _ComparedPretraining(Pretraining):
-    """Our work, evaluated on the common samples."""
+    """Pre-training with evaluations on the common samples."""
 
-    def evaluate(self, model: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples stay the same
+    def evaluate(self, model: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples are the same at every step
         samples = common_batches(self.corpus, self.settings.objective.max_length)
         table = sample_sums(model, samples, self.distributed.device, self.corpus.tokenizer.special_ids.mask)
         loss = ratio_estimate(table, "mlm_loss", "masked").value
         return {
             "loss": loss,
             "mlm_loss": loss,
-            "mlm_accuracy": ratio_estimate(table, "mlm_right", "masked").value,
+            "mlm_accuracy": ratio_estimate(table, "mlm_correct", "masked").value,
         }
 
 
@@ -151,7 +165,7 @@ def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
 
 
 def common_batches(corpus: Corpus, length: int) -> list[Batch]:
-    """Return the held-out samples that both sides are measured on, masked piece by piece."""
+    """Return the held-out samples on which both sides are evaluated, with single tokens masked."""
     sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=length), "dev")
     samples = sampler.draw(np.arange(min(_EVALUATION_SAMPLES, len(sampler))))
     special = corpus.tokenizer.special_ids

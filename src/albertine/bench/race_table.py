@@ -1,4 +1,4 @@
-"""What a race came to, on the terminal and as a drawing."""
+"""Prints and draws the result of the pre-training benchmark."""
 
 import json
 from dataclasses import asdict
@@ -12,17 +12,17 @@ from albertine.bench.race import Race
 
 
 def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
-    """Print the result, and draw it if asked."""
+    """Print the result as a table or JSON, and draw it to `out` if given."""
     if out is not None:
         draw_race(race, out)
     if as_json:
-        print(json.dumps({**asdict(race), "overtaken": race.time_fraction_to_match}, indent=2))
+        print(json.dumps({**asdict(race), "time_fraction_to_match": race.time_fraction_to_match}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "rate", "steps", "tokens", "tokens/s", "held-out loss"):
+    for title in ("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
-        result = race.results[side]  # type: ignore[index]  # one of the two
+        result = race.results[side]  # type: ignore[index]  # keys are Side
         table.add_row(
             name,
             f"{race.learning_rates[side]:.2g}",  # type: ignore[index]
@@ -33,16 +33,16 @@ def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
         )
     console = progress.result_console()
     console.print(table)
-    share = race.time_fraction_to_match
-    match_text = f"after {share:.0%} of the time" if share is not None else "never"
+    fraction = race.time_fraction_to_match
+    match_text = f"after {fraction:.0%} of the time" if fraction is not None else "never"
     console.print(
-        f"{race.minutes:g} minutes each; Albertine was down to the other's last loss {match_text}",
+        f"{race.minutes:g} minutes each; Albertine reached the final loss of transformers {match_text}",
         highlight=False,
     )
 
 
 def draw_race(race: Race, out: Path) -> None:
-    """Draw both curves."""
+    """Draw the loss curves of both sides to an image file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")

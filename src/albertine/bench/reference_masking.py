@@ -1,8 +1,8 @@
-"""The reference code's way to pairs and masks, in plain Python, from its description.
+"""Pairs and masks by the algorithm of Google's reference code, in plain Python.
 
-What `albertine bench corpus` times ours against, and what the tests hold ours beside.
-It walks through a document, gathers sentences until there are enough, cuts, swaps,
-shortens piece by piece and masks run by run.
+`albertine bench corpus` times our sampling against it, and tests compare the two. It
+collects sentences of a document until they fill a sample, splits them into two segments,
+swaps these or not, truncates token by token, and masks n-gram by n-gram.
 """
 
 import random
@@ -17,7 +17,7 @@ _FIRST_ORDINARY_ID = 5
 
 @dataclass(frozen=True)
 class ReferenceInstance:
-    """One sequence as the reference code writes it."""
+    """One sample as the reference code writes it."""
 
     tokens: list[int]
     segments: list[int]
@@ -26,9 +26,8 @@ class ReferenceInstance:
     is_swapped: bool
 
 
-ReferenceDocument = Sequence[
-    Sequence[tuple[int, bool]]
-]  # sentences of pieces, each with whether it begins a word
+# Sentences of (token id, whether the token starts a word).
+ReferenceDocument = Sequence[Sequence[tuple[int, bool]]]
 
 
 def reference_instances(
@@ -40,7 +39,7 @@ def reference_instances(
     vocab_size: int,
     rng: random.Random,
 ) -> list[ReferenceInstance]:
-    """Walk through a document and make its instances, with sentence order as the second task."""
+    """Return the samples of a document, with sentence order as the second objective."""
     max_tokens = max_length - 3
     created = []
     chunk: list[Sequence[tuple[int, bool]]] = []
@@ -67,7 +66,7 @@ def reference_instances(
 def truncate_pair(
     a: list[tuple[int, bool]], b: list[tuple[int, bool]], max_tokens: int, rng: random.Random
 ) -> None:
-    """Take pieces off the longer of two, one by one, in front or at the back."""
+    """Remove tokens from the longer of two segments, one by one, at its start or end."""
     while len(a) + len(b) > max_tokens:
         longer = a if len(a) > len(b) else b
         if rng.random() < 0.5:
@@ -105,9 +104,9 @@ def _create_instance(
 def choose_masked_positions(
     words: list[list[int]], length: int, max_masked: int, rng: random.Random
 ) -> list[int]:
-    """Choose runs of one to three words until the budget is spent.
+    """Return the positions of n-grams of one to three words, up to 15% of the tokens or `max_masked`.
 
-    As in the reference code, every run from every word is listed first, and numpy draws among them.
+    As in the reference code, all n-grams of every word are listed first, and numpy draws among them.
     """
     target_count = min(max_masked, max(1, round(0.15 * length)))
     sizes = np.arange(1, 4)

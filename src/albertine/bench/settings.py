@@ -1,79 +1,79 @@
-"""What can be set of each benchmark; apart from the benchmarks, since the help page needs it at once."""
+"""Settings of the benchmarks; in a module of their own, because the help page must import fast."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from albertine.settings import MODEL_PRESETS, ModelSettings, Settings, setting
-from albertine.tasks.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings
+from albertine.settings import MODEL_PRESETS, DeviceName, ModelSettings, PrecisionName, Settings, setting
 from albertine.text.settings import ReadingSettings
 
 
 @dataclass(frozen=True)
 class StartupBenchSettings(Settings):
-    """What to measure."""
+    """Settings of `albertine bench startup`."""
 
-    runs: int = setting(7, "Measured runs of each side; the median counts.", minimum=1, maximum=1000)
+    runs: int = setting(7, "Runs of each side; the result is the median.", minimum=1, maximum=1000)
 
 
 @dataclass(frozen=True)
 class ModelBenchSettings(Settings):
-    """What to measure."""
+    """Settings of `albertine bench model`."""
 
-    runs: int = setting(5, "Measured turns of each side; the median counts.", minimum=1, maximum=1000)
-    batch: Literal["all", "8 x 128", "8 x 512", "sentences"] = setting("all", "Which batch.")
-    precision: Literal["both", "fp32", "bf16"] = setting("both", "Which precision of the computation.")
-    workload: Literal["both", "training", "forward"] = setting("both", "Which work.")
-    device: Literal["cpu", "cuda"] = setting("cpu", "Where.")
-    compile: bool = setting(False, "Compile both sides.")
-    model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The network.")
+    runs: int = setting(5, "Measurements of each side; the result is the median.", minimum=1, maximum=1000)
+    batch: Literal["all", "8 x 128", "8 x 512", "sentences"] = setting("all", "Batches to measure.")
+    precision: Literal["both", "fp32", "bf16"] = setting("both", "Precisions to measure.")
+    workload: Literal["both", "training", "forward"] = setting("both", "Workloads to measure.")
+    device: Literal["cpu", "cuda"] = setting("cpu", "Device of both sides.")
+    compile: bool = setting(False, "Compile both sides with torch.compile.")
+    model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The model.")
 
 
 @dataclass(frozen=True)
 class RaceSettings(Settings):
-    """What to race over."""
+    """Settings of `albertine bench pretrain`."""
 
-    corpus: Path | None = setting(None, "A corpus with held-out documents.")
+    corpus: Path | None = setting(None, "Folder of a corpus with held-out documents.")
     minutes: float = setting(10.0, "Minutes of training for each side.", minimum=0.05, maximum=100_000)
     sweep_fraction: float = setting(
         1.0,
-        "Length of each run of the sweeps of rates, as a share of those minutes.",
+        "Length of each run of the learning-rate sweep, as a fraction of the minutes.",
         minimum=0.01,
         maximum=1,
     )
-    batch_tokens: int = setting(8192, "Tokens of one step.", minimum=64)
-    max_length: int = setting(128, "Longest sample, in pieces.", minimum=16, maximum=100_000)
-    device: Literal["auto", "cpu", "cuda"] = setting("auto", "Where.")
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "Of the matrix products, on both sides.")
-    model: ModelSettings = setting(MODEL_PRESETS["albert-tiny"], "The network.")
+    batch_tokens: int = setting(8192, "Tokens per step.", minimum=64)
+    max_length: int = setting(128, "Maximum tokens per sample.", minimum=16, maximum=100_000)
+    device: DeviceName = setting("auto", "Device of both sides.")
+    precision: PrecisionName = setting("auto", "Precision of both sides.")
+    model: ModelSettings = setting(MODEL_PRESETS["albert-tiny"], "The model.")
 
 
 @dataclass(frozen=True)
 class FinetuneBenchSettings(FinetuneSettings):
-    """What to tune, on both sides."""
+    """Settings of `albertine bench finetune`, for both sides."""
 
     seeds: int = setting(
-        3, "Runs of each side, with different seeds; the median counts.", minimum=1, maximum=1000
+        3, "Runs of each side with different seeds; the result is the median.", minimum=1, maximum=1000
     )
 
 
 @dataclass(frozen=True)
 class GradientBenchSettings(Settings):
-    """What to measure."""
+    """Settings of `albertine bench gradients`."""
 
-    processes: int = setting(2, "How many processes, on this machine.", minimum=2, maximum=1024)
-    runs: int = setting(7, "Measured turns; the median counts.", minimum=1, maximum=1000)
-    device: Literal["cpu", "cuda"] = setting("cpu", "Where; a GPU for each process.")
-    model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The network.")
+    processes: int = setting(2, "Number of processes on this machine.", minimum=2, maximum=1024)
+    runs: int = setting(7, "Measurements; the result is the median.", minimum=1, maximum=1000)
+    device: Literal["cpu", "cuda"] = setting("cpu", "Device; cuda needs one GPU per process.")
+    model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The model.")
 
 
 @dataclass(frozen=True)
 class CorpusBenchSettings(ReadingSettings):
-    """What to measure, and how the text is read."""
+    """Settings of `albertine bench corpus`, and how its text is read."""
 
-    runs: int = setting(3, "Measured turns of each side; the median counts.", minimum=1, maximum=1000)
-    max_length: int = setting(512, "Longest sample, in pieces.", minimum=16, maximum=100_000)
+    runs: int = setting(3, "Measurements of each side; the result is the median.", minimum=1, maximum=1000)
+    max_length: int = setting(512, "Maximum tokens per sample.", minimum=16, maximum=100_000)
 
     def reading_settings(self) -> ReadingSettings:
-        """Return what is about reading alone."""
+        """Return the settings of reading alone."""
         return ReadingSettings(**{field.name: getattr(self, field.name) for field in fields(ReadingSettings)})

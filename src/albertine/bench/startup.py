@@ -1,7 +1,7 @@
-"""How long the command line takes to answer, beside a bare Python.
+"""Benchmark of the start of the command line against a bare Python.
 
-`albertine --help` promises half a second. What it costs beyond the interpreter's
-own start is our imports, so the peer is `python -c pass`, run in turn with ours.
+The target is `albertine --help` in half a second. The peer is `python -c pass`, so the
+difference is the cost of our imports; the runs of both alternate.
 """
 
 import json
@@ -18,19 +18,19 @@ from albertine.errors import WorkError
 
 @dataclass(frozen=True)
 class StartupTimes:
-    """Median seconds of a whole process."""
+    """Median seconds of a process from start to exit."""
 
     python_seconds: float
     help_seconds: float
 
     @property
     def ratio(self) -> float:
-        """How many times a bare Python's start `albertine --help` takes."""
+        """Time of `albertine --help` as a multiple of a bare Python's."""
         return self.help_seconds / self.python_seconds
 
 
 def measure_startup(settings: StartupBenchSettings) -> StartupTimes:
-    """Time both sides in turn, after one run of each that does not count."""
+    """Return the median times of both sides, after one warm-up run of each."""
     python_command, help_command = (
         [sys.executable, "-c", "pass"],
         [sys.executable, "-m", "albertine", "--help"],
@@ -47,12 +47,14 @@ def _seconds(command: list[str]) -> float:
     started = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise WorkError(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+        raise WorkError(
+            f"{' '.join(command)} failed with exit status {done.returncode}: {done.stderr.strip()}"
+        )
     return time.perf_counter() - started
 
 
 def show_startup(times: StartupTimes, *, as_json: bool) -> None:
-    """Print the result."""
+    """Print the result as text or JSON."""
     if as_json:
         report = {
             "python_seconds": times.python_seconds,

@@ -1,1 +1,1 @@
-"""The whole of it in minutes: text, vocabulary, corpus, two networks, three tasks, a report."""
+"""The demo: the whole workflow in minutes, from text to two pre-trained models, three tasks and a report."""

@@ -1,7 +1,7 @@
-"""A multiple choice out of any text: which of four words stood there? The text has the answers.
+"""Multiple-choice questions made from any text: one of four words is the original.
 
-Every question is two segments of a sample, and four versions of the second one that differ in
-one word. Wrong words are drawn as often as they occur, so how common a word is says next to nothing.
+Each question holds two segments of a sample, and four versions of the second one that differ in
+one word. Wrong words are drawn by their frequency in the text, so frequency alone hardly helps.
 """
 
 import json
@@ -21,18 +21,17 @@ from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.text.token_text import WholeWordTokens
 
 _NUM_OPTIONS = 4
-_MAX_LENGTH = 40  # pieces
-_SAMPLES_PER_QUESTION = (
-    4  # samples looked at for a question: some have no word of one piece, some words come twice
-)
+_MAX_LENGTH = 40  # tokens
+# Samples drawn per question: some have no word of a single token, and some draws repeat a word.
+_SAMPLES_PER_QUESTION = 4
 
 
 def write_cloze_questions(
     corpus: Corpus, out: Path, sizes: dict[CorpusSplit, int], seed: int
 ) -> dict[str, Any]:
-    """Write questions into a folder, SPLIT.jsonl.
+    """Write questions to a folder, one file SPLIT.jsonl per split.
 
-    Returns how many there are of each split, and how often the commonest word is the right one.
+    Returns the number of questions of each split, and the accuracy of always choosing the most common word.
     """
     counts = TokenFrequencies.from_corpus(corpus).counts
     summary: dict[str, Any] = {}
@@ -44,7 +43,7 @@ def write_cloze_questions(
             is_most_common = [row["label"] == int(np.argmax(option_counts)) for row, option_counts in rows]
             summary[split] = {
                 "questions": len(rows),
-                "commonest": float(np.mean(is_most_common)) if is_most_common else None,
+                "most_common_accuracy": float(np.mean(is_most_common)) if is_most_common else None,
             }
     return summary
 
@@ -52,7 +51,7 @@ def write_cloze_questions(
 def _questions(
     corpus: Corpus, split: CorpusSplit, size: int, counts: NDArray[np.int64], seed: int
 ) -> Iterator[tuple[dict[str, Any], NDArray[np.int64]]]:
-    """Yield questions, each with how often its words occur."""
+    """Yield questions, each with the frequencies of its four words."""
     whole_words, tokenizer = WholeWordTokens(corpus.tokenizer), corpus.tokenizer
     word_ids = np.flatnonzero(whole_words.is_word & (counts > 0))
     if len(word_ids) < 2 * _NUM_OPTIONS:
@@ -74,9 +73,9 @@ def _questions(
         position = int(rng.choice(positions))
         answer = int(second[position])
         options = rng.permutation([answer, *rng.choice(word_ids, _NUM_OPTIONS - 1, p=probabilities)])
-        if (
-            len(set(options.tolist())) < _NUM_OPTIONS
-        ):  # all four drawn anew, or the right one would be the commonest
+        # A repeated word skips the sample: if only wrong words were drawn again, they would be rarer than
+        # the answer.
+        if len(set(options.tolist())) < _NUM_OPTIONS:
             continue
         num_questions += 1
         row = {
@@ -89,7 +88,7 @@ def _questions(
 
 
 def _segments_in_text_order(sample: PretrainSample) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return both segments as they followed each other, without the pieces between them."""
+    """Return both segments in the order of the text, without special tokens."""
     ids = sample.original_tokens()
     first, second = ids[sample.segments == 0][1:-1], ids[sample.segments == 1][:-1]
     return (second, first) if sample.pair_label else (first, second)

@@ -1,4 +1,4 @@
-"""The commands that a demo shows: how to do each of its steps by hand, and what to do next."""
+"""Commands shown by a demo: the equivalent of each step, and what to do next."""
 
 import os
 import shlex
@@ -22,7 +22,7 @@ _LONGER_TRAINING_OPTIONS = "--model albert-tiny --train.batch-tokens 8192 --trai
 
 
 def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
-    """Return what does the same, step by step."""
+    """Return the commands that repeat the steps of a demo."""
     settings = workspace.settings
     text_source = shlex.quote(settings.text) if settings.text else "world/text/"
     seed = f" --seed {settings.seed}" if settings.seed else ""
@@ -35,14 +35,19 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     vocab_size = len(Corpus(workspace.out / "corpus").tokenizer)
     lines = [
         f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
-        f"albertine corpus build {text_source} --tokenizer tokenizer --held-out {HELD_OUT_FRACTION}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo{world_options} --train.steps {settings.pretraining_steps} "
-        f"--train.batch-tokens {BATCH_TOKENS}{train_seed}{sample_seed} --out albert",
+        f"albertine corpus build {text_source} --tokenizer tokenizer "
+        f"--held-out {HELD_OUT_FRACTION}{seed} --out corpus",
+        f"albertine pretrain --corpus corpus --model demo{world_options} "
+        f"--train.steps {settings.pretraining_steps} --train.batch-tokens {BATCH_TOKENS}"
+        f"{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
     if not settings.text:
-        world_options_of_tasks = f"--tasks mnli,squad --train {settings.examples} --dev {workspace.dev_examples} --test 1 --extra 0 --other 0"
+        world_options_of_tasks = (
+            f"--tasks mnli,squad --train {settings.examples} --dev {workspace.dev_examples} --test 1 "
+            "--extra 0 --other 0"
+        )
         lines.insert(
             0, f"albertine world write world --stories {settings.stories} {world_options_of_tasks}{seed}"
         )
@@ -51,7 +56,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "
-            f"{settings.finetuning_steps} --train.batch {task.batch_size} --train.lr {task.lr:g} "
+            f"{settings.finetuning_steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
             f"--train.optimizer {task.optimizer} --train.evaluate-every "
             f"{-(-settings.finetuning_steps // NUM_EVALUATIONS)}{train_seed} --out {name}"
         )
@@ -59,25 +64,26 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
 
 
 def next_commands(workspace: DemoWorkspace) -> dict[str, str]:
-    """Return the commands that one will want next, by what they are for."""
+    """Return commands for further work, by their purpose."""
     executable = albertine_executable()
     albert, corpus = (shlex.quote(str(workspace.out / name)) for name in ("albert", "corpus"))
     if workspace.settings.text:
         continuation = {
-            "More of it": f"{executable} pretrain --corpus {corpus} --out my-albert {_LONGER_TRAINING_OPTIONS}"
+            "Train a larger model for longer": f"{executable} pretrain --corpus {corpus} --out my-albert "
+            f"{_LONGER_TRAINING_OPTIONS}"
         }
     else:
-        continuation = {"Your own text": f"{executable} demo --text MY_TEXT --out my-demo"}
+        continuation = {"Use your own text": f"{executable} demo --text MY_TEXT --out my-demo"}
     return {
-        "Ask it, in a browser": f"{executable} serve {albert}",
+        "Try it in a browser": f"{executable} serve {albert}",
         **continuation,
-        "Your own labels": f"{executable} finetune {albert} --task classify --data MY.csv --text TEXT_COLUMN "
-        "--label LABEL_COLUMN --out my-model",
+        "Use your own labels": f"{executable} finetune {albert} --task classify --data MY.csv "
+        "--text TEXT_COLUMN --label LABEL_COLUMN --out my-model",
     }
 
 
 def albertine_executable() -> str:
-    """Return how one types `albertine` here: its name where the shell finds it, else its path."""
+    """Return how to call `albertine` in this shell: by name if it is on the PATH, else by its path."""
     script = Path(sysconfig.get_path("scripts")) / "albertine"
     found = shutil.which("albertine")
     if found and script.exists() and Path(found).samefile(script):

@@ -1,4 +1,4 @@
-"""The report of a demo: what ALBERT is, what it learned in these minutes, and how to do each step by hand."""
+"""The report of a demo: what ALBERT is, what this one learned, and the commands for each step."""
 
 import platform
 from html import escape
@@ -24,39 +24,39 @@ _COLORS = {"albert": 1, "bert": 2}
 _EXAMPLES = 4
 _TASK_TITLES = {
     "squad": "Where is the answer? (SQuAD)",
-    "cloze": "Which of four words stood there?",
-    "mnli": "Does one follow from the other? (MNLI)",
+    "cloze": "Which of four words is the original?",
+    "mnli": "Does one sentence follow from the other? (MNLI)",
 }
 
 
 def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
-    """Lay out what a finished demo found."""
+    """Return the report of a finished demo."""
     corpus, pipeline = Corpus(workspace.out / "corpus"), fill_mask_pipeline(workspace.out / "albert")
     counts = {name: count_parameters(workspace.model_settings(name)).encoder for name in MODEL_NAMES}
     probe_results, seed = workspace.probe_models(), workspace.settings.seed
     probe = probe_results["albert"]["probe"]
     key_figures = [
-        ("parameters of the ALBERT", f"{counts['albert']:,}"),
-        ("times as many in the BERT", f"{counts['bert'] / counts['albert']:.1f}"),
-        ("pieces of text to learn from", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
-        ("hidden pieces right", f"{probe['hidden_accuracy']['value']:.0%}"),
-        ("orders right", f"{probe['sop_accuracy']['value']:.0%}"),
-        ("for all of it", f"{max(1, round(seconds / 60)):,} min"),
+        ("parameters of ALBERT", f"{counts['albert']:,}"),
+        ("times as many in BERT", f"{counts['bert'] / counts['albert']:.1f}"),
+        ("tokens of training text", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
+        ("masked tokens predicted correctly", f"{probe['mask_token_accuracy']['value']:.0%}"),
+        ("segment orders recognized", f"{probe['sop_accuracy']['value']:.0%}"),
+        ("for all steps", f"{max(1, round(seconds / 60)):,} min"),
     ]
     lead = (
-        "ALBERT is BERT with one layer instead of many: the same weights, applied again and again, on word "
-        "pieces that are kept narrow until they are read. Here is one, made from nothing on this machine."
+        "ALBERT is a BERT whose layers share one set of weights and whose token embeddings are narrow. "
+        "This one was trained from scratch on this machine."
     )
     sections = [
-        Section("What was built", _model_blocks(workspace)),
-        Section("How it learned", _learning_blocks(workspace)),
-        Section("What it knows", _probe_blocks(probe_results)),
-        *([Section("What it is good for", _task_blocks(workspace))] if workspace.task_names else []),
+        Section("Architecture", _model_blocks(workspace)),
+        Section("Pre-training", _learning_blocks(workspace)),
+        Section("Held-out accuracy", _probe_blocks(probe_results)),
+        *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
-        Section("Inside", _transition_blocks(workspace, probe_results)),
-        Section("Each step by hand", _command_blocks(workspace)),
-        Section("What to do next", _next_blocks(workspace)),
+        Section("Changes from layer to layer", _transition_blocks(workspace, probe_results)),
+        Section("The same steps as commands", _command_blocks(workspace)),
+        Section("Next steps", _next_blocks(workspace)),
     ]
     return Page("A little ALBERT", lead, key_figures, sections)
 
@@ -71,11 +71,11 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
     }
     albert_flops, bert_flops = (progress.format_flops(costs[one.name]) for one in (albert, bert))
     explanation = (
-        f"Two things make it small. The table of pieces is {albert.settings.embedding_size} wide and not "
-        f"{albert.settings.hidden_size}, and one matrix widens what is looked up. And there is one layer: "
-        f"what it gives goes in again at the bottom, {albert.settings.layers} times. It costs what BERT costs "
-        f"to run ({albert_flops} a piece against {bert_flops}), and a fraction to keep, to send and to add up between "
-        "machines."
+        f"Two things make it small. Token embeddings have {albert.settings.embedding_size} dimensions "
+        f"instead of {albert.settings.hidden_size}, and one matrix projects them to the hidden size. And one "
+        f"layer is applied {albert.settings.layers} times with the same weights. A token takes about as many "
+        f"operations as in BERT ({albert_flops} and {bert_flops}), but the model is a fraction of the size "
+        "to store and to transfer, and so are its gradients in training on several machines."
     )
     output_label = OUTPUT_LABELS["sop"]
     diagrams = [
@@ -88,10 +88,11 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
 def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
     runs = [PlottedRun(_DISPLAY_NAMES[name], workspace.out / name, _COLORS[name]) for name in MODEL_NAMES]
     explanation = (
-        "Both read the same text for the same number of steps. They guess hidden pieces, and tell whether "
-        "two segments stand in their order or were swapped. The dashed lines are what needs no "
-        "understanding: knowing how frequent each piece is, and seeing, besides, what stands at a place "
-        "but nothing around it. Many a pre-training never gets below them."
+        "Both models train on the same text for the same number of steps. They predict masked tokens, and "
+        "whether two segments are in order or swapped. The dashed lines are baselines without any context: "
+        "one knows only the frequency of each token; the other also sees the token at the masked position, "
+        "which masking sometimes leaves unchanged. Pre-training that stays above these lines has learned "
+        "nothing from context."
     )
     return [paragraphs(explanation), columns(pretraining_charts(runs, "sop"))]
 
@@ -101,18 +102,19 @@ def _probe_blocks(probe_results: dict[str, Any]) -> list[str]:
     for name in MODEL_NAMES:
         probe = probe_results[name]["probe"]
         accuracies = [
-            _with_interval(probe[f"{objective}_accuracy"]) for objective in ("hidden", "sop", "nsp")
+            _with_interval(probe[f"{objective}_accuracy"]) for objective in ("mask_token", "sop", "nsp")
         ]
         rows.append(
-            [_DISPLAY_NAMES[name], accuracies[0], f"{probe['hidden_loss']['value']:.3f}", *accuracies[1:]]
+            [_DISPLAY_NAMES[name], accuracies[0], f"{probe['mask_token_loss']['value']:.3f}", *accuracies[1:]]
         )
     explanation = (
-        f"Measured on {probe_results['albert']['probe']['samples']:,} held-out samples, with 95% intervals. Company, "
-        "whether two segments come from one text, is BERT's objective; neither was trained on it."
+        f"Accuracy on {probe_results['albert']['probe']['sequences']:,} held-out samples, with 95% "
+        "confidence intervals. The last column is BERT's objective, whether two segments come from the same "
+        "text; neither model was trained on it."
     )
     return [
         paragraphs(explanation),
-        html_table(("", "hidden pieces right", "loss", "order right", "company right"), rows),
+        html_table(("", "masked tokens", "loss", "segment order", "same text"), rows),
     ]
 
 
@@ -123,28 +125,29 @@ def _with_interval(estimate: dict[str, float | None]) -> str:
 
 
 def _task_blocks(workspace: DemoWorkspace) -> list[str]:
-    """Show scores on dev, each beside what takes no reading."""
+    """Return charts of the scores on dev, next to baselines that do not read the text."""
     charts = []
     for name in workspace.task_names:
-        scores = {"tuned ALBERT": _score(workspace.finetune_model(name)), **_baseline_scores(workspace, name)}
+        scores = {
+            "fine-tuned ALBERT": _score(workspace.finetune_model(name)),
+            **_baseline_scores(workspace, name),
+        }
         rows = [
-            Bar(explanation, score, f"{100 * score:.1f}", 1 if number == 0 else 4)
-            for number, (explanation, score) in enumerate(scores.items())
+            Bar(label, score, f"{100 * score:.1f}", 1 if number == 0 else 4)
+            for number, (label, score) in enumerate(scores.items())
         ]
         charts.append(bar_chart(_TASK_TITLES[name], rows))
-    explanation = (
-        "The same weights, tuned on examples of each task, in percent right on others that they never saw. "
-    )
+    explanation = "The pre-trained ALBERT, fine-tuned on each task: percent correct on held-out examples. "
     if not workspace.settings.text:
         explanation += (
-            "A bag of words learned from the same examples: it knows which words are there, and not what "
-            "they do to each other."
+            "The bag of words is a baseline trained on the same examples, which sees the words but not "
+            "their order."
         )
     return [paragraphs(explanation), columns(charts), *_bag_of_words_note(workspace)]
 
 
 def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
-    """Say why, where the bag of words is ahead."""
+    """Return an explanation if a bag of words scores higher on a task, else nothing."""
     scores = {
         name: (_score(workspace.finetune_model(name)), _baseline_scores(workspace, name))
         for name in workspace.task_names
@@ -154,27 +157,27 @@ def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
     parameters = count_parameters(workspace.model_settings("albert")).encoder
     return [
         paragraphs(
-            "Where the bag of words is ahead, this network is too small and has read too little: it has "
-            f"{parameters:,} parameters, and some minutes. A bag of words stays where it is; an ALBERT grows "
-            "with what it reads. The paper's ALBERT-base, 12 million parameters and 16 GB of text, comes to "
-            "82.3 on SQuAD and 81.6 on MNLI."
+            "Where the bag of words is ahead, this model is too small and its training too short: it has "
+            f"{parameters:,} parameters and was trained for a few minutes. ALBERT improves with more "
+            "parameters and more text; a bag of words hardly does. The paper's ALBERT-base, with 12 million "
+            "parameters and 16 GB of text, reaches 82.3 on SQuAD and 81.6 on MNLI."
         )
     ]
 
 
 def _baseline_scores(workspace: DemoWorkspace, name: str) -> dict[str, float]:
     if name == "cloze":
-        most_common_accuracy = workspace.make_cloze_questions()["dev"]["commonest"]
-        return {"the commonest word": most_common_accuracy, "guessing": 0.25}
+        most_common_accuracy = workspace.make_cloze_questions()["dev"]["most_common_accuracy"]
+        return {"the most common word": most_common_accuracy, "guessing": 0.25}
     task_summary = next(one for one in workspace.make_world()["tasks"] if one["name"].lower() == name)
-    return {"bag of words": task_summary["words"]} | (
-        {"guessing": task_summary["chance"]} if task_summary["chance"] else {}
+    return {"bag of words": task_summary["bag_of_words_score"]} | (
+        {"guessing": task_summary["guessing_score"]} if task_summary["guessing_score"] else {}
     )
 
 
 def _score(result: dict[str, Any]) -> float:
-    scores = result["scores"]
-    return float(scores.get("exact", scores.get("accuracy", result["headline"])))
+    metrics = result["metrics"]
+    return float(metrics.get("exact", metrics.get("accuracy", result["primary_metric"])))
 
 
 def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) -> list[str]:
@@ -188,31 +191,31 @@ def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) 
         for name in MODEL_NAMES
     ]
     explanation = (
-        "One layer again and again could drive every state to the same point, where further layers do "
-        "nothing: both curves would fall to 0. How far each layer moves the states is Figure 1 of the "
-        "paper, here for these two."
+        "If a shared layer drove the hidden states to a fixed point, later layers would not change them and "
+        "both curves would fall to 0. This is Figure 1 of the paper for these two models: how far each layer "
+        "moves the hidden states."
     )
     return [paragraphs(explanation), columns(transition_charts(charted_models))]
 
 
 def _command_blocks(workspace: DemoWorkspace) -> list[str]:
-    explanation = (
-        "What was done here, in commands. Put your own text where the world's is, and go on from there."
-    )
+    explanation = "These commands repeat the steps of the demo. To start your own project, replace the text."
     executable = albertine_executable()
-    executable_note = "" if executable == "albertine" else f" On this machine, albertine is {executable}."
+    executable_note = (
+        "" if executable == "albertine" else f" On this machine, type {executable} for albertine."
+    )
     return [paragraphs(explanation + executable_note), command_block(*equivalent_commands(workspace))]
 
 
 def _next_blocks(workspace: DemoWorkspace) -> list[str]:
     explanation = (
-        f"This was the smallest network of the family, on {platform.machine()} with "
-        f"Python {platform.python_version()}. The others, and what each needs, are a line each: albertine "
+        f"This demo trained the smallest model of the family, on {platform.machine()} with "
+        f"Python {platform.python_version()}. To list the others with their size and cost, run: albertine "
         "info."
     )
     finetuned_folders = ", ".join(str(workspace.out / "tasks" / name) for name in workspace.task_names)
     serving_note = (
-        f"What was tuned can be asked in a browser too: {finetuned_folders}. " if finetuned_folders else ""
+        f"The fine-tuned models can be served too: {finetuned_folders}. " if finetuned_folders else ""
     )
     headed_commands = [
         f"<h3>{escape(name)}</h3>{command_block(line)}" for name, line in next_commands(workspace).items()

@@ -1,6 +1,6 @@
-"""Runs beside each other, a process each: a network this small is no faster on two cores than on one.
+"""Training runs in parallel, one process each: a model this small is no faster on two cores than on one.
 
-What they say stays with them; how far they are together is read from their journals.
+The processes print nothing; their combined progress is read from their metrics logs.
 """
 
 import os
@@ -17,12 +17,12 @@ RunFunction = Callable[[], object]
 
 
 def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], steps: int) -> None:
-    """Make all runs, those named first beginning first.
+    """Run all functions in parallel, and start them in their order.
 
     Args:
-        activity: the activity, as in "Training".
-        runs: what makes each, by its folder.
-        steps: how many each takes.
+        activity: The activity named in the progress line, such as "Training".
+        runs: The function of each run, by the run's folder.
+        steps: Number of steps of each run.
     """
     if not runs:
         return
@@ -34,11 +34,11 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], steps: int)
 
         def update_progress() -> None:
             nonlocal reported_steps
-            now = max(reported_steps, sum(map(_last_step, runs)))
-            advance(now - reported_steps)
-            reported_steps = now
+            steps_now = max(reported_steps, sum(map(_last_step, runs)))
+            advance(steps_now - reported_steps)
+            reported_steps = steps_now
 
-        advice = "it goes on where it was with the same command"
+        advice = "run the same command again to resume"
         finished = run_in_processes(
             _call,
             runs.values(),
@@ -57,7 +57,7 @@ def _call(run: RunFunction) -> None:
 
 
 def _last_step(run: Path) -> int:
-    """Return how far a run is, as far as it has been written down."""
+    """Return the last step in the metrics log of a run, or 0."""
     if not (run / METRICS_FILE).exists():
         return 0
     return int(next((line["step"] for line in reversed(read_last_metrics(run)) if "step" in line), 0))

@@ -1,4 +1,4 @@
-"""The demo: one step after another, told as it goes; broken off, the same command goes on."""
+"""The demo command: all steps in order, with progress messages; an interrupted demo resumes."""
 
 import time
 from pathlib import Path
@@ -8,34 +8,34 @@ from albertine.atomic import atomic_file
 from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.settings import DemoSettings
-from albertine.demo.workspace import DemoWorkspace
+from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
 from albertine.text.sources import find_sources
 
-_SETTINGS, _LOCK, _ELAPSED_FILE = "demo.toml", "demo.lock", "clock"
+_SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE = "demo.toml", "demo.lock", "elapsed"
 _EXPECTED_MINUTES = 6
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
-    """Do all that is not done yet, and write the report."""
+    """Run all steps that are not done yet, and write the report."""
     if settings.text in ("-", "/dev/stdin"):
-        raise InputError("--text: standard input can be read only once; name a file or a folder")
+        raise InputError("--text: standard input can be read only once; give a file or a folder")
     if settings.text:
         find_sources([settings.text])
     _prepare_folder(out, settings)
-    with file_lock(out / _LOCK, f"{out}: another demo is at work there; wait for it, or name another --out"):
+    with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
-        about = (
+        duration = (
             f"about {_EXPECTED_MINUTES} minutes on two cores"
             if settings == DemoSettings()
-            else "some minutes"
+            else "a few minutes"
         )
         progress.print_message(
-            f"{len(steps)} steps into {out}, {about}. Broken off, the same command goes on."
+            f"{len(steps)} steps into {out}, {duration}. If interrupted, run the same command to resume."
         )
         for number, step in enumerate(steps, start=1):
             elapsed_before, started = _elapsed_seconds(out), time.monotonic()
@@ -51,15 +51,17 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
 
 
 def _prepare_folder(out: Path, settings: DemoSettings) -> None:
-    """Take a folder: a new one, or one where the same demo was begun."""
-    file = out / _SETTINGS
+    """Create the folder of the demo, or check that it belongs to a demo with the same settings."""
+    file = out / _SETTINGS_FILE
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not file.exists())):
-        raise InputError(f"{out}: exists already and is no demo; name another --out or remove it")
+        raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     is_started = file.exists() and any(
-        one.name not in (_SETTINGS, _LOCK, "measured") for one in out.iterdir()
+        one.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for one in out.iterdir()
     )
     if is_started and build_settings(DemoSettings, read_settings_file(file)) != settings:
-        raise InputError(f"{out}: a demo with other settings ({file}); give those, or another --out")
+        raise InputError(
+            f"{out}: a demo with other settings ({file}); use the same settings, or another --out"
+        )
     out.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as partial:
         partial.write_text(settings_to_toml(settings), encoding="utf-8")
@@ -67,12 +69,12 @@ def _prepare_folder(out: Path, settings: DemoSettings) -> None:
 
 def _elapsed_seconds(out: Path) -> float:
     """Return the seconds of work so far, over all attempts."""
-    file = out / "measured" / _ELAPSED_FILE
+    file = out / RESULTS_FOLDER / _ELAPSED_FILE
     return float(file.read_text(encoding="utf-8")) if file.exists() else 0.0
 
 
 def _write_elapsed_seconds(out: Path, seconds: float) -> None:
-    file = out / "measured" / _ELAPSED_FILE
+    file = out / RESULTS_FOLDER / _ELAPSED_FILE
     file.parent.mkdir(exist_ok=True)
     with atomic_file(file) as partial:
         partial.write_text(f"{seconds:.1f}", encoding="utf-8")
@@ -80,6 +82,6 @@ def _write_elapsed_seconds(out: Path, seconds: float) -> None:
 
 def _print_next_commands(workspace: DemoWorkspace) -> None:
     console = progress.result_console()
-    report = f"\nThe report: {workspace.out / REPORT_FILE} (open it in a browser). Next:\n"
+    report = f"\nReport: {workspace.out / REPORT_FILE} (open it in a browser). Next:\n"
     for line in (report, *(f"  {line}" for line in next_commands(workspace).values())):
         console.print(line, highlight=False, markup=False, soft_wrap=True)

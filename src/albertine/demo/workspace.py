@@ -1,12 +1,12 @@
-"""The steps of the demo, each what one command of `albertine` does, into one folder.
+"""The steps of the demo and the folder of their results; each step does what one command does.
 
-OUT/world/               stories and tasks (with --text, nothing)
-OUT/tokenizer/           a vocabulary
-OUT/corpus/              what samples are drawn from
-OUT/albert/, OUT/bert/   two pre-training runs, of the same steps and tokens
-OUT/cloze/               questions that the text itself can answer
-OUT/tasks/NAME/          the ALBERT tuned on a task
-OUT/measured/NAME.json   what a step found out; it is not done again
+OUT/world/               stories and tasks of the little world (not with --text)
+OUT/tokenizer/           the tokenizer
+OUT/corpus/              the corpus
+OUT/albert/, OUT/bert/   two pre-training runs with the same steps and tokens
+OUT/cloze/               multiple-choice questions made from the text
+OUT/tasks/NAME/          the ALBERT fine-tuned on a task
+OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 
 import json
@@ -28,16 +28,17 @@ from albertine.demo.cloze import write_cloze_questions
 from albertine.demo.parallel_runs import run_in_parallel
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
-from albertine.finetune.finetune import finetune, median_metrics
-from albertine.inference.fill_mask import fill_mask_pipeline
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.interop.load import load
 from albertine.model.parameter_counts import bert_of_same_shape
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.report import held_out_examples
 from albertine.settings import MODEL_PRESETS, ModelSettings
-from albertine.tasks.metrics.scores import format_metrics, primary_metric
-from albertine.tasks.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.tasks.metrics.display import format_metrics
+from albertine.tasks.registry import primary_metric
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
@@ -45,20 +46,21 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 BASE_MODEL = MODEL_PRESETS["demo"]
-# The world's few pieces leave room for more places to look at; with ordinary text each head must see more.
+# The little world has a small vocabulary: more, narrower heads work better than on ordinary text.
 WORLD_HEADS = 8
 MODEL_NAMES = ("albert", "bert")
+RESULTS_FOLDER = "results"
 BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.02
-# Of the world's networks; with one's own text the batch decides.
+# For the little world; with own text, the learning rate follows from the batch size.
 LEARNING_RATES = {"albert": 0.008, "bert": 0.004}
 _WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
-_PROBE_TOKENS = 60_000  # tokens
-NUM_EVALUATIONS = 2  # at dev, while a task is tuned: some take as long as the steps between
+_PROBE_TOKENS = 60_000
+NUM_EVALUATIONS = 2  # per fine-tuning run: some evaluations take as long as the steps between them
 
 
 @dataclass(frozen=True)
 class DemoTask:
-    """How the ALBERT is tuned on a task."""
+    """Hyperparameters of fine-tuning on a task."""
 
     task: str
     batch_size: int
@@ -67,7 +69,7 @@ class DemoTask:
     uses_world: bool
 
 
-# A span question, a multiple choice, a sentence pair; what takes longest first.
+# Span extraction, multiple choice and sentence pairs; the slowest first.
 DEMO_TASKS = {
     "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
     "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
@@ -79,16 +81,20 @@ _MIN_QUESTIONS = 20
 
 @dataclass(frozen=True)
 class DemoStep:
-    """One step: what it is called while it runs, and what does it."""
+    """A step: its title, and the function that runs it."""
 
     title: str
     run: Callable[[], object]
 
 
 class DemoWorkspace:
-    """The folder of a demo, and what each step does in it."""
+    """The folder of a demo and its steps.
 
-    dev_examples = 300  # examples that a task is scored on
+    Attributes:
+        dev_examples: Number of dev examples of each task of the little world.
+    """
+
+    dev_examples = 300
 
     def __init__(self, out: Path, settings: DemoSettings):
         self.out, self.settings = out, settings
@@ -99,32 +105,32 @@ class DemoWorkspace:
         world_steps = (
             []
             if own_text
-            else [DemoStep("A little world: stories, and tasks with true answers", self.make_world)]
+            else [DemoStep("Generate a little world: stories, and tasks with known answers", self.make_world)]
         )
-        task_phrase = "on which word stood there" if own_text else "on three tasks"
+        task_phrase = "on multiple choice" if own_text else "on three tasks"
         return [
             *world_steps,
             DemoStep(
-                "A vocabulary of its pieces" if not own_text else "A vocabulary of your text",
+                "Train a tokenizer on your text" if own_text else "Train a tokenizer",
                 self.train_tokenizer,
             ),
-            DemoStep("A corpus to draw samples from", self.build_corpus),
+            DemoStep("Build a corpus", self.build_corpus),
             DemoStep(
-                "An ALBERT, one layer again and again; beside it, a BERT of the same shape",
+                "Pre-train an ALBERT, whose layers share weights, and a BERT of the same shape",
                 self.pretrain_models,
             ),
-            DemoStep("What both know of text they never saw", self.print_probe_results),
-            DemoStep(f"The ALBERT, tuned {task_phrase}", self.finetune_models),
+            DemoStep("Probe both on held-out text", self.print_probe_results),
+            DemoStep(f"Fine-tune the ALBERT {task_phrase}", self.finetune_models),
         ]
 
     def _result_file(self, name: str) -> Path:
-        return self.out / "measured" / f"{name}.json"
+        return self.out / RESULTS_FOLDER / f"{name}.json"
 
     def _has_result(self, name: str) -> bool:
         return self._result_file(name).exists()
 
     def cached(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return what was measured, from its file if it was before."""
+        """Return the result stored under a name; compute and store it if there is none."""
         file = self._result_file(name)
         if not file.exists():
             result = compute()
@@ -136,11 +142,11 @@ class DemoWorkspace:
 
     @property
     def text_source(self) -> str:
-        """Where the text lies."""
+        """The text for the tokenizer and the corpus."""
         return self.settings.text or str(self.out / "world" / "text")
 
     def make_world(self) -> dict[str, Any]:
-        """Write the world."""
+        """Write the little world, and return its summary."""
         settings = self.settings
         world_settings = WorldSettings(
             tasks="mnli,squad",
@@ -153,16 +159,16 @@ class DemoWorkspace:
             seed=settings.seed,
         )
 
-        def make() -> dict[str, Any]:
-            # What an attempt left that was killed just then; it holds nothing that is not made again.
+        def compute() -> dict[str, Any]:
+            # A killed attempt may have left a complete world without its result; it is generated again.
             shutil.rmtree(self.out / "world", ignore_errors=True)
             texts, tasks = write_world(self.out / "world", world_settings)
             return {"texts": [asdict(one) for one in texts], "tasks": [asdict(one) for one in tasks]}
 
-        return self.cached("world", make)
+        return self.cached("world", compute)
 
     def train_tokenizer(self) -> None:
-        """Learn a vocabulary."""
+        """Train the tokenizer."""
         vocab_size = _TEXT_VOCAB_SIZE if self.settings.text else _WORLD_VOCAB_SIZE
         folder = self.out / "tokenizer"
         if not folder.exists():
@@ -173,19 +179,19 @@ class DemoWorkspace:
 
     @contextmanager
     def _with_demo_advice(self) -> Iterator[None]:
-        """Put advice on options that the demo does not have into words on what it has."""
+        """Rephrase errors that advise options which the demo does not have."""
         try:
             yield
         except InputError as error:
             if "--held-out" in str(error):
                 raise InputError(
-                    f"--text {self.settings.text}: too few documents; some are held out, so give several "
-                    "files, or put blank lines between documents"
+                    f"--text {self.settings.text}: too few documents to hold some out; give several "
+                    "files, or separate documents by blank lines"
                 ) from None
-            raise InputError(str(error).replace(", or give --on-error skip to leave it out", "")) from None
+            raise InputError(str(error).replace(", or use --on-error skip", "")) from None
 
     def build_corpus(self) -> Corpus:
-        """Build the corpus."""
+        """Build the corpus, and return it."""
         folder = self.out / "corpus"
         if not (folder / MANIFEST_FILE).exists():
             corpus_settings = CorpusSettings(held_out=HELD_OUT_FRACTION, seed=self.settings.seed)
@@ -194,13 +200,13 @@ class DemoWorkspace:
         return Corpus(folder)
 
     def model_settings(self, name: str) -> ModelSettings:
-        """Return one of the two networks: as wide, as deep, as many operations a token."""
+        """Return the settings of a model; both models have the same width, depth and cost per token."""
         heads = BASE_MODEL.heads if self.settings.text else WORLD_HEADS
         settings = replace(BASE_MODEL, heads=heads, vocab_size=len(Corpus(self.out / "corpus").tokenizer))
         return settings if name == "albert" else bert_of_same_shape(settings)
 
     def pretrain_models(self) -> None:
-        """Pre-train both."""
+        """Pre-train both models."""
         remaining = {
             self.out / one: partial(self.pretrain_model, one)
             for one in MODEL_NAMES
@@ -209,7 +215,7 @@ class DemoWorkspace:
         run_in_parallel("Pre-training both", remaining, self.settings.pretraining_steps)
 
     def pretrain_model(self, name: str) -> dict[str, Any]:
-        """Pre-train one of them."""
+        """Pre-train one model, and return its result."""
         steps, seed = self.settings.pretraining_steps, self.settings.seed
         pretrain_settings = PretrainSettings(
             corpus=self.out / "corpus",
@@ -223,39 +229,38 @@ class DemoWorkspace:
                 evaluate_every=-(-steps // 15),
             ),
         )
-        given_keys = frozenset({"model.vocab_size", "objective.max_length"})
-        return self.cached(name, lambda: pretrain(self.out / name, pretrain_settings, given_keys))
+        return self.cached(name, lambda: pretrain(self.out / name, pretrain_settings))
 
     def probe_models(self) -> dict[str, Any]:
-        """Probe both, and follow their states from layer to layer."""
+        """Return the probe results of both models, and how far each layer moves their hidden states."""
 
-        def make() -> dict[str, Any]:
-            corpus, found = Corpus(self.out / "corpus"), {}
+        def compute() -> dict[str, Any]:
+            corpus, results = Corpus(self.out / "corpus"), {}
             for name in MODEL_NAMES:
                 run = str(self.out / name)
-                asked = ProbeSettings(corpus=corpus.folder, tokens=_PROBE_TOKENS)
-                moves = held_out_examples.followed(fill_mask_pipeline(run), corpus, self.settings.seed)
-                found[name] = {
-                    "probe": probe(run, asked).to_json(),
-                    "transitions": [asdict(one) for one in moves],
+                probe_settings = ProbeSettings(corpus=corpus.folder, tokens=_PROBE_TOKENS)
+                transitions = held_out_examples.held_out_transitions(load(run), corpus, self.settings.seed)
+                results[name] = {
+                    "probe": probe(run, probe_settings).to_json(),
+                    "transitions": [asdict(one) for one in transitions],
                 }
-            return found
+            return results
 
-        return self.cached("knowledge", make)
+        return self.cached("probe", compute)
 
     def print_probe_results(self) -> None:
-        """Say what both know."""
+        """Print the accuracies of both models."""
         for name, result in self.probe_models().items():
-            metric_keys = {"hidden pieces": "hidden_accuracy", "orders": "sop_accuracy"}
-            accuracies = {what: result["probe"][key]["value"] for what, key in metric_keys.items()}
+            metric_keys = {"masked tokens": "mask_token_accuracy", "segment orders": "sop_accuracy"}
+            accuracies = {label: result["probe"][key]["value"] for label, key in metric_keys.items()}
             summary = ", ".join(
-                f"{value:.0%} of {what}" for what, value in accuracies.items() if value is not None
+                f"{value:.0%} of {label}" for label, value in accuracies.items() if value is not None
             )
-            progress.print_message(f"{name}: {summary} right")
+            progress.print_message(f"{name}: {summary} correct")
 
     @property
     def task_names(self) -> list[str]:
-        """What the ALBERT is tuned on: with one's own text, on what the text itself can answer."""
+        """Names of the tasks for fine-tuning; with own text, only those made from the text."""
         if not self.make_cloze_questions():
             return []
         return [
@@ -265,35 +270,35 @@ class DemoWorkspace:
         ]
 
     def make_cloze_questions(self) -> dict[str, Any]:
-        """Make questions of the text; none, where it is too short for them."""
+        """Write multiple-choice questions and return their counts; empty if the text is too short."""
 
-        def make() -> dict[str, Any]:
+        def compute() -> dict[str, Any]:
             shutil.rmtree(self.out / "cloze", ignore_errors=True)
-            found = write_cloze_questions(
+            counts = write_cloze_questions(
                 self.build_corpus(), self.out / "cloze", _CLOZE_SIZES, self.settings.seed
             )
-            return found if min(one["questions"] for one in found.values()) >= _MIN_QUESTIONS else {}
+            return counts if min(one["questions"] for one in counts.values()) >= _MIN_QUESTIONS else {}
 
-        return self.cached("questions", make)
+        return self.cached("questions", compute)
 
     def finetune_models(self) -> None:
-        """Tune the ALBERT on all tasks."""
+        """Fine-tune the ALBERT on all tasks."""
         if not self.task_names:
-            progress.print_message("there is too little text to make questions of; left out")
+            progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
         tasks_folder = self.out / "tasks"
         remaining = {
             tasks_folder / one: partial(self.finetune_model, one)
             for one in self.task_names
             if not self._has_result(one)
         }
-        run_in_parallel("Tuning", remaining, self.settings.finetuning_steps)
+        run_in_parallel("Fine-tuning", remaining, self.settings.finetuning_steps)
         for one in self.task_names:
             progress.print_message(
-                f"{tasks_folder / one}: {format_metrics(self.finetune_model(one)['scores'])}"
+                f"{tasks_folder / one}: {format_metrics(self.finetune_model(one)['metrics'])}"
             )
 
     def finetune_model(self, name: str) -> dict[str, Any]:
-        """Tune the ALBERT on a task."""
+        """Fine-tune the ALBERT on a task, and return the metrics."""
         demo_task, steps = DEMO_TASKS[name], self.settings.finetuning_steps
         cloze = self.out / "cloze"
         finetune_settings = FinetuneSettings(
@@ -310,9 +315,9 @@ class DemoWorkspace:
             ),
         )
 
-        def make() -> dict[str, Any]:
-            task, outcomes = finetune(str(self.out / "albert"), self.out / "tasks" / name, finetune_settings)
-            scores = median_metrics(outcomes)
-            return {"task": task, "scores": scores, "headline": primary_metric(task, scores)}
+        def compute() -> dict[str, Any]:
+            results = finetune(self.out / "albert", self.out / "tasks" / name, finetune_settings)
+            task, metrics = results.task, results.median_metrics
+            return {"task": task, "metrics": metrics, "primary_metric": primary_metric(task, metrics)}
 
-        return self.cached(name, make)
+        return self.cached(name, compute)

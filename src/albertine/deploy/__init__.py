@@ -1,1 +1,1 @@
-"""Into use: a model behind HTTP, and the page on which people try it."""
+"""Serving: a model behind HTTP, with a web page for trying it."""

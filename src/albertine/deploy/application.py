@@ -1,6 +1,7 @@
-"""What answers requests: a question as JSON, or a list of them, the page, and what is asked where.
+"""The web application: the endpoints of a model, a page for trying them, and GET /info and /health.
 
-Whatever goes wrong comes back as JSON with one line, and a status that says whose it is.
+A request body is one item or a list of items, as JSON. Every error is returned as JSON with one
+line; the status shows whether the request or the server caused it.
 """
 
 import asyncio
@@ -26,15 +27,15 @@ from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.version import __version__
 
-MAX_BODY_BYTES = 1_000_000  # of a request
-MAX_REQUEST_ITEMS = 1_024  # of a request
-BODY_TIMEOUT_SECONDS = 30.0  # seconds in which a request must have come whole
-# The page brings all that it needs, and asks nobody but this server.
+MAX_BODY_BYTES = 1_000_000
+MAX_REQUEST_ITEMS = 1_024
+BODY_TIMEOUT_SECONDS = 30.0
+# The page is self-contained and sends requests only to this server.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data:; connect-src 'self'"
 )
-_SHUTDOWN_MESSAGE = "the server is ending; ask again later"
+_SHUTDOWN_MESSAGE = "the server is shutting down; retry later"
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
 
@@ -46,18 +47,18 @@ def create_app(
     on_startup: Callable[[], None] = lambda: None,
     debug: bool = False,
 ) -> Starlette:
-    """Return what answers requests about a model.
+    """Return the application that serves a model.
 
     Args:
-        model: with what it can be asked.
-        batchers: where that is asked, by path.
-        on_startup: is called when signals are heard and callers too.
-        debug: whether defects show where they are.
+        model: The model and its endpoints.
+        batchers: The batcher of each endpoint, by path.
+        on_startup: Called once requests and signals are handled.
+        debug: Whether internal errors print a traceback.
     """
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(desk.run()) for desk in batchers.values()]
+        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
         on_startup()
         yield
         for task in tasks:
@@ -71,15 +72,15 @@ def create_app(
                 HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
             ),
         ),
-        Route("/about", _constant_handler(JSONResponse(_model_info(model)))),
+        Route("/info", _constant_handler(JSONResponse(_model_info(model)))),
         Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
     ]
     routes += [
-        Route(path, _endpoint_handler(offer, batchers[path]), methods=["POST"])
-        for path, offer in model.endpoints.items()
+        Route(path, _endpoint_handler(endpoint, batchers[path]), methods=["POST"])
+        for path, endpoint in model.endpoints.items()
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_exception_handlers(routes, debug))
-    app.router.redirect_slashes = False  # a proxy may hold another address than ours
+    app.router.redirect_slashes = False  # behind a proxy, redirects would name the wrong address
     return app
 
 
@@ -94,11 +95,11 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
     return {
         "model": model.name,
         "labels": model.labels,
-        "asked": [
+        "endpoints": [
             {
                 "path": one.path,
-                "kind": one.type_name,
-                "mask": one.mask_token,
+                "type": one.type_name,
+                "mask_token": one.mask_token,
                 "fields": [asdict(field) for field in one.fields],
             }
             for one in model.endpoints.values()
@@ -108,37 +109,37 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
 
 
 def _endpoint_handler(endpoint: Endpoint, batcher: RequestBatcher) -> RequestHandler:
-    """Return what answers questions at a path."""
+    """Return the handler of POST requests to an endpoint."""
 
     async def handler(request: Request) -> Response:
         try:
-            told = _parse_json(await asyncio.wait_for(_read_body(request), BODY_TIMEOUT_SECONDS))
-            found = await _unless_disconnected(request, batcher.submit(_parse_items(told, endpoint)))
+            payload = _parse_json(await asyncio.wait_for(_read_body(request), BODY_TIMEOUT_SECONDS))
+            results = await _unless_disconnected(request, batcher.submit(_parse_items(payload, endpoint)))
         except TimeoutError:
             raise HTTPException(
-                408, f"nothing whole came within {BODY_TIMEOUT_SECONDS:.0f} seconds"
+                408, f"the request was not complete within {BODY_TIMEOUT_SECONDS:.0f} seconds"
             ) from None
-        except asyncio.CancelledError:  # patience is at its end
+        except asyncio.CancelledError:  # the timeout of a graceful shutdown has passed
             return _error_response(503, _SHUTDOWN_MESSAGE)
-        return JSONResponse(found if isinstance(told, list) else found[0])
+        return JSONResponse(results if isinstance(payload, list) else results[0])
 
     return handler
 
 
 async def _read_body(request: Request) -> bytes:
-    """Read what was sent, unless it is too much."""
+    """Return the body of a request, up to the size limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
             raise HTTPException(
-                413, f"more than {progress.format_bytes(MAX_BODY_BYTES)}; send less at a time"
+                413, f"the request is larger than {progress.format_bytes(MAX_BODY_BYTES)}; send fewer items"
             )
     return bytes(body)
 
 
 async def _unless_disconnected(request: Request, pending: Awaitable[list[Any]]) -> list[Any]:
-    """Wait for answers as long as the caller does."""
+    """Return the results, or raise ClientDisconnect if the client disconnects first."""
     answers, disconnect = asyncio.ensure_future(pending), asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait((answers, disconnect), return_when=asyncio.FIRST_COMPLETED)
@@ -159,26 +160,26 @@ def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON ({error})") from None
+        raise InputError(f"not valid JSON ({error})") from None
 
 
 def _parse_items(payload: Any, endpoint: Endpoint) -> list[tuple[Any, int]]:
-    """Read one question or a list of them; say which is wrong."""
+    """Return the items of a request, each with its size; an error names the item."""
     if not isinstance(payload, list):
         return [endpoint.parse_item(payload)]
     if len(payload) > MAX_REQUEST_ITEMS:
-        raise InputError(f"{len(payload):,} questions; send {MAX_REQUEST_ITEMS:,} at a time at most")
+        raise InputError(f"{len(payload):,} items; send at most {MAX_REQUEST_ITEMS:,} per request")
     items = []
     for number, one in enumerate(payload, 1):
         try:
             items.append(endpoint.parse_item(one))
         except InputError as error:
-            raise InputError(f"question {number}: {error}") from None
+            raise InputError(f"item {number}: {error}") from None
     return items
 
 
 def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
-    """Return what answers for what went wrong: always JSON with one line."""
+    """Return the handlers that turn errors into JSON responses with one line."""
     known = ", ".join(route.path for route in routes)
 
     async def bad_request(_: Request, error: Exception) -> Response:
@@ -190,24 +191,28 @@ def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path, headers = display_text(request.scope["path"]), dict(error.headers or {})
-        said = {
-            404: f"{path}: no such path; known: {known}",
-            405: f"{request.method} {path}: not possible; possible: {headers.get('Allow', 'nothing')}",
+        messages = {
+            404: f"{path}: unknown path; known: {known}",
+            405: f"{request.method} {path}: method not allowed; use {headers.get('Allow', 'another path')}",
         }
-        return _error_response(error.status_code, said.get(error.status_code, error.detail), headers)
+        return _error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
 
-    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001  # nobody is there to read it
+    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001  # no client is left to read it
         return Response(status_code=400)
 
     async def out_of_memory(_: Request, error: Exception) -> Response:
         return _error_response(
-            503, f"not enough memory ({' '.join(str(error).split())}); send less at a time"
+            503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
         )
 
     async def internal_error(_: Request, error: Exception) -> Response:
-        line = f"a defect in Albertine: {type(error).__name__}: {' '.join(str(error).split())}"
+        line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
         progress.end_line()
-        print(f"albertine: {line}{'' if debug else '; --debug shows where'}", file=sys.stderr, flush=True)
+        print(
+            f"albertine: {line}{'' if debug else '; start with --debug for the traceback'}",
+            file=sys.stderr,
+            flush=True,
+        )
         if debug:
             traceback.print_exception(error)
         return _error_response(500, line)

@@ -1,9 +1,8 @@
-"""The desk: questions of many callers, answered together.
+"""Dynamic batching: requests of several clients are computed together.
 
-While the network computes, questions gather; when it is free it takes those that wait,
-as many as make a good pass. So nobody waits for a batch to fill, a single caller is
-answered at once, and the more ask at a time the more each pass of the network does. Who
-has left is not answered.
+While the model computes a batch, new items are queued; when it is free, it takes the queued items,
+up to a maximum batch size. No item waits for a batch to fill, a single client is answered at once,
+and under load batches grow. Items of disconnected clients are dropped.
 """
 
 import asyncio
@@ -18,19 +17,19 @@ from albertine.errors import AlbertineError
 BatchInput: TypeAlias = Any
 BatchOutput: TypeAlias = Any
 
-# Of one pass: few enough that nobody waits for long behind others, enough for its strips to be full.
+# Limits of a batch: large enough to use the hardware, small enough to keep waiting times short.
 MAX_BATCH_ITEMS, MAX_BATCH_CHARACTERS = 1_024, 64_000
-# That may wait.
+# Limits of the queue.
 MAX_QUEUED_ITEMS, MAX_QUEUED_CHARACTERS = 8_192, 16_000_000
 
 
-class ServerBusy(AlbertineError):  # noqa: N818  # it is no error of anybody's
-    """So much waits that another question could not be answered in good time."""
+class ServerBusy(AlbertineError):  # noqa: N818  # not an error of the client or the server
+    """The queue is full; a new item would wait too long."""
 
 
 @dataclass(frozen=True)
 class _QueuedItem:
-    """A question that waits."""
+    """An item in the queue, with its size in characters and the future for its result."""
 
     item: BatchInput
     size: int
@@ -39,26 +38,26 @@ class _QueuedItem:
 
 @dataclass(frozen=True)
 class _FailedItem:
-    """What came in place of an answer."""
+    """The error of an item, in place of a result."""
 
     error: Exception
 
 
 class RequestBatcher:
-    """Takes questions from any number of callers of one loop.
+    """Collects the items of all clients of an event loop into batches.
 
     Attributes:
-        num_answered: how many answers were given.
+        num_answered: Number of items answered.
     """
 
     def __init__(
         self, process_batch: Callable[[Sequence[BatchInput]], Sequence[BatchOutput]], executor: Executor
     ):
-        """Open a desk.
+        """Store the function that computes batches, and the executor that runs it.
 
         Args:
-            process_batch: answers questions in order, several at a time.
-            executor: does the work, one pass at a time.
+            process_batch: Returns one result per item, in order.
+            executor: Runs one batch at a time.
         """
         self.num_answered = 0
         self._process_batch, self._executor = process_batch, executor
@@ -67,13 +66,13 @@ class RequestBatcher:
         self._has_items = asyncio.Event()
 
     async def submit(self, items: Sequence[tuple[BatchInput, int]]) -> list[BatchOutput]:
-        """Return the answers to questions, each with its size, in order; a failure among them is raised."""
+        """Return the results of items, given as (item, characters); raise the first error among them."""
         size = sum(size for _, size in items)
         if (
             len(self._queue) + len(items) > MAX_QUEUED_ITEMS
             or self._queued_characters + size > MAX_QUEUED_CHARACTERS
         ):
-            raise ServerBusy(f"{len(self._queue):,} questions wait already; ask again later")
+            raise ServerBusy(f"the queue is full with {len(self._queue):,} items; retry later")
         loop = asyncio.get_running_loop()
         queued = [_QueuedItem(one, its_size, loop.create_future()) for one, its_size in items]
         self._queue.extend(queued)
@@ -86,7 +85,7 @@ class RequestBatcher:
         return results
 
     async def run(self) -> None:
-        """Answer what comes, until cancelled."""
+        """Process queued items until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await self._has_items.wait()
@@ -98,7 +97,7 @@ class RequestBatcher:
                     self._deliver(queued, answer)
 
     def _next_batch(self) -> list[_QueuedItem]:
-        """Take what makes a good pass; those whose callers have left fall away."""
+        """Remove a batch from the queue, without items of disconnected clients."""
         batch: list[_QueuedItem] = []
         size = 0
         while self._queue and len(batch) < MAX_BATCH_ITEMS and (not batch or size < MAX_BATCH_CHARACTERS):
@@ -110,7 +109,7 @@ class RequestBatcher:
         return batch
 
     def _deliver(self, queued: _QueuedItem, result: BatchOutput | _FailedItem) -> None:
-        if queued.future.done():  # the caller has left
+        if queued.future.done():  # the client has disconnected
             return
         if isinstance(result, _FailedItem):
             queued.future.set_exception(result.error)
@@ -119,13 +118,13 @@ class RequestBatcher:
             queued.future.set_result(result)
 
     def _process_isolated(self, items: Sequence[BatchInput]) -> Sequence[BatchOutput | _FailedItem]:
-        """Answer questions together; where that fails, one by one, so that one spoils no other."""
+        """Compute a batch; if it fails, compute its items one by one to isolate the failure."""
         try:
             results = list(self._process_batch(items))
             if len(results) != len(items):
-                raise RuntimeError(f"{len(results)} answers to {len(items)} questions")
+                raise RuntimeError(f"{len(results)} results for {len(items)} items")
             return results
-        # A panic of a library in Rust is no Exception, and must not end the work either.
+        # A panic in a Rust library is a BaseException; it must not end the loop either.
         except BaseException as error:
             if len(items) == 1:
                 return [_FailedItem(_as_exception(error))]
@@ -133,7 +132,7 @@ class RequestBatcher:
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """Return an exception that may stand for an answer."""
+    """Return an exception that a future accepts."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,13 +1,13 @@
-"""What a model can be asked over HTTP: paths, the fields of a question, and who answers.
+"""The endpoints of a model: paths, fields of a request, and the functions that answer it.
 
-A tuned model answers at `/answer`, in the fields of its kind; a pre-trained one fills
-masks at `/fill` and, if it has a head for pairs, tells at `/order` whether two segments
-are in order. The page draws its forms from the same table.
+A fine-tuned model has `/predict`, with the fields of its task type. A pre-trained model has
+`/fill-mask` and, if it has a pair head, `/order`, which predicts whether two segments are in order.
+GET /info returns this table, from which the page builds its forms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from albertine.errors import InputError
 from albertine.inference.fill_mask import (
@@ -20,90 +20,53 @@ from albertine.inference.finetuned_model import finetuned_from_model
 from albertine.inference.pipeline import Pipeline
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
-from albertine.settings import MODEL_PRESETS
 from albertine.settings.schema import display_text
+from albertine.tasks.types.inputs import InputField
 from albertine.text.token_text import token_text
 from albertine.text.tokenizer import Tokenizer
 
-FieldType = Literal["text", "words", "texts"]
-_FIELD_TYPE_DESCRIPTIONS = {
-    "text": "a text",
-    "words": "a text, or a list of its words",
-    "texts": "a list of texts",
-}
-
-
-MAX_CHARACTERS = 100_000  # characters of a question: it is answered in one pass, and others wait meanwhile
-
-
-@dataclass(frozen=True)
-class RequestField:
-    """A part of a question.
-
-    Attributes:
-        name: its key in JSON.
-        example: what the page has in it at first.
-        type: what it may be.
-        required: whether a question without it is none.
-        count: how many texts it must be.
-    """
-
-    name: str
-    example: str
-    type: FieldType = "text"
-    required: bool = True
-    count: int | None = None
-
-    def check(self, value: Any) -> None:
-        """Refuse what has not the form."""
-        as_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        is_valid = {
-            "text": isinstance(value, str),
-            "texts": as_list,
-            "words": as_list or isinstance(value, str),
-        }
-        if not is_valid[self.type]:
-            raise InputError(f"{self.name}: must be {_FIELD_TYPE_DESCRIPTIONS[self.type]}")
+# An item is computed in one pass, while all other items wait.
+MAX_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What can be asked at a path.
+    """A path that accepts POST requests.
 
     Attributes:
-        path: where.
-        type_name: classify, regress, tag, span, choice, fill or order.
-        fields: of a question.
-        parse_fields: makes a question of its fields, and refuses what cannot be answered.
-        process_batch: answers questions, several at a time.
-        mask_token: how the model spells what is to be filled.
+        path: The path.
+        type_name: Name of the task type, or fill-mask or order.
+        fields: The fields of an item.
+        parse_fields: Returns the batcher's item for the fields of a request item; raises InputError.
+        process_batch: Returns the results of several items.
+        mask_token: The mask token of the model; only for fill-mask.
     """
 
     path: str
     type_name: str
-    fields: tuple[RequestField, ...]
+    fields: tuple[InputField, ...]
     parse_fields: Callable[..., Any]
     process_batch: Callable[[Sequence[Any]], Sequence[Any]]
     mask_token: str = ""
 
     def parse_item(self, payload: Any) -> tuple[Any, int]:
-        """Read a question, as JSON has it; return its size too, in characters."""
+        """Return a JSON item as the batcher's item, and its size in characters."""
         names = [field.name for field in self.fields]
         if not isinstance(payload, Mapping):
-            raise InputError(f"a question must be an object with {', '.join(names)}")
+            raise InputError(f"must be a JSON object with {', '.join(names)}")
         for name in payload:
             if name not in names:
                 raise InputError(
-                    f"{display_text(name) or 'an empty name'}: unknown; known: {', '.join(names)}"
+                    f"{display_text(name) or 'empty key'}: unknown field; known: {', '.join(names)}"
                 )
         for field in self.fields:
             if payload.get(field.name) is not None:
                 field.check(payload[field.name])
             elif field.required:
-                raise InputError(f"{field.name}: missing; it must be {_FIELD_TYPE_DESCRIPTIONS[field.type]}")
+                raise InputError(f"{field.name}: missing; must be {field.description}")
         size = sum(map(_num_characters, payload.values()))
         if size > MAX_CHARACTERS:
-            raise InputError(f"{size:,} characters; a question has {MAX_CHARACTERS:,} at most")
+            raise InputError(f"{size:,} characters; an item may have at most {MAX_CHARACTERS:,}")
         return self.parse_fields(
             **{name: value for name, value in payload.items() if value is not None}
         ), size
@@ -115,12 +78,12 @@ def _num_characters(value: Any) -> int:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model with all that it can be asked.
+    """A model and its endpoints.
 
     Attributes:
-        name: what the person called it.
-        labels: those that it knows.
-        endpoints: by path.
+        name: The name given by the user.
+        labels: The labels that it predicts.
+        endpoints: The endpoints, by path.
     """
 
     name: str
@@ -129,9 +92,7 @@ class ServedModel:
 
 
 def load_served_model(name: str, device: str, precision: str) -> ServedModel:
-    """Open a model, tuned or pre-trained, to be asked."""
-    if name in MODEL_PRESETS:
-        raise InputError(f"{name}: a preset, with nothing learned; name a model")
+    """Load a fine-tuned or pre-trained model, with its endpoints."""
     folder = locate_checkpoint(name)
     model = load_checkpoint(folder)
     if has_masked_head(model):
@@ -142,57 +103,30 @@ def load_served_model(name: str, device: str, precision: str) -> ServedModel:
     return ServedModel(name, pipeline.labels, {endpoint.path: endpoint})
 
 
-_EXAMPLE_CONTEXT = "Ida put the key in the drawer. Then she went to the market and bought a pear."
-_EXAMPLE_QUESTION = "Where is the key?"
-_EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
-
-
 def _pipeline_endpoint(pipeline: Pipeline) -> Endpoint:
-    def parse_fields(**told: Any) -> Any:
-        (example,), _ = pipeline.parse(**told)
+    def parse_fields(**inputs: Any) -> Any:
+        (example,), _ = pipeline.parse(**inputs)
         return example
 
-    return Endpoint("/answer", pipeline.type_name, _pipeline_fields(pipeline), parse_fields, pipeline.predict)
-
-
-def _pipeline_fields(pipeline: Pipeline) -> tuple[RequestField, ...]:
-    match pipeline.type_name:
-        case "tag":
-            return (RequestField("text", "Ida went to the market in Hull .", "words"),)
-        case "span":
-            return RequestField("context", _EXAMPLE_CONTEXT), RequestField("question", _EXAMPLE_QUESTION)
-        case "choice":
-            example_options = [*_EXAMPLE_OPTIONS, *("somewhere else",) * pipeline.num_options][
-                : pipeline.num_options
-            ]
-            return (
-                RequestField("context", _EXAMPLE_CONTEXT, required=False),
-                RequestField("question", _EXAMPLE_QUESTION, required=False),
-                RequestField("options", "\n".join(example_options), "texts", count=pipeline.num_options),
-            )
-    text = RequestField("text", "The garden was a joy to see.")
-    match pipeline.num_texts:
-        case 1:
-            return (text,)
-        case 2:
-            return text, RequestField("other", "Somebody saw a garden.")
-    return text, RequestField("other", "", required=False)
+    return Endpoint("/predict", pipeline.type_name, pipeline.input_fields, parse_fields, pipeline.predict)
 
 
 def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
-    def fill_batch(asked: Sequence[Any]) -> list[dict[str, Any]]:
-        return [_fill_mask_response(pipeline, one) for one in asked]
+    def fill_batch(items: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_fill_mask_response(pipeline, one) for one in items]
 
-    def order_batch(asked: Sequence[Any]) -> list[dict[str, float]]:
-        return [{"in_order": round(pipeline.order_probability_of_ids(*one), 6)} for one in asked]
+    def order_batch(items: Sequence[Any]) -> list[dict[str, float]]:
+        return [{"in_order": round(pipeline.order_probability_of_ids(*one), 6)} for one in items]
 
-    text = RequestField("text", f"She put the key in the {pipeline.mask_token}.")
+    text = InputField("text", f"She put the key in the {pipeline.mask_token}.")
     first, second = (
-        RequestField("first", "Ida took the key."),
-        RequestField("second", "Then she opened the door."),
+        InputField("first", "Ida took the key."),
+        InputField("second", "Then she opened the door."),
     )
     endpoints = [
-        Endpoint("/fill", "fill", (text,), pipeline.encode_masked_text, fill_batch, pipeline.mask_token)
+        Endpoint(
+            "/fill-mask", "fill-mask", (text,), pipeline.encode_masked_text, fill_batch, pipeline.mask_token
+        )
     ]
     if pipeline.has_pair_head:
         endpoints.append(Endpoint("/order", "order", (first, second), pipeline.encode_pair, order_batch))
@@ -204,12 +138,12 @@ def _fill_mask_response(
 ) -> dict[str, Any]:
     return {
         "masks": [
-            [_prediction_json(one, pipeline.tokenizer) for one in guesses]
-            for guesses in pipeline.predict_tokens(*encoded, top_k=5)
+            [_prediction_json(one, pipeline.tokenizer) for one in predictions]
+            for predictions in pipeline.predict_tokens(*encoded, top_k=5)
         ]
     }
 
 
 def _prediction_json(prediction: TokenPrediction, tokenizer: Tokenizer) -> dict[str, Any]:
     text = token_text(prediction.token, tokenizer)
-    return {"piece": prediction.token, "shown": text, "probability": round(prediction.score, 6)}
+    return {"token_str": prediction.token, "text": text, "score": round(prediction.score, 6)}

@@ -1,7 +1,7 @@
-"""`albertine serve`: a model behind HTTP, from the first signal to the last.
+"""`albertine serve`: the server process, from binding its address to a graceful shutdown.
 
-Its address is taken before the model is loaded, and told when it can be asked; a signal
-lets what is under way be answered first.
+The address is bound before the model is loaded, and printed when requests are accepted. A signal
+lets pending requests finish first.
 """
 
 import math
@@ -22,42 +22,43 @@ from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import SAME_REQUEST_SECONDS, InputError
 
-SHUTDOWN_TIMEOUT_SECONDS = (
-    8  # seconds that what is under way may take once a signal asks for the end: Docker gives ten
-)
+SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
 
 
 def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
-    """Serve a model until a signal asks for the end."""
+    """Serve a model until a signal stops the process."""
     startup_errors: list[OSError] = []
     with bind_socket(settings.host, settings.port) as listener:
         model = load_served_model(source, settings.device, settings.precision)
-        executor = ThreadPoolExecutor(1, "desk")
+        executor = ThreadPoolExecutor(1, "batcher")
         batchers = {
-            path: RequestBatcher(offer.process_batch, executor) for path, offer in model.endpoints.items()
+            path: RequestBatcher(endpoint.process_batch, executor)
+            for path, endpoint in model.endpoints.items()
         }
 
         def on_startup() -> None:
             try:
                 print(_url(listener), flush=True)
-            except OSError as error:  # nobody can read it; the server would keep the reason to itself
+            except OSError as error:  # raised after the shutdown: uvicorn would hide the cause
                 startup_errors.append(error)
                 server.should_exit = True
             progress.print_message(
                 f"{source}: {', '.join(f'POST {path}' for path in model.endpoints)}; "
-                "a page for trying it at the address above; Ctrl-C ends it"
+                "open the address above in a browser to try it; stop with Ctrl-C"
             )
             if settings.host in ("0.0.0.0", "::"):
-                progress.print_message("whoever reaches this machine may ask: there is no password")
+                progress.print_message(
+                    "warning: there is no password; anyone who can reach this machine can send requests"
+                )
 
         server = SignalAwareServer(
             uvicorn_config(create_app(model, batchers, on_startup=on_startup, debug=debug))
         )
         try:
             server.run([listener])
-        except KeyboardInterrupt:  # it has put all away, and hands the signal on
+        except KeyboardInterrupt:  # raised again by uvicorn after its shutdown
             progress.print_message(
-                f"ended; answered: {sum(desk.num_answered for desk in batchers.values()):,}"
+                f"stopped; answered: {sum(batcher.num_answered for batcher in batchers.values()):,}"
             )
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
@@ -66,16 +67,16 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
 
 
 class SignalAwareServer(uvicorn.Server):
-    """A server to which a signal that comes twice at once is one request, as to every other command."""
+    """A uvicorn server that treats two signals in quick succession as one, like all commands."""
 
     def __init__(self, config: uvicorn.Config):
         super().__init__(config)
         self._last_signal_time = -math.inf
-        # Who is started in the background of a script is not to hear the Ctrl-C of those before it.
+        # A background process of a script ignores the Ctrl-C of its foreground processes.
         self._ignores_sigint = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Let what is under way be answered, and end; asked again later, do not wait for it."""
+        """Shut down after pending requests; a later second signal stops at once."""
         if (
             self._ignores_sigint and sig == signal.SIGINT
         ) or time.monotonic() - self._last_signal_time < SAME_REQUEST_SECONDS:
@@ -86,7 +87,7 @@ class SignalAwareServer(uvicorn.Server):
 
 
 def uvicorn_config(app: Starlette) -> uvicorn.Config:
-    """Return how the server runs: what goes wrong is told by us, in one line."""
+    """Return the configuration of uvicorn; errors are printed by this package, not by uvicorn."""
     max_open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return uvicorn.Config(
         app,
@@ -95,34 +96,34 @@ def uvicorn_config(app: Starlette) -> uvicorn.Config:
         log_level="critical",
         access_log=False,
         server_header=False,
-        limit_concurrency=max(8, min(1_000, max_open_files // 2)),  # connections; more are told to come again
+        limit_concurrency=max(8, min(1_000, max_open_files // 2)),  # connections; others get status 503
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Take the address before anything is loaded, so that one that is taken is told at once."""
+    """Return a listening socket; binding before loading the model reports a used port at once."""
     try:
         family, socket_type, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise InputError(f"--host {host}: no address of this machine") from None
+        raise InputError(f"--host {host}: not an address of this machine") from None
     listener = socket.socket(family, socket_type, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(2_048)  # who asks while the model is loaded waits
+        listener.listen(2_048)  # clients wait while the model is loaded
     except OSError as error:
         listener.close()
         raise InputError(
-            f"--host {host} --port {port}: {error.strerror}; name another, or --port 0 for a free one"
+            f"--host {host} --port {port}: {error.strerror}; use another port, or --port 0 for a free one"
         ) from None
     return listener
 
 
 def _url(listener: socket.socket) -> str:
-    """Return what a person types into a browser."""
+    """Return the address for a browser."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()

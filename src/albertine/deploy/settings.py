@@ -1,18 +1,17 @@
-"""What can be set of serving; apart from the server, since the help page needs it at once."""
+"""Settings of serving, in a module of their own so that the help page loads fast."""
 
 from dataclasses import dataclass
 
-from albertine.settings import Settings, setting
-from albertine.tasks.settings import Device, Precision
+from albertine.settings import DeviceName, PrecisionName, Settings, setting
 
 
 @dataclass(frozen=True)
 class ServeSettings(Settings):
-    """Where a model is served, and how it computes."""
+    """Address, device and precision of a server."""
 
-    host: str = setting("127.0.0.1", "The address to listen at; 0.0.0.0 lets other machines in.")
-    port: int = setting(8000, "The port; 0 takes a free one.", minimum=0, maximum=65_535)
-    device: Device = setting("auto", "Where; auto is a GPU where there is one.")
-    precision: Precision = setting(
-        "auto", "Of the matrix products; auto takes bf16 where the machine is fast at it."
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 accepts requests from other machines.")
+    port: int = setting(8000, "Port; 0 for a free one.", minimum=0, maximum=65_535)
+    device: DeviceName = setting("auto", "Device; auto uses a GPU if there is one.")
+    precision: PrecisionName = setting(
+        "auto", "Precision of matrix products; auto uses bf16 if the machine computes it fast."
     )

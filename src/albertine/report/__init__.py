@@ -1,1 +1,1 @@
-"""Reports: a run, or a whole demo, as one self-contained page that a person would show to others."""
+"""Reports: a run or a demo as one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""A network as a drawing: pieces through a narrow table, then blocks, which may be one again and again."""
+"""Diagrams of a model as SVG: embedding, projection, and layers, with a loop where one layer repeats."""
 
 from collections import Counter
 from html import escape
@@ -6,34 +6,38 @@ from html import escape
 from albertine.model.depth_plan import LayerBlocks, depth_plan
 from albertine.settings import ModelSettings
 
-_MAX_BLOCKS = 6  # that are drawn
-_BOX_SPACING = 52  # from one box to the next
+_MAX_BLOCKS = 6
+_BOX_SPACING = 52  # from the top of one box to the top of the next
 
 
 def architecture_name(model: ModelSettings) -> str:
-    """Return what a network is called, by what its layers share."""
+    """Return the name of an architecture by what its layers share."""
     shares_all_layers = model.share == "all" and model.groups == 1
     return "ALBERT" if shares_all_layers else "BERT" if model.share == "none" else "Between ALBERT and BERT"
 
 
 def architecture_diagram(model: ModelSettings, title: str, output_label: str) -> str:
-    """Draw a network: its embedding, its blocks with what repeats, and what it answers."""
+    """Return a diagram of a model: its embedding, its layers and its output."""
     plan = depth_plan(model)
     is_fully_shared = len(set(plan)) == 1 < len(plan)
     boxes = [
-        ("box", f"{model.vocab_size:,} pieces, each {model.embedding_size} wide", "token, position, segment")
+        (
+            "box",
+            f"{model.vocab_size:,} tokens, {model.embedding_size} wide",
+            "token, position and segment embeddings",
+        )
     ]
     if model.has_projection:
-        boxes.append(("box", f"widened from {model.embedding_size} to {model.hidden_size}", "one matrix"))
+        boxes.append(("box", f"projection from {model.embedding_size} to {model.hidden_size}", "one matrix"))
     width_label = f"{model.hidden_size} wide, {model.heads} heads"
     if is_fully_shared:
         boxes.append(("block", "attention + feed-forward", width_label))
     else:
         boxes += [("block other", label, width_label) for label in _layer_labels(plan)]
-    boxes.append(("box", output_label, "what it answers"))
+    boxes.append(("box", output_label, "output"))
     parts = []
     for number, (css_class, label, detail) in enumerate(boxes):
-        y = -_BOX_SPACING * number  # upwards
+        y = -_BOX_SPACING * number  # y grows downwards
         parts += [
             _box_svg(y, label, detail, css_class),
             *([_arrow_svg(y + _BOX_SPACING - 14)] if number else []),
@@ -50,12 +54,12 @@ def architecture_diagram(model: ModelSettings, title: str, output_label: str) ->
 
 
 def _layer_labels(plan: tuple[LayerBlocks, ...]) -> list[str]:
-    """Say of each layer which weights it uses; of many, the first ones and the last."""
+    """Return the weights that each layer uses; of many layers, only the first ones and the last."""
     attentions, ffns = (Counter(row) for row in zip(*plan, strict=True))
     labels = []
     for number, step in enumerate(plan, 1):
         if attentions[step.attention] == ffns[step.ffn] == 1:
-            labels.append(f"layer {number}: weights of its own")
+            labels.append(f"layer {number}: own weights")
         else:
             labels.append(f"layer {number}: attention {step.attention + 1}, feed-forward {step.ffn + 1}")
     return labels if len(labels) <= _MAX_BLOCKS else [*labels[: _MAX_BLOCKS - 1], f"... {labels[-1]}"]
@@ -64,13 +68,13 @@ def _layer_labels(plan: tuple[LayerBlocks, ...]) -> list[str]:
 def _box_svg(y: int, label: str, detail: str, css_class: str) -> str:
     return (
         f'<rect class="{css_class}" x="40" y="{y}" width="280" height="38" rx="7"/>'
-        f'<text class="said mid" x="180" y="{y + 17}">{escape(label)}</text>'
+        f'<text class="strong mid" x="180" y="{y + 17}">{escape(label)}</text>'
         f'<text class="mid" x="180" y="{y + 32}">{escape(detail)}</text>'
     )
 
 
 def _arrow_svg(y: int) -> str:
-    """Point from the box below to the one that ends at `y`."""
+    """Return an arrow from the box below to the box that ends at `y`."""
     return (
         f'<line class="flow" x1="180" y1="{y + 14}" x2="180" y2="{y + 5}"/>'
         f'<path class="tip" d="M180 {y + 1} l-4 6 h8 z"/>'
@@ -78,10 +82,10 @@ def _arrow_svg(y: int) -> str:
 
 
 def _loop_svg(y: int, times: int) -> str:
-    """Lead from the top of a block back to its bottom, so many times."""
+    """Return an arrow from the top of a box back to its bottom, with the number of repetitions."""
     return (
         f'<path class="flow" d="M320 {y + 9} h22 a7 7 0 0 1 7 7 v6 a7 7 0 0 1 -7 7 h-17"/>'
         f'<path class="tip" d="M321 {y + 29} l7 -4 v8 z"/>'
-        f'<text class="said" x="358" y="{y + 18}">{times} times,</text>'
+        f'<text class="strong" x="358" y="{y + 18}">{times} times,</text>'
         f'<text x="358" y="{y + 33}">same weights</text>'
     )

@@ -1,8 +1,7 @@
-"""Line charts as SVG and bars as HTML, in the colours of the page, light or dark.
+"""Line charts as SVG and bar charts as HTML, in the colors of the page for light and dark mode.
 
-Lines carry their names at their ends instead of a legend; what is reached without learning
-is a dashed level with its name on it. Sizes are those of a chart half a page wide, which a
-phone shows whole.
+Curves are labeled at their ends instead of in a legend; baselines are dashed lines. Charts are
+half a page wide, so that a phone shows them whole.
 """
 
 import math
@@ -12,14 +11,21 @@ from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 96, 14, 44
-_MAX_LABEL_LENGTH = 12  # letters
-_LABEL_SPACING = 15  # between two names, at least
+_MAX_LABEL_LENGTH = 12  # characters
+_LABEL_SPACING = 15  # minimum distance of two labels
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve. `color` is the number of its colour on the page; `dots` marks its points."""
+    """A labeled curve.
+
+    Attributes:
+        name: The label.
+        points: The points, as (x, y).
+        color: Number of the color in the page's style sheet.
+        dots: Whether points are marked.
+    """
 
     name: str
     points: Sequence[Point]
@@ -29,7 +35,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class ReferenceLine:
-    """A value to compare with."""
+    """A horizontal dashed line to compare with, such as a baseline."""
 
     name: str
     value: float
@@ -37,7 +43,7 @@ class ReferenceLine:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the axes are, and how far the upright one goes at least."""
+    """Labels of the axes, and the least range of the y axis."""
 
     x_label: str
     y_label: str
@@ -48,7 +54,7 @@ class Axes:
 def line_chart(
     title: str, axes: Axes, curves: Sequence[Curve], reference_lines: Sequence[ReferenceLine] = ()
 ) -> str:
-    """Draw curves over the same axis."""
+    """Return a chart of curves that share their axes; empty if no curve has points."""
     nonempty = [line for line in curves if line.points]
     if not nonempty:
         return ""
@@ -71,7 +77,7 @@ def line_chart(
 
 @dataclass(frozen=True)
 class _AxisScale:
-    """Where values lie on the drawing: between the first and the last tick of each axis."""
+    """Positions of values on the chart: the first and last ticks are the ends of each axis."""
 
     x_ticks: Sequence[float]
     y_ticks: Sequence[float]
@@ -92,7 +98,7 @@ def _y_ticks(axes: Axes, values: Sequence[float]) -> list[float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers from below `low` to above `high`, five to eight of them."""
+    """Return two to nine round numbers from below `low` to above `high`."""
     span = (high - low) or abs(high) or 1.0
     unit = 10.0 ** math.floor(math.log10(span / 4))
     step = next(unit * times for times in (1, 2, 2.5, 5, 10) if span / (unit * times) <= 6)
@@ -123,7 +129,7 @@ def _axes_svg(scale: _AxisScale, axes: Axes) -> str:
 def _reference_line_svg(scale: _AxisScale, reference_line: ReferenceLine) -> str:
     y, right = scale.y(reference_line.value), _WIDTH - _RIGHT
     return (
-        f'<line class="level" x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
+        f'<line class="reference" x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
         f'<text class="tick end" x="{right - 2}" y="{y - 5:.1f}">{escape(reference_line.name)}</text>'
     )
 
@@ -132,32 +138,33 @@ def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
     coordinates = [(scale.x(x), scale.y(y)) for x, y in curve.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in coordinates)
     dots = "".join(
-        f'<circle class="tone-{curve.color}" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>' for x, y in coordinates
+        f'<circle class="color-{curve.color}" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>' for x, y in coordinates
     )
-    return f'<polyline class="tone-{curve.color}" points="{path}"/>{dots if curve.dots or len(coordinates) == 1 else ""}'
+    has_dots = curve.dots or len(coordinates) == 1
+    return f'<polyline class="color-{curve.color}" points="{path}"/>{dots if has_dots else ""}'
 
 
 def _curve_labels_svg(scale: _AxisScale, curves: Sequence[Curve]) -> list[str]:
-    """Write each line's name at its end, none over another."""
+    """Return the label at the end of each curve, without overlaps."""
     ends = sorted(((scale.y(line.points[-1][1]) + 4, line) for line in curves), key=lambda pair: pair[0])
     parts, last_y = [], -math.inf
     for y, line in ends:
         last_y = max(y, last_y + _LABEL_SPACING)
         x = scale.x(line.points[-1][0]) + 7
         parts.append(
-            f'<text class="name tone-{line.color}" x="{x:.1f}" y="{last_y:.1f}">'
+            f'<text class="name color-{line.color}" x="{x:.1f}" y="{last_y:.1f}">'
             f"{escape(_truncated(line.name))}</text>"
         )
     return parts
 
 
 def _truncated(name: str) -> str:
-    """Cut a name that would not fit beside the drawing."""
+    """Return a label cut to the length that fits next to the chart."""
     return name if len(name) <= _MAX_LABEL_LENGTH else f"{name[: _MAX_LABEL_LENGTH - 1]}\u2026"
 
 
 def _tick_label(value: float) -> str:
-    """Write a tick in as few signs as tell it from the others."""
+    """Return a short text for a tick."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{unit}"
@@ -170,7 +177,14 @@ def _clamped_percent(fraction: float) -> float:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its name, how much of the width it takes, what is written beside it, its colour."""
+    """A bar.
+
+    Attributes:
+        name: The label on the left.
+        fraction: Length, as a fraction of the full width.
+        value_text: The text on the right.
+        color: Number of the color in the page's style sheet.
+    """
 
     name: str
     fraction: float
@@ -179,10 +193,11 @@ class Bar:
 
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
-    """Lay out bars under each other, with their names and values, maybe under a title."""
+    """Return labeled bars below each other; an empty title is left out."""
     rows_html = "".join(
         f'<div class="row"><span class="label">{escape(row.name)}</span><span class="track">'
-        f'<span class="fill tone-{row.color}" style="width:{_clamped_percent(row.fraction):.1f}%"></span></span>'
+        f'<span class="fill color-{row.color}" style="width:{_clamped_percent(row.fraction):.1f}%"></span>'
+        "</span>"
         f'<span class="value">{escape(row.value_text)}</span></div>'
         for row in bars
     )

@@ -1,4 +1,4 @@
-"""Learning curves out of journals: one run, or several over the same tokens."""
+"""Charts of metrics logs: one run, or several over the same number of tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from albertine.pretrain.unigram_baseline import no_context_baseline
 from albertine.report.charts import Axes, Curve, ReferenceLine, line_chart
-from albertine.tasks.metrics.scores import primary_metric
+from albertine.tasks.registry import primary_metric
 from albertine.train import metrics_log
 from albertine.train.metrics_log import (
     HELD_OUT_PREFIX,
@@ -17,67 +17,67 @@ from albertine.train.metrics_log import (
     read_metrics,
 )
 
-_MAX_POINTS = 200  # a curve is drawn as so many means
-_PAIR_TITLES = {"sop": "Order of two segments", "nsp": "Whether two segments belong together"}
+_MAX_POINTS = 200  # longer curves are averaged down to this number
+_PAIR_TITLES = {"sop": "Order of two segments", "nsp": "Whether two segments are from the same text"}
 
 
 @dataclass(frozen=True)
 class PlottedRun:
-    """A run with its name and the number of its colour."""
+    """A run, with its label and the number of its color."""
 
     name: str
     run: Path
     color: int
 
     def metrics(self) -> list[metrics_log.MetricsLine]:
-        """Return its journal."""
+        """Return the lines of the metrics log."""
         return read_metrics(self.run)
 
 
 def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
-    """Draw how pre-training went on held-out text: the masked pieces, and the pairs if there were any."""
+    """Return charts of the held-out MLM loss, and of the pair accuracy if there is a pair objective."""
     mlm_curves, pair_curves, unigram_loss = [], [], None
-    for learner in runs:
-        metrics = learner.metrics()
-        mlm_curves.append(Curve(learner.name, _metric_points(metrics, "mlm_loss"), learner.color))
+    for run in runs:
+        metrics = run.metrics()
+        mlm_curves.append(Curve(run.name, _metric_points(metrics, "mlm_loss"), run.color))
         accuracy_points = [
-            (tokens, 100 * share) for tokens, share in _metric_points(metrics, "pair_accuracy")
+            (tokens, 100 * accuracy) for tokens, accuracy in _metric_points(metrics, "pair_accuracy")
         ]
-        pair_curves.append(Curve(learner.name, accuracy_points, learner.color))
+        pair_curves.append(Curve(run.name, accuracy_points, run.color))
         unigram_loss = next(
             (line["mlm_unigram_loss"] for line in metrics if "mlm_unigram_loss" in line), unigram_loss
         )
     baselines = []
     if unigram_loss is not None:
         baselines = [
-            ReferenceLine("piece frequencies alone", unigram_loss),
+            ReferenceLine("token frequencies", unigram_loss),
             ReferenceLine("no context", no_context_baseline(unigram_loss)),
         ]
     charts = [
         line_chart(
-            "Hidden pieces", Axes("tokens seen", "loss (nats, lower is better)"), mlm_curves, baselines
+            "Masked tokens", Axes("training tokens", "loss (nats, lower is better)"), mlm_curves, baselines
         )
     ]
     if pair in _PAIR_TITLES:
-        axes = Axes("tokens seen", "right (%)", 40, 100)
-        charts.append(line_chart(_PAIR_TITLES[pair], axes, pair_curves, [ReferenceLine("a coin", 50)]))
+        axes = Axes("training tokens", "accuracy (%)", 40, 100)
+        charts.append(line_chart(_PAIR_TITLES[pair], axes, pair_curves, [ReferenceLine("chance", 50)]))
     return charts
 
 
 def finetuning_charts(run: Path, task: str) -> list[str]:
-    """Draw how tuning on a task went: the loss in training, and the score on dev."""
+    """Return charts of the training loss and of the score on dev."""
     metrics = read_metrics(run)
     evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
     scores = [(step, 100 * primary_metric(task, found)) for step, found in evaluations if found]
     losses = downsampled(metric_curve(metrics, "loss"), _MAX_POINTS)
     return [
-        line_chart("Loss in training", Axes("step", "loss", 0), [Curve("", losses, 1)]),
+        line_chart("Training loss", Axes("step", "loss", 0), [Curve("", losses, 1)]),
         line_chart("Score on dev", Axes("step", "score (%)"), [Curve("", scores, 1, dots=True)]),
     ]
 
 
 def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> list[CurvePoint]:
-    """Return (tokens, value) of a score: on held-out text, or in training where there is none."""
+    """Return (tokens, value) of a metric on held-out text, or in training if it was never evaluated."""
     tokens = dict(metric_curve(metrics, "tokens")) | {0: 0}
     evaluated = [
         (tokens[at], value) for at, value in metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}") if at in tokens

@@ -1,4 +1,4 @@
-"""What a model says, as a person would read it: hidden pieces with its guesses, two segments in an order."""
+"""Predictions of a model as HTML: masked words with the best predictions, and the order of two segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,14 @@ from albertine.report.charts import Bar, bar_chart
 
 @dataclass(frozen=True)
 class FillMaskExample:
-    """A sentence with one word hidden: what is before and after, the word, and guesses with their chances."""
+    """A sentence with a masked word.
+
+    Attributes:
+        before: The text before the word.
+        word: The word.
+        after: The text after the word.
+        predictions: The best predictions, as (word, probability).
+    """
 
     before: str
     word: str
@@ -19,7 +26,14 @@ class FillMaskExample:
 
 @dataclass(frozen=True)
 class SegmentOrderExample:
-    """Two segments as they stand in the text, and the model's chance of that order, and of the other."""
+    """Two segments in the order of the text.
+
+    Attributes:
+        first: The first segment.
+        second: The second segment.
+        in_order_probability: Predicted probability that this order is the order of the text.
+        swapped_probability: The same for the swapped segments.
+    """
 
     first: str
     second: str
@@ -28,37 +42,37 @@ class SegmentOrderExample:
 
 
 def fill_mask_html(example: FillMaskExample) -> str:
-    """Show a sentence with what the model puts in the gap; a word that it got right is green."""
+    """Return a sentence and the predictions for its masked word; a correct prediction is green."""
     rows = [
-        Bar(said, chance, f"{chance:.0%}", 3 if said == example.word else 4)
-        for said, chance in example.predictions
+        Bar(word, probability, f"{probability:.0%}", 3 if word == example.word else 4)
+        for word, probability in example.predictions
     ]
     is_correct = bool(rows) and rows[0].color == 3
-    answer_html = f'<span class="{"right" if is_correct else "wrong"}">{escape(example.word)}</span>'
+    answer_html = f'<span class="{"correct" if is_correct else "wrong"}">{escape(example.word)}</span>'
     return (
         f"<div><blockquote>{escape(example.before)} <mark>&nbsp;?&nbsp;</mark> "
         f"{escape(example.after)}</blockquote>"
-        f'<p class="small">There stood: {answer_html}</p>{bar_chart("", rows)}</div>'
+        f'<p class="small">Original word: {answer_html}</p>{bar_chart("", rows)}</div>'
     )
 
 
 def segment_order_html(example: SegmentOrderExample) -> str:
-    """Show a pair of segments with how sure the model is of the order in which they stand."""
+    """Return two segments and the probabilities that they are in order, as given and swapped."""
     rows = [
         Bar(
-            "in this order",
+            "order of the text",
             example.in_order_probability,
             f"{example.in_order_probability:.0%}",
             3 if example.in_order_probability > 0.5 else 4,
         ),
         Bar(
-            "if swapped",
+            "swapped",
             example.swapped_probability,
             f"{example.swapped_probability:.0%}",
             4 if example.swapped_probability < 0.5 else 2,
         ),
     ]
     segments_html = "".join(
-        f"<blockquote>{escape(said)}</blockquote>" for said in (example.first, example.second)
+        f"<blockquote>{escape(text)}</blockquote>" for text in (example.first, example.second)
     )
     return f"<div>{segments_html}{bar_chart('', rows)}</div>"

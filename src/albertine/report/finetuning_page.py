@@ -1,4 +1,4 @@
-"""The report of a tuned run, or of several of a kind: how it went, what each came to, and how to ask it."""
+"""The report of a fine-tuning run, or of several runs: curves, scores, and how to use the model."""
 
 import json
 import shlex
@@ -11,37 +11,36 @@ from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
 from albertine.report.page import Page, Section, columns, command_block, html_table
 from albertine.report.pretraining_page import model_blocks
-from albertine.tasks.card import TaskCard, read_card
-from albertine.tasks.metrics.scores import format_metric, format_metrics, primary_metric, shown_metrics
+from albertine.tasks.card import TaskCard
+from albertine.tasks.checkpoint_card import read_card
+from albertine.tasks.metrics.display import format_metric, format_metrics, shown_metrics
+from albertine.tasks.registry import TASK_TYPES, primary_metric
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 
-_MAX_LABELS = 12  # that are named
-_OUTPUT_LABELS = {
-    "classify": "one of its labels", "regress": "a number", "tag": "a label for each word",
-    "span": "where the answer is", "choice": "which option",
-}  # fmt: skip
+_MAX_LABELS = 12
 
 
 def finetuning_page(run: Path) -> Page:
-    """Lay out a run: one by itself, or the folder of several, which is the best of them."""
+    """Return the report of a run: a single one, or the folder of several, which holds the best model."""
     model = load_checkpoint(run)
     card = read_card(run, model)
     results = _read_results(run)
     scores = results["median"] if results else _best_dev_scores(run, card)
-    curves = run / results["best"] if results else run
+    curves = run / results["best_run"] if results else run
     quoted = shlex.quote(str(run))
+    output_label = TASK_TYPES[card.type_name].prediction_description
     sections = [
         *_learning_sections(curves, card.task),
-        *([Section("The runs", [_run_table(run, results)])] if results else []),
-        Section("The network", model_blocks(model.settings, _OUTPUT_LABELS[card.type_name])),
-        Section("What to do next", [command_block(f"albertine predict {quoted} --data NEW --out OUT")]),
+        *([Section("Runs", [_run_table(run, results)])] if results else []),
+        Section("Architecture", model_blocks(model.settings, output_label)),
+        Section("Next steps", [command_block(f"albertine predict {quoted} --data NEW --out OUT")]),
     ]
     key_figures = [(name, format_metric(name, scores[name])) for name in shown_metrics(scores)]
     return Page(run.resolve().name, _summary(card), key_figures, sections)
 
 
 def _read_results(run: Path) -> dict[str, Any] | None:
-    """Return what runs came to; one of several, or one under way, has no such file."""
+    """Return the results of all runs; None for one run of several, or an unfinished run."""
     file = run / RESULTS_FILE
     if not file.exists():
         return None
@@ -49,19 +48,21 @@ def _read_results(run: Path) -> dict[str, Any] | None:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not {"median", "best", "runs"} <= set(found):
-        raise InputError(f"{file}: torn; run the same albertine finetune again: it writes this file anew")
+    if not isinstance(found, dict) or not {"median", "best_run", "runs"} <= set(found):
+        raise InputError(
+            f"{file}: not valid JSON results; run the same albertine finetune command again to write it"
+        )
     return found
 
 
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
-    """Return the best scores on dev so far."""
+    """Return the best metrics on dev so far."""
     evaluations = [held_out_scores(line) for line in _read_metrics(run)]
     return max(filter(None, evaluations), key=lambda scores: primary_metric(card.task, scores), default={})
 
 
 def _learning_sections(run: Path, task: str) -> list[Section]:
-    return [Section("How it learned", [columns(finetuning_charts(run, task))])] if _read_metrics(run) else []
+    return [Section("Training", [columns(finetuning_charts(run, task))])] if _read_metrics(run) else []
 
 
 def _read_metrics(run: Path) -> list[MetricsLine]:
@@ -71,12 +72,18 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
 def _run_table(run: Path, results: dict[str, Any]) -> str:
     rows = [
         [
-            one["name"] or run.resolve().name, f"{one['lr']:.3g}", f"{one['batch']}", f"{one['dropout']:g}",
-            f"{one['step']:,} of {one['steps']:,}", format_metrics(one["scores"]),
+            one["run_name"] or run.resolve().name,
+            f"{one['lr']:.3g}",
+            f"{one['batch_size']}",
+            f"{one['dropout']:g}",
+            f"{one['best_step']:,} of {one['steps']:,}",
+            format_metrics(one["metrics"]),
         ]
         for one in results["runs"]
-    ]  # fmt: skip
-    return html_table(("run", "rate", "batch", "dropout", "best at", "on dev"), rows, wrap_last_column=True)
+    ]
+    return html_table(
+        ("run", "learning rate", "batch size", "dropout", "best step", "on dev"), rows, wrap_last_column=True
+    )
 
 
 def _summary(card: TaskCard) -> str:
@@ -84,6 +91,6 @@ def _summary(card: TaskCard) -> str:
     label_list = ", ".join(card.labels[:_MAX_LABELS]) + (
         f" and {num_unnamed:,} more" if num_unnamed > 0 else ""
     )
-    return f"A model tuned on {card.task} ({card.type_name})." + (
+    return f"A model fine-tuned on {card.task} ({card.type_name})." + (
         f" Labels: {label_list}." if label_list else ""
     )

@@ -1,4 +1,4 @@
-"""What to ask a model for a report, of held-out text: a word to guess, an order to tell, states to follow."""
+"""Examples for a report from held-out text: masked words, segment orders, changes from layer to layer."""
 
 from collections.abc import Iterator
 
@@ -10,24 +10,25 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
 from albertine.inference.fill_mask import FillMaskPipeline
 from albertine.info.transitions import LayerTransition, layer_transitions
+from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.report.examples import FillMaskExample, SegmentOrderExample
 from albertine.text.token_text import WholeWordTokens, token_text
 
-_MAX_LENGTH = 44  # pieces: what one reads at a glance
+_MAX_LENGTH = 44  # tokens: short enough to read at a glance
 _TOP_K = 5
-_MAX_PAIR_LENGTH = 80  # two sentences and more on each side: less says little of an order
-_TRANSITION_SAMPLES = 64  # samples whose states are followed
+_MAX_PAIR_LENGTH = 80  # two sentences or more per segment: shorter ones hardly show an order
+_TRANSITION_SAMPLES = 64
 
 
 def fill_mask_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[FillMaskExample]:
-    """Hide a word in each of some held-out samples, and let the model guess."""
+    """Mask a word in each of several held-out samples, and return the predictions."""
     rng = np.random.Generator(np.random.PCG64(seed))
     examples: list[FillMaskExample] = []
     whole_words = WholeWordTokens(corpus.tokenizer)
-    for sample in _samples(corpus, pipeline.model.settings.max_length, 8 * count, seed):
+    for sample in _samples(corpus, pipeline.engine.model_settings.max_length, 8 * count, seed):
         ids = sample.original_tokens()
         quarter = len(ids) // 4
         positions = [
@@ -35,9 +36,8 @@ def fill_mask_examples(
             for position in whole_words.positions(ids).tolist()
             if quarter <= position < len(ids) - quarter
         ]
-        if (
-            sample.pair_label or not positions or len(examples) == count
-        ):  # swapped, it would not read as it was written
+        # A swapped sample does not read like the text.
+        if sample.pair_label or not positions or len(examples) == count:
             continue
         position = positions[int(rng.integers(len(positions)))]
         word = token_text(corpus.tokenizer.vocabulary[ids[position]], corpus.tokenizer)
@@ -55,10 +55,10 @@ def fill_mask_examples(
 def segment_order_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[SegmentOrderExample]:
-    """Ask for the order of two segments, as they stand in the text and swapped."""
+    """Return the order predictions for pairs of held-out segments, as in the text and swapped."""
     examples = []
     for sample in _samples(
-        corpus, pipeline.model.settings.max_length, count, seed, max_length=_MAX_PAIR_LENGTH
+        corpus, pipeline.engine.model_settings.max_length, count, seed, max_length=_MAX_PAIR_LENGTH
     ):
         first, second = _segment_texts(sample, pipeline)
         if sample.pair_label:
@@ -81,19 +81,19 @@ def _segment_texts(sample: PretrainSample, pipeline: FillMaskPipeline) -> tuple[
     )
 
 
-def followed(pipeline: FillMaskPipeline, corpus: Corpus, seed: int) -> list[LayerTransition]:
-    """Follow the states of held-out samples from layer to layer."""
-    samples = _samples(corpus, pipeline.model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
+def held_out_transitions(model: Model, corpus: Corpus, seed: int) -> list[LayerTransition]:
+    """Return how far each layer moves the hidden states of held-out samples."""
+    samples = _samples(corpus, model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
     strips = (
         Strip.from_sequences([one.original_tokens().tolist()], [one.segments.tolist()]) for one in samples
     )
-    return layer_transitions(pipeline.model, strips)
+    return layer_transitions(model, strips)
 
 
 def has_readable_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
-    """Tell whether a corpus has held-out samples that a model can read."""
+    """Return whether a corpus has held-out samples that the model can read."""
     try:
-        return next(_samples(corpus, pipeline.model.settings.max_length, 1, 0), None) is not None
+        return next(_samples(corpus, pipeline.engine.model_settings.max_length, 1, 0), None) is not None
     except InputError:
         return False
 

@@ -1,4 +1,4 @@
-"""What is inside: parameters part by part, and how far each layer moves the states (the paper's Figure 1)."""
+"""Charts of a model: parameters by component, and how far each layer moves the hidden states (Figure 1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,16 +9,23 @@ from albertine.report.charts import Axes, Bar, Curve, bar_chart, line_chart
 from albertine.settings import ModelSettings
 
 _COMPONENTS = {
-    "embedding": ("token_embedding", "positions", "segments", "projection"),
+    "embedding": ("token_embedding", "position_embedding", "segment_embedding", "projection"),
     "attention": ("attention",),
     "feed-forward": ("ffn",),
-    "the rest": ("norms", "pooler"),
+    "other": ("layer_norms", "pooler"),
 }
 
 
 @dataclass(frozen=True)
 class ChartedModel:
-    """A network with its name, the number of its colour, and what its layers do if that was measured."""
+    """A model in a chart.
+
+    Attributes:
+        name: The label.
+        settings: The settings of the model.
+        color: Number of the color in the page's style sheet.
+        transitions: How far each layer moves the hidden states; empty if not measured.
+    """
 
     name: str
     settings: ModelSettings
@@ -27,7 +34,7 @@ class ChartedModel:
 
 
 def parameter_chart(models: Sequence[ChartedModel]) -> str:
-    """Draw the parameters of networks, beside each other, part by part."""
+    """Return the parameters of several models, by component."""
     counts = {one.name: count_parameters(one.settings) for one in models}
     largest = max(count.encoder for count in counts.values())
     rows = [
@@ -46,7 +53,7 @@ def _component_size(count: ParameterCounts, names: Sequence[str]) -> int:
 
 
 def transition_charts(models: Sequence[ChartedModel]) -> list[str]:
-    """Draw how far the layers move the states."""
+    """Return how far each layer moves the hidden states, as distance and as angle."""
     with_transitions = [one for one in models if one.transitions]
     distance = [
         Curve(

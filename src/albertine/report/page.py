@@ -1,4 +1,4 @@
-"""A page: one file that needs nothing else, for a screen or a phone, by day and by night."""
+"""A report as one self-contained HTML file, for screens and phones, in light and dark mode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from albertine.version import __version__
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with what stands under it, as HTML."""
+    """A heading and its content, as HTML."""
 
     title: str
     blocks: Sequence[str]
@@ -20,7 +20,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, what the page is about, a few numbers, and sections."""
+    """A report: title, summary, key figures and sections."""
 
     title: str
     summary: str
@@ -28,12 +28,12 @@ class Page:
     sections: Sequence[Section]
 
     def write(self, file: Path) -> None:
-        """Write the page; a reader sees the old one or the new one."""
+        """Write the page atomically."""
         with atomic_file(file) as partial:
             partial.write_text(self.html(), encoding="utf-8")
 
     def html(self) -> str:
-        """Lay the page out."""
+        """Return the page as HTML; sections without content are left out."""
         style = (files(__package__) / "style.css").read_text(encoding="utf-8")
         key_figures_html = "".join(
             f'<div class="fact"><b>{escape(value)}</b>{escape(name)}</div>'
@@ -55,25 +55,28 @@ class Page:
 
 
 def paragraphs(*paragraphs: str) -> str:
-    """Write paragraphs."""
+    """Return texts as HTML paragraphs."""
     return "".join(f"<p>{escape(one)}</p>" for one in paragraphs)
 
 
 def columns(blocks: Iterable[str]) -> str:
-    """Put two things beside each other where there is room."""
+    """Return blocks side by side where there is room, else below each other."""
     return f'<div class="pair">{"".join(blocks)}</div>'
 
 
 def html_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap_last_column: bool = False
 ) -> str:
-    """Lay out a table; `wrap_last_column` in its last column runs over several lines."""
+    """Return a table; with `wrap_last_column`, text in the last column wraps."""
     header_html = "".join(f"<th>{escape(one)}</th>" for one in header)
     rows_html = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
     class_attribute = ' class="prose"' if wrap_last_column else ""
-    return f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead><tbody>{rows_html}</tbody></table></div>'
+    return (
+        f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead>'
+        f"<tbody>{rows_html}</tbody></table></div>"
+    )
 
 
 def command_block(*lines: str) -> str:
-    """Show commands as one would type them."""
+    """Return lines as a code block."""
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"

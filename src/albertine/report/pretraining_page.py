@@ -1,4 +1,4 @@
-"""The report of a pre-training run: what was trained, how it went, what it knows, and how to go on."""
+"""The report of a pre-training run: architecture, curves, held-out examples and next steps."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError
 from albertine.inference.fill_mask import FillMaskPipeline, fill_mask_pipeline
+from albertine.interop.load import load_checkpoint
 from albertine.model.parameter_counts import bert_of_same_shape, count_parameters
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report import held_out_examples
@@ -21,35 +22,35 @@ from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_cur
 from albertine.train.run_folder import read_run_settings
 
 OUTPUT_LABELS = {
-    "sop": "hidden pieces, and their order",
-    "nsp": "hidden pieces, and what belongs together",
-    "none": "hidden pieces",
+    "sop": "masked tokens, segment order",
+    "nsp": "masked tokens, next sentence",
+    "none": "masked tokens",
 }
 _NUM_EXAMPLES = 4
-_SEED = 0  # of what is asked
+_SEED = 0
 
 
 def pretraining_page(run: Path) -> Page:
-    """Lay out a run, under way or done."""
+    """Return the report of a run, running or finished."""
     settings, metrics = build_settings(PretrainSettings, read_run_settings(run)), read_metrics(run)
     if not any("tokens" in line for line in metrics):
-        raise InputError(f"{run}: has taken no step yet; there is nothing to report")
+        raise InputError(f"{run}: no training step yet; run the report again later")
     pipeline, pair = fill_mask_pipeline(run), settings.objective.pair
-    model = pipeline.model.settings
+    model = pipeline.engine.model_settings
     learning_blocks = [columns(pretraining_charts([PlottedRun("", run, 1)], pair)), _event_table(metrics)]
     settings_lines = (line for line in settings_to_toml(settings).splitlines() if not line.startswith("#"))
     sections = [
-        Section("The network", model_blocks(model, OUTPUT_LABELS[pair])),
-        Section("How it learned", learning_blocks),
-        *_held_out_sections(pipeline, _matching_corpus(settings, pipeline), pair),
-        Section("The settings", [command_block(*settings_lines)]),
-        Section("What to do next", [_next_commands(run)]),
+        Section("Architecture", model_blocks(model, OUTPUT_LABELS[pair])),
+        Section("Training", learning_blocks),
+        *_held_out_sections(run, pipeline, _matching_corpus(settings, pipeline), pair),
+        Section("Settings", [command_block(*settings_lines)]),
+        Section("Next steps", [_next_commands(run)]),
     ]
     return Page(run.resolve().name, _summary(settings, metrics), _key_figures(model, metrics), sections)
 
 
 def _matching_corpus(settings: PretrainSettings, pipeline: FillMaskPipeline) -> Corpus | None:
-    """Return the corpus of a run, if it is still there, with held-out documents in the same pieces."""
+    """Return the corpus of a run if it still exists, has the same tokenizer and has held-out samples."""
     try:
         corpus = Corpus(settings.corpus) if settings.corpus else None
     except InputError:
@@ -60,67 +61,71 @@ def _matching_corpus(settings: PretrainSettings, pipeline: FillMaskPipeline) -> 
 
 
 def model_blocks(model: ModelSettings, output_label: str) -> list[str]:
-    """Picture a network, and count it beside the BERT of its shape."""
+    """Return a diagram of the model, and its parameters next to a BERT of the same shape."""
     bert, name = bert_of_same_shape(model), architecture_name(model)
     diagram = architecture_diagram(model, name, output_label)
     if bert == model:
         return [diagram]
-    charted_models = [ChartedModel("this one", model, 1), ChartedModel("BERT of its shape", bert, 2)]
+    charted_models = [ChartedModel("this model", model, 1), ChartedModel("BERT of this shape", bert, 2)]
     return [columns([diagram, parameter_chart(charted_models)])]
 
 
 def _key_figures(model: ModelSettings, metrics: Sequence[MetricsLine]) -> list[tuple[str, str]]:
-    """Return the numbers that stand at the top."""
+    """Return the figures at the top of the page."""
     steps = [line for line in metrics if "tokens" in line]
     figures = [
-        ("parameters of the encoder", f"{count_parameters(model).encoder:,}"),
-        ("tokens seen", f"{steps[-1]['tokens'] / 1e6:,.1f}M"),
-        ("of training", progress.format_duration(steps[-1]["seconds"])),
+        ("encoder parameters", f"{count_parameters(model).encoder:,}"),
+        ("training tokens", f"{steps[-1]['tokens'] / 1e6:,.1f}M"),
+        ("training time", progress.format_duration(steps[-1]["seconds"])),
     ]
     losses, pair_accuracies = (
         metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}") for name in ("mlm_loss", "pair_accuracy")
     )
     if losses:
-        figures.append(("loss on hidden pieces, held out", f"{losses[-1][1]:.3f}"))
+        figures.append(("held-out loss on masked tokens", f"{losses[-1][1]:.3f}"))
     if pair_accuracies:
-        figures.append(("pairs right, held out", f"{pair_accuracies[-1][1]:.1%}"))
+        figures.append(("held-out pair accuracy", f"{pair_accuracies[-1][1]:.1%}"))
     return figures
 
 
-def _held_out_sections(pipeline: FillMaskPipeline, corpus: Corpus | None, pair: str) -> list[Section]:
-    """Ask a model about held-out text; nothing, where there is none."""
+def _held_out_sections(
+    run: Path, pipeline: FillMaskPipeline, corpus: Corpus | None, pair: str
+) -> list[Section]:
+    """Return sections of predictions on held-out text; none without a corpus."""
     if corpus is None:
         return []
     charted_model = ChartedModel(
-        "", pipeline.model.settings, 1, held_out_examples.followed(pipeline, corpus, _SEED)
+        "",
+        pipeline.engine.model_settings,
+        1,
+        held_out_examples.held_out_transitions(load_checkpoint(run), corpus, _SEED),
     )
     return [
         fill_mask_section(pipeline, corpus, _NUM_EXAMPLES, _SEED),
         *([segment_order_section(pipeline, corpus, _NUM_EXAMPLES, _SEED + 1)] if pair == "sop" else []),
-        Section("What the layers do", [columns(transition_charts([charted_model]))]),
+        Section("Changes from layer to layer", [columns(transition_charts([charted_model]))]),
     ]
 
 
 def fill_mask_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int) -> Section:
-    """Show what a model puts in gaps."""
-    explanation = (
-        "From text that it never saw, one word hidden: its first guesses, and how likely it finds each."
-    )
+    """Return a section of predictions for masked words."""
+    explanation = "Held-out sentences with one masked word: the best predictions and their probabilities."
     examples = held_out_examples.fill_mask_examples(pipeline, corpus, count, seed)
     return Section(
-        "What it puts in a gap",
+        "Predictions for masked words",
         [paragraphs(explanation), columns(map(fill_mask_html, examples))] if examples else [],
     )
 
 
 def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int) -> Section:
-    """Show how sure a model is of the order of segments."""
+    """Return a section of order predictions for pairs of segments."""
     explanation = (
-        "Two segments in the order of the text: the chance that it gives this order, asked both ways."
+        "Two held-out segments: the predicted probability that they are in order, for the order of the text "
+        "and for the swapped order."
     )
     examples = held_out_examples.segment_order_examples(pipeline, corpus, count, seed)
     return Section(
-        "Which comes first",
+        "Predictions for segment order",
         [paragraphs(explanation), columns(map(segment_order_html, examples))] if examples else [],
     )
 
@@ -128,25 +133,23 @@ def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int
 def _summary(settings: PretrainSettings, metrics: Sequence[MetricsLine]) -> str:
     model, train = settings.model, settings.train
     last_step = max(line["step"] for line in metrics)
-    progress_note = (
-        "" if last_step >= train.steps else f" It has taken {last_step:,} of {train.steps:,} steps."
-    )
+    progress_note = "" if last_step >= train.steps else f" Step {last_step:,} of {train.steps:,}."
     return (
-        f"A pre-training run: {model.layers} layers of width {model.hidden_size} ({architecture_name(model)}), "
-        f"objective {settings.objective.pair}, {train.optimizer} at {train.lr:g}, "
-        f"{train.batch_tokens:,} tokens a step.{progress_note}"
+        f"A pre-training run: {model.layers} layers of width {model.hidden_size} "
+        f"({architecture_name(model)}), objective {settings.objective.pair}, "
+        f"{train.optimizer} at {train.lr:g}, {train.batch_tokens:,} tokens per step.{progress_note}"
     )
 
 
 def _event_table(metrics: Sequence[MetricsLine]) -> str:
     rows = [(f"{line['step']:,}", str(line["event"])) for line in metrics if "event" in line]
-    return html_table(("step", "what happened"), rows, wrap_last_column=True) if rows else ""
+    return html_table(("step", "event"), rows, wrap_last_column=True) if rows else ""
 
 
 def _next_commands(run: Path) -> str:
     quoted_run = shlex.quote(str(run))
     return command_block(
-        f'albertine fill {quoted_run} "The old [MASK] was locked."',
+        f'albertine fill-mask {quoted_run} "The old [MASK] was locked."',
         f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out judge",
         "albertine predict judge --data new.csv --out answers.csv",
     )

@@ -1,4 +1,4 @@
-"""`albertine report RUN`: one page about a run, of whatever kind, in its folder."""
+"""`albertine report RUN`: write the report of a pre-training or fine-tuning run."""
 
 from pathlib import Path
 
@@ -14,13 +14,15 @@ REPORT_FILE = "report.html"
 
 
 def write_report(run: Path) -> Path:
-    """Write the report of a run into its folder."""
+    """Write the report of a run to its folder, and return its path."""
     if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
-        raise InputError(f"{run}: no run; a report tells of what albertine pretrain or finetune made")
+        raise InputError(
+            f"{run}: not a run; give the --out folder of albertine pretrain or albertine finetune"
+        )
     if (run / TASK_CARD_FILE).exists():
         page = finetuning_page(run)
     elif "task" in read_run_settings(run).keys:
-        raise InputError(f"{run}: no model of it has been scored yet; there is nothing to report")
+        raise InputError(f"{run}: no evaluation on dev yet; run the report again later")
     else:
         page = pretraining_page(run)
     page.write(run / REPORT_FILE)
