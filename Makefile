@@ -1,34 +1,38 @@
-# make demo and make test do all their set-up alone; see `make help`.
+# make demo and make test install what they need; see `make help`.
 BIN := .venv/bin
-# The Python that the environment was made with, until another one is named.
+# The Python of the environment, unless another one is given.
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help demo test coverage docs lint format bench clean core dev
+.PHONY: help demo test test-slow coverage docs lint format bench clean core dev
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     set up, then make an ALBERT from nothing and write a report"
-	@echo "make test     set up and run the tests"
-	@echo "make coverage run the tests and say which lines they never reach, in build/coverage/"
+	@echo "make demo     set up, train a small ALBERT from scratch and write a report"
+	@echo "make test     set up and run the tests: six minutes on two cores"
+	@echo "make test-slow run the other tests: kills at random moments, whole workflows, the site"
+	@echo "make coverage run the tests and write the line coverage to build/coverage/"
 	@echo "make docs     build the documentation as a site, in build/site/"
-	@echo "make lint     style, types and the floors of the house"
-	@echo "make format   bring the code into the house style"
-	@echo "make bench    measure side by side with peers"
-	@echo "make clean    remove the environment and every build product"
+	@echo "make lint     check style, types and the import layers"
+	@echo "make format   format the code"
+	@echo "make bench    run the benchmarks"
+	@echo "make clean    remove the environment and all build products"
 	@echo
-	@echo "Another Python: make demo PYTHON=python3.12"
+	@echo "To use another Python: make demo PYTHON=python3.12"
 
-# tools/environment.py installs only when something changed.
+# tools/environment.py installs only if something changed.
 core dev:
-	@"$(PYTHON)" -c "" >/dev/null 2>&1 || { echo "set-up: '$(PYTHON)' does not run here; name a Python 3.11 to 3.13, as in: make demo PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" -c "" >/dev/null 2>&1 || { echo "setup: '$(PYTHON)' does not run; give a Python 3.11 to 3.13, as in: make demo PYTHON=python3.12" >&2; exit 2; }
 	@"$(PYTHON)" tools/environment.py $(if $(filter dev,$@),dev)
 
 demo: core
 	@$(BIN)/albertine demo
 
 test: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4
+	@$(BIN)/pytest -n auto --maxprocesses 4 -m "not slow"
+
+test-slow: dev
+	@$(BIN)/pytest -n auto --maxprocesses 4 -m slow
 
 coverage: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4 --cov --cov-report term --cov-report html:build/coverage

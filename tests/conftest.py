@@ -1,4 +1,4 @@
-"""What every test may use: how examples are drawn, and a small corpus of made-up text."""
+"""Shared fixtures: hypothesis profiles, a small corpus of made-up text, a server that forks commands."""
 
 import json
 import os
@@ -20,12 +20,12 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 
-# In CI the examples are the same at every run, and a slow machine is no failure.
+# In CI, examples are the same in every run, and a slow machine causes no failure.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# Who is started in the background of a script ignores Ctrl-C, and so would every process that a test starts.
+# A process in the background of a script ignores Ctrl-C, and its children inherit that; tests send SIGINT.
 handle(SIGINT, default_int_handler)
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
@@ -38,7 +38,7 @@ def made_up_sentences(seed: int, sentences: int) -> list[str]:
 
 
 def write_text(folder: Path, documents: int = 40) -> Path:
-    """Write documents of very different lengths, one sentence to a line."""
+    """Write documents of very different lengths, one sentence per line."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(7)
     texts = [
@@ -70,10 +70,10 @@ def corpus(text: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 class ForkServer:
-    """Starts processes that have imported everything already: the command line, as often as one likes."""
+    """Runs commands in forks of a process that has imported everything, which is faster than new ones."""
 
     def __init__(self) -> None:
-        script = Path(__file__).parent / "nursery.py"
+        script = Path(__file__).parent / "fork_server.py"
         self._process = subprocess.Popen(
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -86,23 +86,23 @@ class ForkServer:
         signal_after: float | None = None,
         signal_when_exists: Path | None = None,
     ) -> tuple[list[int], str]:
-        """Run a command in so many processes; return how each ended (-9: killed), and what they said.
+        """Run a command in `world_size` processes; return their exit codes (-9: killed) and their output.
 
-        They get the signal after so many seconds, or when a file is there.
+        The processes receive `signal` after `signal_after` seconds, or once `signal_when_exists` exists.
         """
         request = {
-            "words": arguments,
-            "ranks": world_size,
+            "arguments": arguments,
+            "world_size": world_size,
             "signal": signal,
-            "after": signal_after,
-            "when": str(signal_when_exists or ""),
+            "signal_after": signal_after,
+            "signal_when_exists": str(signal_when_exists or ""),
         }
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         reply = json.loads(self._process.stdout.readline())
-        return reply["ended"], reply["said"]
+        return reply["exit_codes"], reply["output"]
 
     def close(self) -> None:
         self._process.communicate()
@@ -117,7 +117,7 @@ def fork_server() -> Iterator[ForkServer]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Networks this small are slower on more threads, and a test is not alone on the machine."""
+    """Compute on one thread: small models are slower on several, and tests run in parallel."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,8 +1,8 @@
-"""Imports everything once and forks processes that run a command: see `conftest.Nursery`.
+"""Imports everything once and forks processes that run a command: see `conftest.ForkServer`.
 
-A line of JSON in says what to run, in how many processes, and when to kill them; a line
-out says how they ended. Nothing here touches torch before a fork, so that no threads are
-lost in one.
+Each line of standard input is a request in JSON: the arguments, the world size, and when to send which
+signal. Each line of standard output is the reply: exit codes and output. torch starts no threads here,
+because a fork would lose them.
 """
 
 import json
@@ -49,15 +49,15 @@ def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     port = free_port()
     with tempfile.TemporaryFile() as output:
         children = []
-        for rank in range(request["ranks"]):
+        for rank in range(request["world_size"]):
             pid = os.fork()
             if not pid:
-                run_child(request["words"], rank, request["ranks"], port, output.fileno())
+                run_child(request["arguments"], rank, request["world_size"], port, output.fileno())
             children.append(pid)
-        if request["after"] is not None or request["when"]:
+        if request["signal_after"] is not None or request["signal_when_exists"]:
             handles = [os.pidfd_open(pid) for pid in children]
-            deadline = time.monotonic() + (60 if request["after"] is None else request["after"])
-            trigger_file = Path(request["when"] or "/nowhere")
+            deadline = time.monotonic() + (60 if request["signal_after"] is None else request["signal_after"])
+            trigger_file = Path(request["signal_when_exists"] or "/nowhere")
             while time.monotonic() < deadline and not trigger_file.exists():
                 if select.select(handles, [], [], 0.001)[0]:
                     break
@@ -67,7 +67,7 @@ def handle_request(request: dict[str, Any]) -> dict[str, Any]:
                 os.close(handle)
         exit_codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
         output.seek(0)
-        return {"ended": exit_codes, "said": output.read().decode(errors="replace")}
+        return {"exit_codes": exit_codes, "output": output.read().decode(errors="replace")}
 
 
 for line in sys.stdin:

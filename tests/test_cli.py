@@ -1,4 +1,4 @@
-"""The commands, through the real command line."""
+"""Tests of the commands through the command line."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def json_output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_module_and_console_script_are_the_same_command() -> None:
+def test_module_and_console_script_behave_the_same() -> None:
     script = Path(sys.executable).parent / "albertine"
     for command in ([str(script)], [sys.executable, "-m", "albertine"]):
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
@@ -28,7 +28,7 @@ def test_module_and_console_script_are_the_same_command() -> None:
         assert subprocess.run([*command, "inof"], capture_output=True, check=False).returncode == 2
 
 
-def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_every_command_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["--help"]) == 0
     overview = capsys.readouterr().out
     for verb in ("info", "tokenizer", "corpus", "convert", "bench"):
@@ -41,7 +41,7 @@ def test_help_names_every_command_with_a_sentence_and_an_example(capsys: pytest.
         assert "Example: albertine " + " ".join(command) in capsys.readouterr().out
 
 
-def test_info_shows_the_whole_family(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_lists_all_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["info"]) == 0
     table = capsys.readouterr().out
     for name in MODEL_PRESETS:
@@ -49,20 +49,24 @@ def test_info_shows_the_whole_family(capsys: pytest.CaptureFixture[str]) -> None
     assert "11,683,584" in table
 
 
-def test_info_of_one_model_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_json_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
     one = json_output(capsys, "info", "albert-large", "--memory", "24GB")
     assert one["parameters"]["total"] == sum(one["parameters"]["by_part"].values())
     assert one["parameters"]["encoder"] == 17_683_968
-    assert one["parameters"]["factor"] == pytest.approx(18.9, abs=0.05)
+    assert one["parameters"]["bert_ratio"] == pytest.approx(18.9, abs=0.05)
     assert one["embedding"] == {"unfactorized": 30_720_000, "factorized": 3_971_072}
     assert one["flops"]["forward_per_token"] > one["flops"]["attention_per_token"] > 0
     assert one["weight_bytes"]["fp32"] == 4 * one["parameters"]["total"]
     assert one["training_memory"]["with_recomputation"]["total"] > 0
     assert one["data_parallel"]["gradient_bytes"] == 4 * one["parameters"]["total"]
-    assert one["largest_batch"]["with_recomputation"] > one["largest_batch"]["without_recomputation"] > 0
+    assert (
+        one["largest_batch_size"]["with_recomputation"]
+        > one["largest_batch_size"]["without_recomputation"]
+        > 0
+    )
 
 
-def test_the_family_fits_a_terminal_of_80_columns(
+def test_the_preset_table_fits_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -76,7 +80,7 @@ def test_the_family_fits_a_terminal_of_80_columns(
         assert ("trains in 24GB" in captured.err) == (len(words) > 1)
 
 
-def test_info_says_the_same_in_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_table_shows_the_same_values(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["info", "albert-large", "--memory", "24GB"]) == 0
     table = capsys.readouterr().out
     for shown in ("17,683,968", "30,720,000", "3,971,072", "334,607,360 (1/18.9)", "Largest batch in 24GB"):
@@ -89,7 +93,7 @@ def test_info_compares_two_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert two[0]["parameters"]["bert_of_same_shape"] == two[1]["parameters"]["encoder"]
 
 
-def test_info_takes_any_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_applies_model_settings(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model.embedding_size", "256", "--model.share", "attention", "--model.groups", "4")
     one = json_output(capsys, "info", "albert-base", *words)
     assert one["name"] == "albert-base, changed"
@@ -101,13 +105,13 @@ def test_info_takes_any_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert one["parameters"]["published_millions"] is None
 
 
-def test_info_reads_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_info_reads_a_config_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text('[model]\npreset = "albert-small"\n')
     assert json_output(capsys, "info", "--config", str(file))["name"] == "albert-small"
 
 
-def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["info", "bert-base", "--model.groups", "1", "--memory", "8GB", "--length", "64"]
     assert run_command(app, [*words, "--print-settings"]) == 0
     file = tmp_path / "printed.toml"
@@ -128,11 +132,11 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
             "--model.hiden-size 5: unknown option (did you mean --model.hidden-size?); known: --model.v",
         ),
         (["info", "--foo=3"], "--foo=3: unknown option; known: --compare, --json,"),
-        (["info", "albert-base", "albert-large"], "albert-large: more arguments than the command takes"),
+        (["info", "albert-base", "albert-large"], "albert-large: unexpected argument"),
         (["info", "albert-base", "--model", "bert-base"], "albert-base and --model bert-base: two presets"),
         (["--quiet", "info"], "--quiet: options come after the command"),
-        (["info", "--memory", "9" * 400 + "GB"], "must lie between 1B and 1000000TB"),
-        (["info", "--batch", "1" + "0" * 400], "must be at most 1,000,000,000"),
+        (["info", "--memory", "9" * 400 + "GB"], "must be between 1B and 1000000TB"),
+        (["info", "--batch-size", "1" + "0" * 400], "must be at most 1,000,000,000"),
         (["info", "--precision", "a\nb"], "--precision a\\U0000000ab: must be one of fp32, bf16"),
         (
             ["info", "--model.max_length", "64"],
@@ -145,21 +149,21 @@ def test_printed_settings_are_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
         (["info", "--memory", "24"], "--memory 24: must be a number and a unit, as in 24GB or 16GiB"),
         (["info", "--length", "513"], "--length 513: must be at most model.max_length = 512"),
         (["info", "--compare", "brt-base"], "--compare brt-base: unknown preset (did you mean bert-base?)"),
-        (["bench", "stratup"], "stratup: no such command (did you mean startup?); known: startup, "),
-        (["nothing"], "nothing: no such command; known: info, "),
-        ([""], "an empty word: no such command"),
-        (["info", ""], "SUBJECT: empty; is a variable not set?"),
-        (["corpus", "build", "a.txt", "--out", ""], "--out: empty; is a variable not set?"),
+        (["bench", "stratup"], "stratup: unknown command (did you mean startup?); known: startup, "),
+        (["nothing"], "nothing: unknown command; known: info, "),
+        ([""], "empty argument: unknown command"),
+        (["info", ""], "SOURCE: empty value; check that the shell variable is set"),
+        (["corpus", "build", "a.txt", "--out", ""], "--out: empty value; check"),
     ],
 )
 def test_wrong_input_gets_one_line_and_status_2(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(app, words) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert message in told.err
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,11 +175,11 @@ def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) ->
 def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model", "demo", "--runs", "1", "--batch", "sentences", "--precision", "fp32")
     lines = json_output(capsys, "bench", "model", *words)["lines"]
-    assert [line["work"] for line in lines] == ["training", "forward"]
+    assert [line["workload"] for line in lines] == ["training", "forward"]
     for line in lines:
-        assert line["ratio"] == pytest.approx(line["ours_tokens"] / line["theirs_tokens"])
-        assert min(line["ours_bytes"], line["theirs_bytes"]) > 50_000_000
-        assert 0 < line["roof_share"] < 1.5
+        assert line["ratio"] == pytest.approx(line["tokens_per_second"] / line["peer_tokens_per_second"])
+        assert min(line["peak_bytes"], line["peer_peak_bytes"]) > 50_000_000
+        assert 0 < line["utilization"] < 1.5
 
 
 def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,12 +187,12 @@ def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixtur
     made = str(tmp_path / "made")
     words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "20", "--out", made]
     assert run_command(app, words) == 0
-    shown = json_output(capsys, "tokenizer", "show", made, "the cat [x]", "--over", str(tmp_path / "a.txt"))
-    assert shown["size"] == 20
-    assert len(shown["ids"]) == len(shown["pieces"])
-    assert shown["over"]["words"] == 240
-    assert shown["over"]["unknown"] == 0
-    assert shown["over"]["pieces_per_word"] >= 1
+    shown = json_output(capsys, "tokenizer", "show", made, "the cat [x]", "--stats", str(tmp_path / "a.txt"))
+    assert shown["vocab_size"] == 20
+    assert len(shown["ids"]) == len(shown["tokens"])
+    assert shown["stats"]["words"] == 240
+    assert shown["stats"]["unknown"] == 0
+    assert shown["stats"]["tokens_per_word"] >= 1
     assert run_command(app, ["tokenizer", "show", made, "the cat"]) == 0
     assert "▁the" in capsys.readouterr().out
     assert run_command(app, words) == 2
@@ -201,9 +205,9 @@ def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("corpus build text", "--tokenizer is missing; see albertine corpus build --help"),
         (
             "corpus build text --tokenizer",
-            "--tokenizer: its value is missing; see albertine corpus build --help",
+            "--tokenizer: the value is missing; see albertine corpus build --help",
         ),
-        ("pretrain --train.steps", "--train.steps: its value is missing; see albertine pretrain --help"),
+        ("pretrain --train.steps", "--train.steps: the value is missing; see albertine pretrain --help"),
         ("convert old", "DESTINATION is missing; see albertine convert --help"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Every ending of a command has its status and its one line."""
+"""Tests of exit statuses, error messages and settings of commands."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ def app_raising(error: BaseException) -> App:
     app = App(name="albertine")
 
     @app.command
-    def work(*, shared: CommonOptions = DEFAULT_OPTIONS) -> None:
+    def work(*, options: CommonOptions = DEFAULT_OPTIONS) -> None:
         raise error
 
     return app
@@ -38,13 +38,13 @@ def app_raising(error: BaseException) -> App:
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.bin"),
             1,
-            "albertine: x.bin: No space left on device; free some space and run the same command again\n",
+            "albertine: x.bin: No space left on device; free disk space and run the same command again\n",
         ),
         (
             RuntimeError("broken\nin two lines"),
             1,
-            "albertine: a defect in Albertine: RuntimeError: broken in two lines; "
-            "run again with --debug and report what it prints\n",
+            "albertine: internal error: RuntimeError: broken in two lines; "
+            "run again with --debug and report the traceback\n",
         ),
     ],
 )
@@ -58,9 +58,9 @@ def test_exit_statuses(
 @pytest.mark.parametrize("option", ["--debug", "--debug=true"])
 def test_debug_shows_the_traceback(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app_raising(InputError("a.txt: empty")), ["work", option]) == 2
-    told = capsys.readouterr().err
-    assert "Traceback" in told
-    assert told.endswith("albertine: a.txt: empty\n")
+    stderr = capsys.readouterr().err
+    assert "Traceback" in stderr
+    assert stderr.endswith("albertine: a.txt: empty\n")
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_debug_shows_the_traceback(option: str, capsys: pytest.CaptureFixture[st
 )
 def test_wrong_arguments_are_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app_raising(AssertionError("must not run")), words) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert "; see albertine" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "; see albertine" in captured.err
 
 
-def test_settings_come_from_defaults_file_and_options_in_this_order(tmp_path: Path) -> None:
+def test_options_override_the_file_which_overrides_defaults(tmp_path: Path) -> None:
     seen: list[InfoSettings] = []
     app = App(name="albertine")
 
@@ -83,40 +83,40 @@ def test_settings_come_from_defaults_file_and_options_in_this_order(tmp_path: Pa
     def work(
         *,
         settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,
-        shared: CommonOptions = DEFAULT_OPTIONS,
+        options: CommonOptions = DEFAULT_OPTIONS,
     ) -> None:
         assert settings is None
-        seen.append(shared.read_settings(InfoSettings))
+        seen.append(options.read_settings(InfoSettings))
 
     file = tmp_path / "recipe.toml"
-    file.write_text("length = 64\nbatch = 4\n[model]\nlayers = 3\nheads = 4")
-    words = ["work", "--config", str(file), "--batch", "8", "--model.heads", "2", "--model.share=ffn"]
+    file.write_text("length = 64\nbatch_size = 4\n[model]\nlayers = 3\nheads = 4")
+    words = ["work", "--config", str(file), "--batch-size", "8", "--model.heads", "2", "--model.share=ffn"]
     assert run_command(app, words) == 0
     assert (seen[0].length, seen[0].batch_size, seen[0].processes) == (64, 8, 8)
     assert (seen[0].model.layers, seen[0].model.heads, seen[0].model.share) == (3, 2, "ffn")
 
 
-def test_one_command_does_not_leak_its_settings_into_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_do_not_leak_into_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
     from albertine.cli import app
 
-    assert run_command(app, ["info", "--batch", "5", "--print-settings"]) == 0
-    assert "batch = 5" in capsys.readouterr().out
+    assert run_command(app, ["info", "--batch-size", "5", "--print-settings"]) == 0
+    assert "batch_size = 5" in capsys.readouterr().out
     assert run_command(app, ["info", "--print-settings"]) == 0
-    assert "batch = 32" in capsys.readouterr().out
+    assert "batch_size = 32" in capsys.readouterr().out
 
 
-def test_ctrl_c_ends_a_real_process_with_130(tmp_path: Path) -> None:
+def test_ctrl_c_exits_with_status_130(tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys, time\n"
         "from cyclopts import App\n"
-        "from albertine.command import run\n"
+        "from albertine.command import run_command\n"
         "app = App(name='albertine')\n"
         "@app.command\n"
         "def wait():\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
-        "sys.exit(run(app, ['wait']))\n"
+        "sys.exit(run_command(app, ['wait']))\n"
     )
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -125,42 +125,42 @@ def test_ctrl_c_ends_a_real_process_with_130(tmp_path: Path) -> None:
         assert work.stdout.readline() == "ready\n"
         time.sleep(0.1)
         work.send_signal(signal.SIGINT)
-        _, told = work.communicate(timeout=20)
+        _, stderr = work.communicate(timeout=20)
     assert work.returncode == 130
-    assert told == "\nalbertine: interrupted\n"
+    assert stderr == "\nalbertine: interrupted\n"
 
 
-def test_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     for words in ("info", "info --json", "info --print-settings", "--help", "info albert-large"):
         done = run_in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
         assert (done.returncode, done.stdout) == (0, "")
         assert "Error" not in done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full does not exist")
 @pytest.mark.parametrize("words", ["info --json", "info --print-settings", "info albert-large"])
 def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
     done = run_in_shell(f"-m albertine {words} > /dev/full")
     assert done.returncode == 1
     assert done.stderr == (
-        "albertine: No space left on device; free some space and run the same command again\n"
+        "albertine: No space left on device; free disk space and run the same command again\n"
     )
 
 
-def test_closed_streams_are_no_internal_error() -> None:
+def test_closed_streams_cause_no_internal_error() -> None:
     assert run_in_shell("-m albertine info --json >&-").returncode == 0
     assert run_in_shell("-m albertine bench startup --runs 1 2>&-").returncode == 0
     assert run_in_shell("-m albertine info --length 0 2>&-").returncode == 2
 
 
 def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Run Python's command in a shell; buffered as it is for people."""
+    """Run a Python command in a shell, with buffered output as usual."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     line = f"{shlex.quote(sys.executable)} {command}"
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, env=environment)
 
 
-def test_completion_for_an_unknown_shell_is_wrong_input(tmp_path: Path) -> None:
+def test_completion_without_a_known_shell_is_an_input_error(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "SHELL"} | {
         "HOME": str(tmp_path)
     }

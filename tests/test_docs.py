@@ -1,4 +1,4 @@
-"""What the documentation says to type works when typed; links lead somewhere."""
+"""Tests of the documentation: its commands run, its options exist, its links resolve."""
 
 import contextlib
 import io
@@ -15,12 +15,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
-_OF_OTHERS = {"--requeue"}  # Slurm
+_FOREIGN_OPTIONS = {"--requeue"}  # Slurm
 _BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 
 def environment() -> dict[str, str]:
-    """Return ours, with the commands of this Python first."""
+    """Return this environment, with the commands of this Python first on the PATH."""
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -28,30 +28,32 @@ def environment() -> dict[str, str]:
     }
 
 
-def test_the_tutorial_can_be_pasted_line_by_line(tmp_path: Path) -> None:
-    with socket.socket() as free:  # 8000 may be somebody's
+@pytest.mark.slow
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    with socket.socket() as free:  # port 8000 may be in use
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").replace("8000", port)
-    said = []
+    outputs = []
     for language, block in _BLOCK.findall(text):
         if "curl" in block and shutil.which("curl") is None:
-            continue  # a slim machine: tests/deploy asks a server without it
-        # Whatever fails, no server is left behind.
+            continue  # tests/deploy sends requests without curl
+        # If a command fails, its server is stopped.
         block = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{block}" if language == "sh" else block
         command = ["bash", "-euc", block] if language == "sh" else [sys.executable, "-c", block]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, block + done.stderr
-        said.append(done.stdout)
+        outputs.append(done.stdout)
     if shutil.which("curl"):
-        assert '{"label":' in said[-1], said
+        assert '{"label":' in outputs[-1], outputs
     assert (tmp_path / "my-albert" / "report.html").exists()
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -61,7 +63,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):
         for target in re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', page.read_text()):
-            assert not target.startswith("http"), f"{page}: {target}"  # nothing is fetched from elsewhere
+            assert not target.startswith("http"), f"{page}: {target}"  # the site is self-contained
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,7 +75,7 @@ def test_relative_links_exist(page: Path) -> None:
 
 
 def options_of_all_commands() -> set[str]:
-    """Return every option that some command's help names."""
+    """Return all options in the help of all commands."""
     from albertine.cli import app
     from albertine.command import run_command
 
@@ -85,10 +87,10 @@ def options_of_all_commands() -> set[str]:
             with contextlib.redirect_stdout(out):
                 run_command(app, [*words, "--help"])
             found |= set(_OPTION.findall(out.getvalue()))
-    return found | {name.rpartition(".")[0] for name in found if "." in name}  # tables too
+    return found | {name.rpartition(".")[0] for name in found if "." in name}  # tables
 
 
-def test_options_that_are_named_exist() -> None:
+def test_documented_options_exist() -> None:
     known = options_of_all_commands()
     assert "--train.lr" in known
     wrong: list[tuple[str, str]] = []
@@ -102,18 +104,18 @@ def test_options_that_are_named_exist() -> None:
         named = {
             option for line in typed for option in _OPTION.findall(line.partition("-m albertine")[2] or line)
         }
-        wrong += [(page.name, option) for option in sorted(named - known - _OF_OTHERS)]
+        wrong += [(page.name, option) for option in sorted(named - known - _FOREIGN_OPTIONS)]
     assert not wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_that_are_named_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from albertine.cli import app
     from albertine.command import run_command
 
     named = set(
         re.findall(
-            r"\balbertine ([a-z]+)\b", "\n".join(block for _, block in _BLOCK.findall(page.read_text()))
+            r"\balbertine ([a-z][a-z-]*)\b", "\n".join(block for _, block in _BLOCK.findall(page.read_text()))
         )
     )
     for command in sorted(named):

@@ -1,4 +1,4 @@
-"""The set-up installs once, and says in one line what is missing."""
+"""Tests of the setup script: it installs once, and reports problems in one line."""
 
 import ast
 import importlib.util
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load the set-up script over a project of its own; installing only notes what was asked."""
+    """Load the script for a temporary project, with an install function that only records its argument."""
     file = Path(__file__).parent.parent / "tools" / "environment.py"
     spec = importlib.util.spec_from_file_location("environment", file)
     assert spec is not None
@@ -25,7 +25,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "pyproject.toml").write_text("a")
     (tmp_path / "constraints.txt").write_text("b")
     monkeypatch.setattr(module, "ROOT", str(tmp_path))
-    monkeypatch.setattr(module, "VENV", str(tmp_path / ".venv"))
+    monkeypatch.setattr(module, "VENV_FOLDER", str(tmp_path / ".venv"))
     monkeypatch.setattr(module, "installed", [], raising=False)
     monkeypatch.setattr(module, "install", module.installed.append)
     return module
@@ -52,7 +52,7 @@ def test_a_changed_file_installs_again(
     assert run_main(environment, monkeypatch, "dev") == ["dev", "dev"]
 
 
-def test_development_has_all_that_the_core_needs_and_not_the_other_way(
+def test_dev_includes_core_but_not_vice_versa(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_main(environment, monkeypatch)
@@ -60,7 +60,7 @@ def test_development_has_all_that_the_core_needs_and_not_the_other_way(
     assert run_main(environment, monkeypatch) == ["", "dev"]
 
 
-def test_a_failed_installation_leaves_no_mark(
+def test_a_failed_installation_leaves_no_marker(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: str) -> None:
@@ -74,7 +74,7 @@ def test_a_failed_installation_leaves_no_mark(
 
 
 @pytest.mark.parametrize("version", [(3, 10, 4), (3, 14, 0)])
-def test_another_python_gets_one_line(
+def test_an_unsupported_python_is_one_line(
     environment: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -82,25 +82,25 @@ def test_another_python_gets_one_line(
 ) -> None:
     old = SimpleNamespace(version_info=version, executable="python", stderr=sys.stderr, exit=sys.exit)
     monkeypatch.setattr(environment, "sys", old)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         environment.check_python()
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "3.11 to 3.13 is needed" in told
+    assert exit_info.value.code == 2
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "use 3.11 to 3.13" in stderr
 
 
-def test_a_missing_venv_module_gets_one_line(
+def test_a_missing_venv_module_is_one_line(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ensurepip", None)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         environment.check_python()
-    assert ended.value.code == 2
+    assert exit_info.value.code == 2
     assert "apt-get install python3-venv" in capsys.readouterr().err
 
 
-def test_old_pythons_can_parse_the_script(environment: ModuleType) -> None:
+def test_old_python_versions_can_parse_the_script(environment: ModuleType) -> None:
     source = Path(str(environment.__file__)).read_text(encoding="utf-8")
     ast.parse(source, feature_version=(3, 4))
 
@@ -112,39 +112,39 @@ def test_old_pythons_can_parse_the_script(environment: ModuleType) -> None:
 def test_versions_compare_as_numbers(
     environment: ModuleType, version: str, expected: tuple[int, ...]
 ) -> None:
-    assert environment.numbers(version) == expected
+    assert environment.version_tuple(version) == expected
 
 
 @pytest.fixture
 def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note the commands that installing torch runs."""
-    noted: list[str] = []
-    monkeypatch.setattr(environment, "run", lambda command, _: noted.append(" ".join(command[3:])))
+    """Record the commands that install torch."""
+    recorded: list[str] = []
+    monkeypatch.setattr(environment, "run_or_exit", lambda command, _: recorded.append(" ".join(command[3:])))
     monkeypatch.setattr(sys, "platform", "linux")
-    return noted
+    return recorded
 
 
-def test_without_a_gpu_torch_comes_without_cuda(
+def test_without_a_gpu_torch_is_installed_without_cuda(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, commands: list[str]
 ) -> None:
     monkeypatch.setattr(environment, "has_gpu", lambda: False)
-    monkeypatch.setattr(environment, "brings_cuda", lambda _: True)
+    monkeypatch.setattr(environment, "would_install_cuda", lambda _: True)
     environment.install_torch("torch==2.13.0")
     assert "--torch-backend cpu torch==2.13.0" in commands[-1]
 
 
 @pytest.mark.parametrize(("gpu", "cuda"), [(True, True), (False, False)])
-def test_with_a_gpu_or_a_build_without_cuda_pip_is_enough(
+def test_otherwise_pip_installs_torch(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, commands: list[str], gpu: bool, cuda: bool
 ) -> None:
     monkeypatch.setattr(environment, "has_gpu", lambda: gpu)
-    monkeypatch.setattr(environment, "brings_cuda", lambda _: cuda)
+    monkeypatch.setattr(environment, "would_install_cuda", lambda _: cuda)
     environment.install_torch("torch==2.13.0")
     assert len(commands) == 1
     assert commands[0].endswith("install torch==2.13.0")
 
 
-def test_cuda_packages_are_seen_in_what_pip_would_install(
+def test_cuda_packages_are_detected_in_a_dry_run(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for names, brings in ((["torch", "sympy"], False), (["torch", "nvidia-cublas"], True)):
@@ -153,11 +153,11 @@ def test_cuda_packages_are_seen_in_what_pip_would_install(
             report = {"install": [{"metadata": {"name": name}} for name in names]}
             Path(command[command.index("--report") + 1]).write_text(json.dumps(report), encoding="utf-8")
 
-        monkeypatch.setattr(environment, "run", answer)
-        assert environment.brings_cuda("torch==2.13.0") is brings
+        monkeypatch.setattr(environment, "run_or_exit", answer)
+        assert environment.would_install_cuda("torch==2.13.0") is brings
 
 
-def test_a_torch_that_is_there_and_new_enough_stays(
+def test_an_installed_torch_that_is_new_enough_is_kept(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     spec = importlib.util.spec_from_file_location("fresh", str(environment.__file__))
@@ -167,18 +167,19 @@ def test_a_torch_that_is_there_and_new_enough_stays(
     spec.loader.exec_module(fresh)
     (tmp_path / "pyproject.toml").write_text('dependencies = ["torch>=2.11"]')
     (tmp_path / "constraints.txt").write_text("rich==15.0.0\ntorch==2.13.0\n")
-    noted: list[str] = []
+    recorded: list[str] = []
 
-    def note(command: list[str], _: str) -> None:
-        noted.append(" ".join(command))
-        noted.append(Path(os.environ["PIP_CONSTRAINT"]).read_text(encoding="utf-8"))
+    def record(command: list[str], _: str) -> None:
+        recorded.append(" ".join(command))
+        recorded.append(Path(os.environ["PIP_CONSTRAINT"]).read_text(encoding="utf-8"))
 
-    for name, value in (("ROOT", str(tmp_path)), ("VENV", str(tmp_path / ".venv")), ("run", note)):
-        monkeypatch.setattr(fresh, name, value)
-    monkeypatch.setattr(fresh, "make_environment", lambda: None)
+    monkeypatch.setattr(fresh, "ROOT", str(tmp_path))
+    monkeypatch.setattr(fresh, "VENV_FOLDER", str(tmp_path / ".venv"))
+    monkeypatch.setattr(fresh, "run_or_exit", record)
+    monkeypatch.setattr(fresh, "create_environment", lambda: None)
     monkeypatch.setattr(fresh, "torch_version", lambda _: (2, 12, 1))
     monkeypatch.setenv("PIP_CONSTRAINT", "")
     fresh.install("dev")
-    assert len(noted) == 2
-    assert noted[0].endswith(f"--editable {tmp_path}[dev]")
-    assert noted[1] == "rich==15.0.0"
+    assert len(recorded) == 2
+    assert recorded[0].endswith(f"--editable {tmp_path}[dev]")
+    assert recorded[1] == "rich==15.0.0"

@@ -1,17 +1,96 @@
-"""The public face: the lines of the README, as a person types them."""
+"""Tests of the public API: a snapshot of its names and signatures, and the examples of README and docs."""
 
+import contextlib
+import inspect
+import io
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import transformers
 
 import albertine
+from albertine.corpus.corpus import Corpus
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard
+from tests.task_fixtures import checkpoint, reviews, save_untrained_model, write_csv
+
+__all__ = ["checkpoint"]
 
 ROOT = Path(__file__).parent.parent
+SNAPSHOT = Path(__file__).parent / "public_api.txt"
+# Classes whose public methods are part of the API.
+CLASSES_WITH_METHODS = ("FinetuneResults", "Model", "Strip", "Tokenizer")
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+def signature_line(name: str, value: Any) -> str:
+    if isinstance(value, property | str) or not callable(value):
+        return name
+    return name + str(inspect.signature(value)).replace("pathlib._local.", "pathlib.")
+
+
+def public_api() -> str:
+    """Return the names of the public API with their signatures, one per line."""
+    lines = []
+    for name in albertine.__all__:
+        value = getattr(albertine, name)
+        is_error = isinstance(value, type) and issubclass(value, Exception)
+        lines.append(name if is_error else signature_line(name, value))
+        if name in CLASSES_WITH_METHODS:
+            members = [one for one in vars(value).items() if not one[0].startswith("_")]
+            lines += [
+                signature_line(f"{name}.{key}", getattr(value, key))
+                for key, member in members
+                if callable(member) or isinstance(member, property | classmethod | staticmethod)
+            ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_public_api_matches_the_snapshot() -> None:
+    """If a change is intended, replace tests/public_api.txt by the text that this test prints."""
+    found = public_api()
+    print(found)
+    assert found == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_documented() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in albertine.__all__ if name not in page]
+    assert missing == ["__version__"]
+
+
+def test_examples_of_the_api_page_run(
+    checkpoint: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(checkpoint, "runs/first")
+    shutil.copytree(corpus.folder, "corpus")
+    write_csv(Path("reviews.csv"), reviews(1, 60))
+    write_csv(Path("new.csv"), [{"review": one["review"]} for one in reviews(2, 5)])
+    for folder, head, card in (
+        ("rte", HeadSettings("classify"), TaskCard("rte", "classify", ("a", "b"), max_length=64)),
+        ("squad", HeadSettings("span"), TaskCard("squad-1.1", "span", max_length=64)),
+        ("race", HeadSettings("choice", labels=1, options=4), TaskCard("race", "choice", max_length=64)),
+        ("names", HeadSettings("token"), TaskCard("tag", "tag", ("A", "B"), max_length=64)),
+    ):
+        save_untrained_model(Path("runs") / folder, checkpoint, head, card)
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            exec(block, namespace)
+    assert namespace["hidden"].shape[1] == 32
+    assert "mlm_loss" in namespace["metrics"]
+    assert namespace["results"].task == "classify"
+    assert namespace["count"] == 5
+    assert "albert-base: a preset, which has no trained weights" in output.getvalue()
+
+
+def test_readme_example_runs(tmp_path: Path) -> None:
     code = (ROOT / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     done = subprocess.run(
         [sys.executable, "-c", code + "\nassert hidden.shape == (8, 768)"],
@@ -24,8 +103,36 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert (tmp_path / "my-albert" / "model.safetensors").exists()
 
 
-def test_all_exports_exist() -> None:
-    for name in albertine.__all__:
-        assert getattr(albertine, name) is not None
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = albertine.nothing
+
+
+def test_functions_are_not_hidden_by_packages() -> None:
+    import albertine.finetune.settings
+    import albertine.pretrain.settings
+
+    assert inspect.isfunction(albertine.finetune)
+    assert inspect.isfunction(albertine.pretrain)
+
+
+def test_load_refuses_presets_and_create_makes_them() -> None:
+    with pytest.raises(albertine.InputError, match=r'albertine.create\("demo"\)'):
+        albertine.load("demo")
+    assert albertine.create("demo", seed=3).settings.hidden_size == 128
+    with pytest.raises(
+        albertine.InputError, match=r"albert-lage: unknown preset \(did you mean albert-large"
+    ):
+        albertine.create("albert-lage")
+
+
+def test_tokenizer_matches_transformers(tokenizer: Path) -> None:
+    ours = albertine.load_tokenizer(str(tokenizer))
+    theirs: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    for texts in (("Kalo mi ren.",), ("Kalo mi ren.", "Tas, vu 1,000 dor!"), ("",)):
+        ids = ours.encode(*texts)
+        assert ids == theirs.encode(*texts)
+        assert ours.encode(*texts, add_special_tokens=False) == theirs.encode(
+            *texts, add_special_tokens=False
+        )
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)

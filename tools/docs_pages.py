@@ -1,10 +1,11 @@
-"""What mkdocs cannot know: the front page is the README, and the reference is in the code.
+"""A mkdocs hook that adds generated pages: the README as front page, and the reference of commands.
 
-Links to what lies outside of docs/ (recipes, tests) become plain words on the site.
+Links to files outside of docs/ (recipes, tests) become plain text on the site.
 """
 
 import contextlib
 import io
+import posixpath
 import re
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -19,15 +20,15 @@ from albertine.settings import Settings
 from albertine.settings.schema import is_table, typed_fields
 
 ROOT = Path(__file__).parent.parent
-_OUTSIDE_LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
+_PARENT_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
 _COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made, not written."""
+    """Add the generated pages."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
     front_page = re.sub(r"\]\(docs/", "](", front_page)
-    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+\.md)[^)]*\)", r"\1", front_page)
+    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+(?:/\w+(?:-\w+)*)?\.md)[^)]*\)", r"\1", front_page)
     pages = {
         "index.md": front_page,
         "reference/commands.md": _command_reference(),
@@ -39,13 +40,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Take out links that lead nowhere on the site."""
-    return _OUTSIDE_LINK.sub(r"\1", markdown)
+    """Remove links to files that are not on the site."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def without_outside_link(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[2]))
+        return link[1] if target.startswith("..") else link[0]
+
+    return _PARENT_LINK.sub(without_outside_link, markdown)
 
 
 def _command_reference() -> str:
-    """Write down the help of every command."""
-    parts = ["# Commands\n\nWhat `albertine COMMAND --help` says.\n"]
+    """Return a page with the help of every command."""
+    parts = ["# Commands\n\nThe output of `albertine COMMAND --help`.\n"]
     for command in _all_commands():
         title = f"## albertine {' '.join(command)}" if command else "## albertine"
         parts.append(f"{title}\n\n```text\n{_help_text(command).strip()}\n```\n")
@@ -73,23 +80,21 @@ def _help_text(command: list[str]) -> str:
 
 
 def _settings_reference() -> str:
-    """Write down every tree of settings, by the command that takes it."""
-    parts = [
-        "# Settings\n\nOf each command, as in a file for `--config`; on the command line, `--table.key`.\n"
-    ]
+    """Return a page with the settings of every command."""
+    parts = ["# Settings\n\nThe keys of a `--config` file, by command; on the command line, `--table.key`.\n"]
     for command in _all_commands():
         settings_type = _settings_type(command)
         if settings_type is None:
             continue
         rows = [f"| `{key}` | {default} | {doc} |" for key, default, doc in _settings_rows(settings_type, "")]
         parts.append(
-            f"## {' '.join(command)}\n\n| key | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+            f"## {' '.join(command)}\n\n| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
         )
     return "\n".join(parts)
 
 
 def _settings_type(command: list[str]) -> type[Settings] | None:
-    """Return the settings that a command takes, as its signature says."""
+    """Return the settings class of a command, from the signature of its function."""
     app_or_command = app
     for word in command:
         app_or_command = app_or_command[word]

@@ -1,17 +1,15 @@
-"""Makes the project's virtual environment, and only if something changed.
+"""Create or update the virtual environment of the project, only if something changed.
 
-`make` calls this with the Python that the person chose. It runs on any Python, so
-that one that is too old gets a sentence and not a syntax error. The environment
-is made anew when its Python or its folder is another one, and installed into when
-`pyproject.toml` or `constraints.txt` changed since the last time; a mark in the
-environment, written last, says so. An interrupted set-up leaves no mark and is
-simply done again.
+`make` runs this script with the chosen Python. It is valid syntax for any Python version, so
+that an unsupported one gets an error message instead of a syntax error. The environment is
+created again if its Python or its folder changed, and updated if `pyproject.toml` or
+`constraints.txt` changed. A marker file in the environment, written last, records the state: an
+interrupted setup has no marker and is simply repeated.
 
-torch is the one large package, so it has rules of its own. One that the person
-already has is kept if it is new enough: in the environment, or in the Python that
-the environment is made with (which it then sees). Otherwise the tested version
-is installed, and on a machine without an NVIDIA GPU never the build that brings
-gigabytes of CUDA along.
+torch is the one large package and has its own rules. An installed torch that is new enough is
+kept: in the environment, or in the Python that creates it, whose packages the environment then
+sees. Otherwise the tested version is installed; without an NVIDIA GPU, it is the build without
+the gigabytes of CUDA packages.
 """
 
 import hashlib
@@ -29,29 +27,29 @@ CUDA_PACKAGES = ("nvidia-", "cuda-", "triton")
 
 
 def exit_with_error(message):
-    """End with one clear line."""
-    sys.stderr.write("set-up: " + message + "\n")
+    """Print one line and exit with status 2."""
+    sys.stderr.write("setup: " + message + "\n")
     sys.exit(2)
 
 
 def run_or_exit(command, problem):
-    """Run a command; stop with one line under its own words if it fails."""
+    """Run a command; if it fails, exit with a line about the problem, below the command's own output."""
     if subprocess.call(command):
-        exit_with_error(problem + "; its own words are above")
+        exit_with_error(problem + "; see its output above")
 
 
 def venv_python():
-    """Return the Python of the environment."""
+    """Return the path of the environment's Python."""
     return os.path.join(VENV_FOLDER, "bin", "python")
 
 
 def pip_command(*arguments):
-    """Return a pip command in the environment."""
+    """Return a pip command for the environment."""
     return [venv_python(), "-m", "pip", "--disable-pip-version-check", "--quiet"] + list(arguments)
 
 
 def read_text(name):
-    """Return a file of the project, or of the environment, as text; nothing if it is not there."""
+    """Return the text of a file of the project; empty if the file does not exist."""
     try:
         with open(os.path.join(ROOT, name)) as file:
             return file.read()
@@ -60,54 +58,57 @@ def read_text(name):
 
 
 def check_python():
-    """Stop unless this Python can carry the project."""
+    """Exit with an error if this Python is unsupported or has no venv module."""
     version = sys.version_info[:2]
     if not MIN_PYTHON <= version <= MAX_PYTHON:
         exit_with_error(
-            "Python %d.%d at %s does not fit: 3.11 to 3.13 is needed; name one: make demo PYTHON=python3.12"
+            "Python %d.%d at %s is not supported; use 3.11 to 3.13, as in: make demo PYTHON=python3.12"
             % (version[0], version[1], sys.executable)
         )
     try:
-        import ensurepip  # noqa: F401  # Debian packages it apart from Python
+        import ensurepip  # noqa: F401  # a separate package on Debian
         import venv  # noqa: F401
     except ImportError:
-        exit_with_error("this Python has no venv module; on Debian and Ubuntu: apt-get install python3-venv")
+        exit_with_error(
+            "this Python has no venv module; on Debian or Ubuntu run: apt-get install python3-venv"
+        )
 
 
-# The environment itself.
+# The environment.
 
 
 def environment_id():
-    """Return what an environment belongs to: this Python, in this folder."""
+    """Return what identifies an environment: the Python version and the folder."""
     return sys.version + "\n" + ROOT
 
 
 def create_environment():
-    """Create the environment, unless there is one of this Python in this folder."""
+    """Create the environment, unless it exists for this Python and this folder."""
     if os.path.exists(venv_python()) and read_text(".venv/.home") == environment_id():
         return
-    base = getattr(sys, "_base_executable", sys.executable)  # this may be the old environment's own Python
+    base = getattr(sys, "_base_executable", sys.executable)  # not the Python of an old environment
     options = ["--system-site-packages"] if torch_version(base) >= min_torch_version() else []
     run_or_exit(
-        [base, "-m", "venv", "--clear"] + options + [VENV_FOLDER], "the virtual environment could not be made"
+        [base, "-m", "venv", "--clear"] + options + [VENV_FOLDER],
+        "the virtual environment could not be created",
     )
     with open(os.path.join(VENV_FOLDER, ".home"), "w") as file:
         file.write(environment_id())
 
 
 def install_marker_path(extras):
-    """Return where the mark of an installation with these extras lies."""
+    """Return the path of the marker file of an installation with these extras."""
     return os.path.join(VENV_FOLDER, ".installed-" + (extras or "core"))
 
 
 def fingerprint():
-    """Return what an installation depends on, in one short word."""
+    """Return a hash of everything that an installation depends on."""
     parts = [environment_id(), read_text("pyproject.toml"), read_text("constraints.txt")]
     return hashlib.sha256("\n".join(parts).encode("utf-8")).hexdigest()
 
 
 def is_installed(extras, expected_fingerprint):
-    """Tell whether the environment holds these extras as the files say now."""
+    """Return whether the environment is up to date for these extras."""
     return os.path.exists(venv_python()) and read_text(install_marker_path(extras)) == expected_fingerprint
 
 
@@ -115,17 +116,17 @@ def is_installed(extras, expected_fingerprint):
 
 
 def version_tuple(version):
-    """Return a version as numbers that compare: 2.13.0+cpu is (2, 13, 0)."""
+    """Return a version as a tuple of integers: 2.13.0+cpu is (2, 13, 0)."""
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0]))
 
 
 def min_torch_version():
-    """Return the oldest torch that the project takes."""
+    """Return the oldest version of torch that the project supports."""
     return version_tuple(re.search(r'"torch>=([0-9.]+)', read_text("pyproject.toml")).group(1))
 
 
 def torch_version(interpreter):
-    """Return the version of torch that an interpreter has; () if none."""
+    """Return the version of torch of an interpreter; () if it has none."""
     code = "import importlib.metadata as m; print(m.version('torch'))"
     process = subprocess.Popen([interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     answer = process.communicate()[0].decode("utf-8", "replace")
@@ -133,17 +134,17 @@ def torch_version(interpreter):
 
 
 def has_gpu():
-    """Tell whether an NVIDIA driver runs here."""
+    """Return whether an NVIDIA driver is present."""
     return os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidiactl")
 
 
 def install_torch(requirement):
-    """Install the tested torch, in the build that fits the machine."""
+    """Install the tested version of torch, in the build for this machine."""
     if sys.platform.startswith("linux") and not has_gpu() and would_install_cuda(requirement):
-        # uv knows where PyTorch keeps its builds without CUDA.
+        # uv finds PyTorch's builds without CUDA.
         run_or_exit(
             pip_command("install", "uv"),
-            "pip could not install uv, which finds the build of torch without CUDA",
+            "pip could not install uv, which is needed for the build of torch without CUDA",
         )
         command = [
             venv_python(),
@@ -158,14 +159,14 @@ def install_torch(requirement):
         ]
         run_or_exit(
             command + [requirement],
-            "the build of torch without CUDA could not be had; install it into .venv by hand",
+            "the build of torch without CUDA could not be installed; install it into .venv by hand",
         )
     else:
         run_or_exit(pip_command("install", requirement), "pip could not install torch")
 
 
 def would_install_cuda(requirement):
-    """Tell whether pip, asked for torch, would bring CUDA packages along; nothing is installed."""
+    """Return whether pip would install CUDA packages with torch; installs nothing."""
     report = tempfile.NamedTemporaryFile(suffix=".json", delete=False)
     report.close()
     try:
@@ -180,11 +181,11 @@ def would_install_cuda(requirement):
     return any(name.startswith(CUDA_PACKAGES) for name in names)
 
 
-# All of it.
+# The installation.
 
 
 def install(extras):
-    """Install the project, its dependencies at the tested versions, and torch by its own rules."""
+    """Install the project and its dependencies at the tested versions; torch follows its own rules."""
     create_environment()
     for name in os.listdir(VENV_FOLDER):
         if name.startswith(".installed-"):
@@ -195,13 +196,11 @@ def install(extras):
         install_torch(torch_pin)
     others = tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False)
     try:
-        others.write(
-            "\n".join(pin for pin in constraints if pin != torch_pin)
-        )  # whichever torch is there now stays
+        # Without the pin of torch, pip keeps the installed version.
+        others.write("\n".join(pin for pin in constraints if pin != torch_pin))
         others.close()
-        os.environ["PIP_CONSTRAINT"] = (
-            others.name
-        )  # unlike the option, it also holds for what builds the package
+        # Unlike pip's option, the variable also applies to the build dependencies.
+        os.environ["PIP_CONSTRAINT"] = others.name
         run_or_exit(
             pip_command("install", "--editable", ROOT + ("[%s]" % extras if extras else "")),
             "pip could not install the project",
@@ -211,14 +210,14 @@ def install(extras):
 
 
 def main():
-    """Bring the environment up to date for the extras named on the command line."""
+    """Update the environment for the extras named on the command line."""
     extras = sys.argv[1] if len(sys.argv) > 1 else ""
     check_python()
     expected_fingerprint = fingerprint()
-    # Whoever has the tools for development has everything.
+    # The dev extra includes everything.
     if is_installed(extras, expected_fingerprint) or is_installed("dev", expected_fingerprint):
         return
-    print("set-up: installing into .venv (once; again only if pyproject.toml or constraints.txt changes)")
+    print("setup: installing into .venv (repeated only if pyproject.toml or constraints.txt changes)")
     sys.stdout.flush()
     install(extras)
     with open(install_marker_path(extras), "w") as file:

@@ -53,36 +53,39 @@ PRETRAINED = {
     "adamw": f"{NETWORK} {FP32} --train.optimizer adamw --train.schedule cosine --train.seed 1",
     "lamb": f"{NETWORK} {FP32} --train.optimizer lamb --train.schedule constant --train.warmup 5",
     "curricula": f'{NETWORK} {FP32} --curriculum.length "32, 64 from 0.5" --curriculum.depth "2, 4 from 0.5" '
-    '--curriculum.masked "0.3, 0.15 from 0.5"',
-    "share-attention": f"{NETWORK} {FP32} --model.share attention --model.groups 2 --train.at-once 128",
+    '--curriculum.mlm-probability "0.3, 0.15 from 0.5"',
+    "share-attention": f"{NETWORK} {FP32} --model.share attention --model.groups 2 "
+    "--train.micro-batch-tokens 128",
     "share-ffn": f"{NETWORK} {FP32} --model.share ffn --model.dropout 0.1 --train.recompute",
     "bert": f"{NETWORK} {FP32} --model.share none --model.activation gelu --model.attention-dropout 0.1",
-    "nsp": f"{NETWORK} {FP32} --objective.pair nsp --objective.ngram 1 --no-unigram-start --no-local-start",
-    "no-pair": f"{NETWORK} {FP32} --objective.pair none --objective.seed 2 --train.clip 0.5",
+    "nsp": f"{NETWORK} {FP32} --objective.pair nsp --objective.max-ngram 1 --no-unigram-start "
+    "--no-local-start",
+    "no-pair": f"{NETWORK} {FP32} --objective.pair none --objective.seed 2 --train.max-gradient-norm 0.5",
     "bf16": f"{NETWORK} {BF16}",
-    "deeper": f"--init pretrain/muon --model.layers 6 {FP32}",
+    "deeper": f"--init-from pretrain/muon --model.layers 6 {FP32}",
     "resumed": f"{NETWORK} {FP32}",  # `muon`, whose newest checkpoint was removed
 }
 
 START = "pretrain/muon"
-TUNE = "--device cpu --train.precision fp32 --train.steps 16 --train.batch 8 --train.evaluate-every 8"
-FAST = "--train.lr 3e-3 --reading.max-length 64"
+TUNE = "--device cpu --train.precision fp32 --train.steps 16 --train.batch-size 8 --train.evaluate-every 8"
+FAST = "--train.lr 3e-3 --sequence.max-length 64"
 # Name of the run: its options beside TUNE.
 TUNED = {
     "cola": f"--task cola --data world {FAST} --seeds 2",
     "sst-2": f"--task sst-2 --data world {FAST} --train.optimizer lamb --train.layer-decay 0.8",
     "sts-b": f"--task sts-b --data world {FAST} --train.optimizer muon",
     "mnli": f"--task mnli --data world {FAST} --train.freeze-embeddings",
-    "squad-1.1": "--task squad-1.1 --data world --train.lr 3e-3 --reading.stride 32",
-    "squad-2.0": "--task squad-2.0 --data world --train.lr 3e-3 --v2",
+    "squad-1.1": "--task squad-1.1 --data world --train.lr 3e-3 --sequence.stride 32",
+    "squad-2.0": "--task squad-2.0 --data world --train.lr 3e-3 --albert-v2",
     "race": f"--task race --data world {FAST}",
-    "classify": f"--task classify --data own/classify.csv --text review --label stars {FAST} --fresh",
-    "regress": f"--task regress --data own/regress.csv --text one --other two --label mark {FAST}",
+    "classify": f"--task classify --data own/classify.csv --text review --label stars {FAST} "
+    "--random-weights",
+    "regress": f"--task regress --data own/regress.csv --text one --text-pair two --label mark {FAST}",
     "tag": f"--task tag --data own/tag.conll --dev own/tag-dev.conll {FAST}",
-    "span": f"--task span --data own/span.jsonl --reading.max-length 100 {FAST.split(' --reading')[0]}",
+    "span": f"--task span --data own/span.jsonl --sequence.max-length 100 {FAST.split(' --sequence')[0]}",
     "choice": "--task choice --data own/choice.csv --question asked --context passage --options a,b,c,d "
     f"--label right {FAST}",
-    "sweep": "--task sst-2 --data world --reading.max-length 64 --sweep --grid.lr 3e-3,2x --grid.dropout 0",
+    "sweep": "--task sst-2 --data world --sequence.max-length 64 --sweep --grid.lr 3e-3,2x --grid.dropout 0",
 }
 ASK = "--device cpu --precision fp32"
 # Name of the tuned model: what it answers, and where the answers go.
@@ -114,7 +117,7 @@ MASKED_TEXT = "The [MASK] was in the kitchen of the [MASK]."
 # Keys whose values depend on the machine, the clock or installed versions; in any file, or in one.
 MACHINE_KEYS = {"seconds", "versions", "transformers_version"}
 MACHINE_KEYS_IN = {
-    "metrics.jsonl": {"tokens_per_second", "roof", "memory"},
+    "metrics.jsonl": {"tokens_per_second", "utilization", "peak_memory"},
     # A digest of a state with seconds in it, and checksums of files that are recorded themselves.
     "state.json": {"sha256", "files"},
 }
@@ -122,7 +125,7 @@ MACHINE_KEYS_IN = {
 OPAQUE = {"tokenizer.json"}
 # Not recorded: drawings, pages and remarks to read, whose words may change; locks.
 IGNORED = {".png", ".svg", ".html", ".md", ".lock"}
-CHECKPOINTS = "trainer"  # the folder in a run that holds its checkpoints, in order of their names
+CHECKPOINTS = "checkpoints"  # the folder in a run that holds its checkpoints, in order of their names
 GOOGLE_CHECKPOINT = ROOT / "tests" / "interop" / "google"
 
 
@@ -172,7 +175,7 @@ def text_steps() -> Iterator[Step]:
     yield Step("world show", "world show 7 --genre mystery --json", printed=True)
     words = "tokenizer train world/text --vocab-size 600 --seed 1 --out tokenizer"
     yield Step("tokenizer", words, files="tokenizer")
-    words = 'tokenizer show tokenizer "Edith opened the old café." --over world/text-other --json'
+    words = 'tokenizer show tokenizer "Edith opened the old café." --stats world/text-other --json'
     yield Step("tokenizer show", words, printed=True)
     words = "corpus build world/text --tokenizer tokenizer --held-out 0.05 --seed 1 --workers 1 --out corpus"
     yield Step("corpus", f"{words} --json", printed=True, files="corpus")
@@ -191,8 +194,8 @@ def pretrained_steps() -> Iterator[Step]:
         words = f"probe pretrain/{name} --corpus corpus --device cpu --tokens 3000 --max-length 64 --json"
         yield Step(f"probe {name}", words, printed=True)
     yield Step("info of a run", f"info {START} --json", printed=True)
-    yield Step("fill", f'fill {START} "{MASKED_TEXT}" --device cpu --best 8 --json', printed=True)
-    words = f"fill {START} --corpus corpus --samples 5 --max-length 64 --device cpu --json"
+    yield Step("fill", f'fill-mask {START} "{MASKED_TEXT}" --device cpu --top-k 8 --json', printed=True)
+    words = f"fill-mask {START} --corpus corpus --samples 5 --max-length 64 --device cpu --json"
     yield Step("fill samples", words, printed=True)
     yield Step("convert", "convert pretrain/share-attention converted/run", files="converted/run")
     yield Step("convert Google", f"convert {GOOGLE_CHECKPOINT} converted/google", files="converted/google")
@@ -211,7 +214,7 @@ def tuned_steps() -> Iterator[Step]:
     both = "tuned/cola/seed-0 tuned/cola/seed-1"
     for choose in ("all", "greedy"):
         out = f"answers/ensemble-{choose}"
-        words = f"ensemble {both} --data world --choose {choose} {ASK} --out {out} --json"
+        words = f"ensemble {both} --data world --selection {choose} {ASK} --out {out} --json"
         yield Step(f"ensemble {choose}", words, printed=True, files=out)
     yield Step("convert tuned", "convert tuned/squad-2.0 converted/tuned", files="converted/tuned")
 
@@ -238,7 +241,7 @@ def observe_python(work: Path) -> dict[str, Any]:
             found[f"load {name}"] = [tensor_of(model.encoder(strip)), *tensors_in(model(strip))]
         for head in ("mlm", "classify", "regress", "span", "choice", "token"):
             found[f"head {head}"] = tensors_in(albertine.load(work / START, head, seed=5)(strip))
-    preset = albertine.load("demo", seed=2)
+    preset = getattr(albertine, "create", albertine.load)("demo", seed=2)
     found["preset"] = {name: tensor_of(one) for name, one in preset.state_dict().items()}
     guess = albertine.fill_mask_pipeline(work / START, device="cpu")
     found["fill"] = [[[one.token, one.score] for one in mask] for mask in guess.fill(MASKED_TEXT, top_k=5)]
@@ -253,7 +256,7 @@ def observe_pipelines(work: Path) -> dict[str, Any]:
 
     asked: dict[str, dict[str, Any]] = {
         "cola": {"text": ["The key was in the drawer.", "Key drawer the in."]},
-        "sts-b": {"text": "Ned has a boat.", "other": "Edith has a boat."},
+        "sts-b": {"text": "Ned has a boat.", "text_pair": "Edith has a boat."},
         "tag": {"text": "Then Olive Finch went to Fenwick ."},
         "squad-2.0": {"question": "Who has the key?", "context": "Ida has the key. Ned has a boat."},
         "race": {"context": "Ida has a key.", "question": "Who?", "options": ["Ida", "Ned", "Olive", "Hugo"]},
@@ -538,8 +541,8 @@ class Comparison:
         keys: pairs of keys that were renamed, with how often.
     """
 
-    def __init__(self, renamed: dict[str, str]):
-        self._renamed = renamed
+    def __init__(self, renamed: dict[str, str], renamed_keys: dict[str, str] | None = None):
+        self._renamed, self._renamed_keys = renamed, renamed_keys or {}
         self.differences: list[str] = []
         self.keys: dict[tuple[str, str], int] = {}
 
@@ -557,6 +560,8 @@ class Comparison:
 
     def _compare_tables(self, one: dict[str, Any], other: dict[str, Any], path: str, other_path: str) -> None:
         """Compare by key, then what is left by equal values, then in order."""
+        if all(new in other for old, new in self._renamed_keys.items() if old in one):
+            one = {self._renamed_keys.get(key, key): value for key, value in one.items()}
         for key in one:
             if key in other:
                 self.compare(one[key], other[key], joined(path, key), joined(other_path, key))
@@ -583,7 +588,7 @@ class Comparison:
 
     def _equal(self, one: Any, other: Any) -> bool:
         """Tell whether two values are equal but for renamed keys."""
-        probe = Comparison(self._renamed)
+        probe = Comparison(self._renamed, self._renamed_keys)
         probe.compare(one, other, ".", ".")
         return not probe.differences
 
@@ -609,10 +614,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def compare(before: Path, after: Path, renamed: Iterable[str]) -> int:
+def compare(before: Path, after: Path, renamed: Iterable[str], renamed_keys: Iterable[str]) -> int:
     """Print how two records differ; return the exit status."""
-    words = dict(pair.split("=", 1) for pair in renamed)
-    found = Comparison(words)
+    words, keys = (dict(pair.split("=", 1) for pair in pairs) for pairs in (renamed, renamed_keys))
+    found = Comparison(words, keys)
     found.compare(*(json.loads(file.read_text(encoding="utf-8")) for file in (before, after)), "", "")
     for (old, new), count in found.keys.items():
         print(f"renamed key: {old} -> {new} ({count} times)")
@@ -634,9 +639,11 @@ def main() -> int:
     comparing.add_argument("after", type=Path)
     told = "a text value that was renamed on purpose, as OLD=NEW; may be repeated"
     comparing.add_argument("--renamed", action="append", default=[], metavar="OLD=NEW", help=told)
+    told = "a key whose old name now means another thing, as OLD=NEW; may be repeated"
+    comparing.add_argument("--renamed-key", action="append", default=[], metavar="OLD=NEW", help=told)
     asked = parser.parse_args()
     if asked.command == "compare":
-        return compare(asked.before, asked.after, asked.renamed)
+        return compare(asked.before, asked.after, asked.renamed, asked.renamed_key)
     if asked.work:
         asked.work.mkdir(parents=True)
         record(asked.out, asked.work.resolve())
