@@ -319,7 +319,7 @@ class Remark(NamedTuple):
     what: str
 
 
-# --- events that are told later than they happen
+# --- events that the text reveals later than they happen
 
 
 class Hidden(NamedTuple):
@@ -329,7 +329,7 @@ class Hidden(NamedTuple):
 
 
 class Reveal(NamedTuple):
-    """A hidden event that is told now."""
+    """A hidden event that the text reveals now."""
 
     what: "Event"
 

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
-from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.schema import display_text
@@ -111,16 +110,6 @@ class Classification(TextTask):
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
         """Return the ids of the labels, `[samples]`."""
         return torch.tensor([sample.target for sample in samples], dtype=torch.int64)
-
-    def objective_losses(
-        self,
-        output: PredictionOutput,
-        targets: Tensor,
-        strip: Strip,  # noqa: ARG002
-    ) -> Sequence[ObjectiveLoss]:
-        """Return the loss, and the number of correct labels."""
-        assert output.loss is not None
-        return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
         """Return the probabilities of the labels, each `[labels]`."""

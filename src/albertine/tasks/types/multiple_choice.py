@@ -13,7 +13,6 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
-from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
@@ -150,16 +149,6 @@ class MultipleChoice(TaskType):
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return the number of questions."""
         return (len(samples),)
-
-    def objective_losses(
-        self,
-        output: PredictionOutput,
-        targets: Tensor,
-        strip: Strip,  # noqa: ARG002
-    ) -> Sequence[ObjectiveLoss]:
-        """Return the loss, and the number of correct options."""
-        assert output.loss is not None
-        return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
         """Return the probabilities of the options, each `[options]`."""

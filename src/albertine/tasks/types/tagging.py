@@ -11,7 +11,6 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
-from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.schema import display_text
@@ -159,16 +158,6 @@ class Tagging(TaskType):
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return the number of tags."""
         return (sum(int((sample.target[0] != IGNORE_INDEX).sum()) for sample in samples),)
-
-    def objective_losses(
-        self,
-        output: PredictionOutput,
-        targets: Tensor,
-        strip: Strip,  # noqa: ARG002
-    ) -> Sequence[ObjectiveLoss]:
-        """Return the loss, and the number of correct tags."""
-        assert output.loss is not None
-        return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:
         """Return the probabilities of the tags, flat, each `[tokens * tags]`."""

@@ -158,9 +158,10 @@ class TaskType(ABC):
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return for each objective the number of targets that its mean loss is over."""
 
-    @abstractmethod
-    def objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:
-        """Return the loss of each objective."""
+    def objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:  # noqa: ARG002
+        """Return the loss of each objective; by default that of the head, and its correct classes."""
+        assert output.loss is not None
+        return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
     # Predictions.
 

@@ -2,7 +2,7 @@
 
 Consecutive deeds of one person may share a sentence ("and", "then", "after doing"), and
 so may a cause and its effect ("so", "because"). The time of day starts the sentence of
-the next event. Hidden events are told when they are revealed.
+the next event. The text mentions hidden events only when they are revealed.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The genre of a small mystery: a thing is gone, its owner investigates, the truth comes out.
 
-What really happened is in the log from the start as `Hidden` events and is told at the end.
+What really happened is in the log from the start, as `Hidden` events; the text reveals it at the end.
 """
 
 from albertine.world import episodes as ep
