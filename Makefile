@@ -1,6 +1,6 @@
-# make demo and make test install what they need; see `make help`.
+# Targets install what they need; see `make help`.
 BIN := .venv/bin
-# The Python of the environment, unless another one is given.
+# The Python of .venv if it exists, unless another one is given.
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 .PHONY: help demo test test-slow coverage docs lint format bench clean core dev
@@ -8,15 +8,15 @@ PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     set up, train a small ALBERT from scratch and write a report"
-	@echo "make test     set up and run the tests: six minutes on two cores"
-	@echo "make test-slow run the other tests: kills at random moments, whole workflows, the site"
-	@echo "make coverage run the tests and write the line coverage to build/coverage/"
-	@echo "make docs     build the documentation as a site, in build/site/"
-	@echo "make lint     check style, types and the import layers"
-	@echo "make format   format the code"
-	@echo "make bench    run the benchmarks"
-	@echo "make clean    remove the environment and all build products"
+	@echo "make demo       set up, train a small ALBERT from scratch and write a report"
+	@echo "make test       set up and run the tests: six minutes on two cores"
+	@echo "make test-slow  run the slow tests: kills at random moments, whole workflows, the site"
+	@echo "make coverage   run all tests and write the line coverage to build/coverage/"
+	@echo "make docs       build the documentation as a site, in build/site/"
+	@echo "make lint       check style, types and the import layers"
+	@echo "make format     format the code"
+	@echo "make bench      run two of the benchmarks"
+	@echo "make clean      remove the environment and all build products"
 	@echo
 	@echo "To use another Python: make demo PYTHON=python3.12"
 

@@ -2,8 +2,8 @@
 
     python examples/compare_sharing.py --hidden 768 --layers 12
 
-Parameters follow from the settings. The last two columns are measured on random weights: the
-angle in degrees between the input and the output of the first and of the last layer.
+Parameters and operations are computed from the settings. The last two columns are measured with
+random weights: the angle in degrees between input and output of the first and of the last layer.
 """
 
 import argparse

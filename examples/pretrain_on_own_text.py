@@ -2,7 +2,7 @@
 
     python examples/pretrain_on_own_text.py MY_TEXT OUT --vocab-size 8000 --steps 3000
 
-Each call below does what one command of `albertine` does. If interrupted, run it again: the
+Each call corresponds to one command of `albertine`. If interrupted, run the same command again: the
 corpus and the pre-training resume.
 """
 
@@ -56,7 +56,11 @@ def main() -> None:
     pipeline = albertine.fill_mask_pipeline(run)
     for text in ("The [MASK] was here.", "It was a [MASK] day."):
         (predictions,) = pipeline.fill(text)
-        print(text, *(f"{one.token.strip('▁')} {one.score:.0%}" for one in predictions), sep="  ")
+        print(
+            text,
+            *(f"{prediction.token.strip('▁')} {prediction.score:.0%}" for prediction in predictions),
+            sep="  ",
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shared fixtures: hypothesis profiles, a small corpus of made-up text, a server that forks commands."""
+"""Shared fixtures: a small corpus of made-up text, a server that forks commands; hypothesis profiles."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, Signals, default_int_handler
-from signal import signal as handle
+from signal import signal as set_handler
 
 import pytest
 import torch
@@ -20,21 +20,23 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 
-# In CI, examples are the same in every run, and a slow machine causes no failure.
+# In CI, hypothesis draws the same examples in every run. A slow machine causes no failure.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
-settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# A process in the background of a script ignores Ctrl-C, and its children inherit that; tests send SIGINT.
-handle(SIGINT, default_int_handler)
+# Background jobs of a script ignore SIGINT, and their children inherit that; some tests send SIGINT.
+set_handler(SIGINT, default_int_handler)
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
 
 
 def made_up_sentences(seed: int, sentences: int) -> list[str]:
     rng = random.Random(seed)
-    known = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(200)]
-    return [" ".join(rng.choices(known, k=rng.randint(2, 15))).capitalize() + "." for _ in range(sentences)]
+    vocabulary = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(200)]
+    return [
+        " ".join(rng.choices(vocabulary, k=rng.randint(2, 15))).capitalize() + "." for _ in range(sentences)
+    ]
 
 
 def write_text(folder: Path, documents: int = 40) -> Path:
@@ -42,7 +44,7 @@ def write_text(folder: Path, documents: int = 40) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(7)
     texts = [
-        "\n".join(made_up_sentences(one, rng.choice([1, 2, 3, 10, 60, 200]))) for one in range(documents)
+        "\n".join(made_up_sentences(seed, rng.choice([1, 2, 3, 10, 60, 200]))) for seed in range(documents)
     ]
     half = documents // 2
     (folder / "a.txt").write_text("\n\n".join(texts[:half]) + "\n")
@@ -70,7 +72,7 @@ def corpus(text: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 class ForkServer:
-    """Runs commands in forks of a process that has imported everything, which is faster than new ones."""
+    """Runs commands in forks of a process that has imported everything, to save the time of the imports."""
 
     def __init__(self) -> None:
         script = Path(__file__).parent / "fork_server.py"
@@ -118,7 +120,7 @@ def fork_server() -> Iterator[ForkServer]:
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """Compute on one thread: small models are slower on several, and tests run in parallel."""
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)

@@ -1,8 +1,8 @@
-"""Imports everything once and forks processes that run a command: see `conftest.ForkServer`.
+"""A process that imports everything once and runs commands in forks: see `conftest.ForkServer`.
 
-Each line of standard input is a request in JSON: the arguments, the world size, and when to send which
-signal. Each line of standard output is the reply: exit codes and output. torch starts no threads here,
-because a fork would lose them.
+Each line of standard input is a request in JSON: the arguments, the world size, which signal to send,
+and when. Each line of standard output is the reply: exit codes and output. This process must not start
+threads of torch, because a fork does not inherit them.
 """
 
 import json

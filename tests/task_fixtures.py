@@ -1,4 +1,4 @@
-"""A small checkpoint that has learned nothing yet, and tasks that it can learn in a hundred steps."""
+"""An untrained small checkpoint, and small data sets that it can learn in a hundred steps."""
 
 import csv
 import json
@@ -25,6 +25,7 @@ COLOURS = ("red", "green", "blue")
 
 @pytest.fixture(scope="session")
 def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an untrained checkpoint with the head of pre-training."""
     folder = tmp_path_factory.mktemp("checkpoint") / "start"
     save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
     return folder
@@ -33,7 +34,7 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def save_untrained_model(
     folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCard, seed: int = 3
 ) -> Path:
-    """Write a model of a task that has learned nothing."""
+    """Write an untrained model with the head and the card of a task; return its folder."""
     model = Model(MODEL, head, seed=seed)
     model.label_names = card.labels
     save_folder(model, folder, tokenizer=load_tokenizer(checkpoint))
@@ -43,11 +44,13 @@ def save_untrained_model(
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tasks of the little world, in their official layouts."""
-    out = tmp_path_factory.mktemp("world") / "w"
-    sizes = WorldSettings(stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, baselines=False)
-    write_world(out, sizes)
-    return out
+    """Folder of a small little world, with its tasks in their official layouts."""
+    folder = tmp_path_factory.mktemp("world") / "w"
+    settings = WorldSettings(
+        stories=5, extra=0, other=0, train=30, dev=20, test=20, workers=1, baselines=False
+    )
+    write_world(folder, settings)
+    return folder
 
 
 def random_words(rng: random.Random, count: int) -> list[str]:
@@ -55,13 +58,13 @@ def random_words(rng: random.Random, count: int) -> list[str]:
 
 
 def reviews(seed: int, count: int) -> list[dict[str, Any]]:
-    """Texts whose label is told by a syllable at their beginning."""
-    draw = random.Random(seed)
+    """Return rows of texts whose first syllable determines the label (`stars`) and the number (`mark`)."""
+    rng = random.Random(seed)
     rows = []
     for _ in range(count):
-        label = draw.randrange(3)
+        label = rng.randrange(3)
         signal = ("ka", "lo", "mi")[label]
-        text = " ".join([signal] * 3 + random_words(draw, draw.randint(1, 6)))
+        text = " ".join([signal] * 3 + random_words(rng, rng.randint(1, 6)))
         rows.append({"review": text, "stars": COLOURS[label], "mark": 1.5 * label - 1})
     return rows
 
@@ -82,7 +85,7 @@ def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def finetune_settings(tmp_path: Path) -> FinetuneSettings:
-    """Settings of a small run on reviews."""
+    """Settings of a short fine-tuning run on reviews."""
     return FinetuneSettings(
         task="classify",
         data=str(write_csv(tmp_path / "train.csv", reviews(1, 200))),

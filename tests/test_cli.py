@@ -23,17 +23,17 @@ def json_output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def test_module_and_console_script_behave_the_same() -> None:
     script = Path(sys.executable).parent / "albertine"
     for command in ([str(script)], [sys.executable, "-m", "albertine"]):
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == __version__
+        completed = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert completed.stdout.strip() == __version__
         assert subprocess.run([*command, "inof"], capture_output=True, check=False).returncode == 2
 
 
 def test_help_describes_every_command_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["--help"]) == 0
     overview = capsys.readouterr().out
-    for verb in ("info", "tokenizer", "corpus", "convert", "bench"):
-        assert re.search(rf"│ {verb} +[A-Z]", overview)
-        assert f"albertine {verb}" in overview
+    for name in ("info", "tokenizer", "corpus", "convert", "bench"):
+        assert re.search(rf"│ {name} +[A-Z]", overview)
+        assert f"albertine {name}" in overview
     commands = ["info", "tokenizer train", "tokenizer show", "corpus build", "corpus show", "corpus check"]
     commands += ["convert", "bench startup", "bench model", "bench corpus"]
     for command in map(str.split, commands):
@@ -49,19 +49,19 @@ def test_info_lists_all_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "11,683,584" in table
 
 
-def test_info_json_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
-    one = json_output(capsys, "info", "albert-large", "--memory", "24GB")
-    assert one["parameters"]["total"] == sum(one["parameters"]["by_part"].values())
-    assert one["parameters"]["encoder"] == 17_683_968
-    assert one["parameters"]["bert_ratio"] == pytest.approx(18.9, abs=0.05)
-    assert one["embedding"] == {"unfactorized": 30_720_000, "factorized": 3_971_072}
-    assert one["flops"]["forward_per_token"] > one["flops"]["attention_per_token"] > 0
-    assert one["weight_bytes"]["fp32"] == 4 * one["parameters"]["total"]
-    assert one["training_memory"]["with_recomputation"]["total"] > 0
-    assert one["data_parallel"]["gradient_bytes"] == 4 * one["parameters"]["total"]
+def test_info_json_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    info = json_output(capsys, "info", "albert-large", "--memory", "24GB")
+    assert info["parameters"]["total"] == sum(info["parameters"]["by_part"].values())
+    assert info["parameters"]["encoder"] == 17_683_968
+    assert info["parameters"]["bert_ratio"] == pytest.approx(18.9, abs=0.05)
+    assert info["embedding"] == {"unfactorized": 30_720_000, "factorized": 3_971_072}
+    assert info["flops"]["forward_per_token"] > info["flops"]["attention_per_token"] > 0
+    assert info["weight_bytes"]["fp32"] == 4 * info["parameters"]["total"]
+    assert info["training_memory"]["with_recomputation"]["total"] > 0
+    assert info["data_parallel"]["gradient_bytes"] == 4 * info["parameters"]["total"]
     assert (
-        one["largest_batch_size"]["with_recomputation"]
-        > one["largest_batch_size"]["without_recomputation"]
+        info["largest_batch_size"]["with_recomputation"]
+        > info["largest_batch_size"]["without_recomputation"]
         > 0
     )
 
@@ -83,26 +83,26 @@ def test_the_preset_table_fits_80_columns(
 def test_info_table_shows_the_same_values(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["info", "albert-large", "--memory", "24GB"]) == 0
     table = capsys.readouterr().out
-    for shown in ("17,683,968", "30,720,000", "3,971,072", "334,607,360 (1/18.9)", "Largest batch in 24GB"):
-        assert shown in table
+    for value in ("17,683,968", "30,720,000", "3,971,072", "334,607,360 (1/18.9)", "Largest batch in 24GB"):
+        assert value in table
 
 
 def test_info_compares_two_models(capsys: pytest.CaptureFixture[str]) -> None:
-    two = json_output(capsys, "info", "albert-large", "--compare", "bert-large")["models"]
-    assert [one["name"] for one in two] == ["albert-large", "bert-large"]
-    assert two[0]["parameters"]["bert_of_same_shape"] == two[1]["parameters"]["encoder"]
+    models = json_output(capsys, "info", "albert-large", "--compare", "bert-large")["models"]
+    assert [model["name"] for model in models] == ["albert-large", "bert-large"]
+    assert models[0]["parameters"]["bert_of_same_shape"] == models[1]["parameters"]["encoder"]
 
 
 def test_info_applies_model_settings(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model.embedding_size", "256", "--model.share", "attention", "--model.groups", "4")
-    one = json_output(capsys, "info", "albert-base", *words)
-    assert one["name"] == "albert-base, changed"
-    assert (one["model"]["embedding_size"], one["model"]["share"], one["model"]["groups"]) == (
+    info = json_output(capsys, "info", "albert-base", *words)
+    assert info["name"] == "albert-base, changed"
+    assert (info["model"]["embedding_size"], info["model"]["share"], info["model"]["groups"]) == (
         256,
         "attention",
         4,
     )
-    assert one["parameters"]["published_millions"] is None
+    assert info["parameters"]["published_millions"] is None
 
 
 def test_info_reads_a_config_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -184,16 +184,18 @@ def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("The cat sat on the mat. The dog sat on the cat. " * 20)
-    made = str(tmp_path / "made")
-    words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "20", "--out", made]
+    folder = str(tmp_path / "made")
+    words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "20", "--out", folder]
     assert run_command(app, words) == 0
-    shown = json_output(capsys, "tokenizer", "show", made, "the cat [x]", "--stats", str(tmp_path / "a.txt"))
-    assert shown["vocab_size"] == 20
-    assert len(shown["ids"]) == len(shown["tokens"])
-    assert shown["stats"]["words"] == 240
-    assert shown["stats"]["unknown"] == 0
-    assert shown["stats"]["tokens_per_word"] >= 1
-    assert run_command(app, ["tokenizer", "show", made, "the cat"]) == 0
+    result = json_output(
+        capsys, "tokenizer", "show", folder, "the cat [x]", "--stats", str(tmp_path / "a.txt")
+    )
+    assert result["vocab_size"] == 20
+    assert len(result["ids"]) == len(result["tokens"])
+    assert result["stats"]["words"] == 240
+    assert result["stats"]["unknown"] == 0
+    assert result["stats"]["tokens_per_word"] >= 1
+    assert run_command(app, ["tokenizer", "show", folder, "the cat"]) == 0
     assert "▁the" in capsys.readouterr().out
     assert run_command(app, words) == 2
     assert "exists already" in capsys.readouterr().err

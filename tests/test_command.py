@@ -76,7 +76,7 @@ def test_wrong_arguments_are_one_line(words: list[str], capsys: pytest.CaptureFi
 
 
 def test_options_override_the_file_which_overrides_defaults(tmp_path: Path) -> None:
-    seen: list[InfoSettings] = []
+    received: list[InfoSettings] = []
     app = App(name="albertine")
 
     @app.command
@@ -86,14 +86,16 @@ def test_options_override_the_file_which_overrides_defaults(tmp_path: Path) -> N
         options: CommonOptions = DEFAULT_OPTIONS,
     ) -> None:
         assert settings is None
-        seen.append(options.read_settings(InfoSettings))
+        received.append(options.read_settings(InfoSettings))
 
     file = tmp_path / "recipe.toml"
     file.write_text("length = 64\nbatch_size = 4\n[model]\nlayers = 3\nheads = 4")
     words = ["work", "--config", str(file), "--batch-size", "8", "--model.heads", "2", "--model.share=ffn"]
     assert run_command(app, words) == 0
-    assert (seen[0].length, seen[0].batch_size, seen[0].processes) == (64, 8, 8)
-    assert (seen[0].model.layers, seen[0].model.heads, seen[0].model.share) == (3, 2, "ffn")
+    (info_settings,) = received
+    assert (info_settings.length, info_settings.batch_size, info_settings.processes) == (64, 8, 8)
+    model = info_settings.model
+    assert (model.layers, model.heads, model.share) == (3, 2, "ffn")
 
 
 def test_settings_do_not_leak_into_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,29 +122,29 @@ def test_ctrl_c_exits_with_status_130(tmp_path: Path) -> None:
     )
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as work:
-        assert work.stdout is not None
-        assert work.stdout.readline() == "ready\n"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         time.sleep(0.1)
-        work.send_signal(signal.SIGINT)
-        _, stderr = work.communicate(timeout=20)
-    assert work.returncode == 130
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
     assert stderr == "\nalbertine: interrupted\n"
 
 
 def test_a_closed_pipe_is_not_an_error() -> None:
     for words in ("info", "info --json", "info --print-settings", "--help", "info albert-large"):
-        done = run_in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
-        assert (done.returncode, done.stdout) == (0, "")
-        assert "Error" not in done.stderr
+        completed = run_in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
+        assert (completed.returncode, completed.stdout) == (0, "")
+        assert "Error" not in completed.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full does not exist")
 @pytest.mark.parametrize("words", ["info --json", "info --print-settings", "info albert-large"])
 def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
-    done = run_in_shell(f"-m albertine {words} > /dev/full")
-    assert done.returncode == 1
-    assert done.stderr == (
+    completed = run_in_shell(f"-m albertine {words} > /dev/full")
+    assert completed.returncode == 1
+    assert completed.stderr == (
         "albertine: No space left on device; free disk space and run the same command again\n"
     )
 
@@ -165,9 +167,9 @@ def test_completion_without_a_known_shell_is_an_input_error(tmp_path: Path) -> N
         "HOME": str(tmp_path)
     }
     command = [sys.executable, "-m", "albertine", "--install-completion"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 2
-    assert "--shell" in done.stdout + done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert completed.returncode == 2
+    assert "--shell" in completed.stdout + completed.stderr
 
 
 def test_completion_installs_with_one_command(tmp_path: Path) -> None:
@@ -185,19 +187,21 @@ def test_second_signal_at_exit_shows_no_traceback(pause: float, status: int, tmp
         "import atexit, os, signal, sys, time\n"
         "from albertine import cli\n"
         "from albertine.__main__ import main\n"
-        "def ask(number): os.kill(os.getpid(), number)\n"
+        "def send(number): os.kill(os.getpid(), number)\n"
         "@cli.app.command\n"
         "def wait():\n"
         "    try:\n"
-        "        ask(signal.SIGINT)\n"
+        "        send(signal.SIGINT)\n"
         "    finally:\n"
-        "        ask(signal.SIGINT)\n"
-        "        print('tidied')\n"
-        f"atexit.register(lambda: (time.sleep({pause}), ask(signal.SIGTERM)))\n"
+        "        send(signal.SIGINT)\n"
+        "        print('cleaned up')\n"
+        f"atexit.register(lambda: (time.sleep({pause}), send(signal.SIGTERM)))\n"
         "sys.argv = ['albertine', 'wait']\n"
         "sys.exit(main())\n"
     )
-    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == status
-    assert ended.stdout == "tidied\n"
-    assert ended.stderr == "\nalbertine: interrupted\n"
+    completed = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert completed.returncode == status
+    assert completed.stdout == "cleaned up\n"
+    assert completed.stderr == "\nalbertine: interrupted\n"

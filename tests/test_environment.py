@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load the script for a temporary project, with an install function that only records its argument."""
+    """The script, loaded for a temporary project, with an install function that only records its argument."""
     file = Path(__file__).parent.parent / "tools" / "environment.py"
     spec = importlib.util.spec_from_file_location("environment", file)
     assert spec is not None
@@ -80,8 +80,8 @@ def test_an_unsupported_python_is_one_line(
     capsys: pytest.CaptureFixture[str],
     version: tuple[int, int, int],
 ) -> None:
-    old = SimpleNamespace(version_info=version, executable="python", stderr=sys.stderr, exit=sys.exit)
-    monkeypatch.setattr(environment, "sys", old)
+    fake_sys = SimpleNamespace(version_info=version, executable="python", stderr=sys.stderr, exit=sys.exit)
+    monkeypatch.setattr(environment, "sys", fake_sys)
     with pytest.raises(SystemExit) as exit_info:
         environment.check_python()
     assert exit_info.value.code == 2
@@ -117,7 +117,7 @@ def test_versions_compare_as_numbers(
 
 @pytest.fixture
 def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the commands that install torch."""
+    """The commands that would install torch, without the interpreter and its options."""
     recorded: list[str] = []
     monkeypatch.setattr(environment, "run_or_exit", lambda command, _: recorded.append(" ".join(command[3:])))
     monkeypatch.setattr(sys, "platform", "linux")
@@ -147,24 +147,24 @@ def test_otherwise_pip_installs_torch(
 def test_cuda_packages_are_detected_in_a_dry_run(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for names, brings in ((["torch", "sympy"], False), (["torch", "nvidia-cublas"], True)):
+    for names, expected in ((["torch", "sympy"], False), (["torch", "nvidia-cublas"], True)):
 
-        def answer(command: list[str], _: str, names: list[str] = names) -> None:
+        def write_report(command: list[str], _: str, names: list[str] = names) -> None:
             report = {"install": [{"metadata": {"name": name}} for name in names]}
             Path(command[command.index("--report") + 1]).write_text(json.dumps(report), encoding="utf-8")
 
-        monkeypatch.setattr(environment, "run_or_exit", answer)
-        assert environment.would_install_cuda("torch==2.13.0") is brings
+        monkeypatch.setattr(environment, "run_or_exit", write_report)
+        assert environment.would_install_cuda("torch==2.13.0") is expected
 
 
 def test_an_installed_torch_that_is_new_enough_is_kept(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    spec = importlib.util.spec_from_file_location("fresh", str(environment.__file__))
+    spec = importlib.util.spec_from_file_location("unpatched", str(environment.__file__))
     assert spec is not None
     assert spec.loader is not None
-    fresh = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fresh)
+    unpatched = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(unpatched)
     (tmp_path / "pyproject.toml").write_text('dependencies = ["torch>=2.11"]')
     (tmp_path / "constraints.txt").write_text("rich==15.0.0\ntorch==2.13.0\n")
     recorded: list[str] = []
@@ -173,13 +173,13 @@ def test_an_installed_torch_that_is_new_enough_is_kept(
         recorded.append(" ".join(command))
         recorded.append(Path(os.environ["PIP_CONSTRAINT"]).read_text(encoding="utf-8"))
 
-    monkeypatch.setattr(fresh, "ROOT", str(tmp_path))
-    monkeypatch.setattr(fresh, "VENV_FOLDER", str(tmp_path / ".venv"))
-    monkeypatch.setattr(fresh, "run_or_exit", record)
-    monkeypatch.setattr(fresh, "create_environment", lambda: None)
-    monkeypatch.setattr(fresh, "torch_version", lambda _: (2, 12, 1))
+    monkeypatch.setattr(unpatched, "ROOT", str(tmp_path))
+    monkeypatch.setattr(unpatched, "VENV_FOLDER", str(tmp_path / ".venv"))
+    monkeypatch.setattr(unpatched, "run_or_exit", record)
+    monkeypatch.setattr(unpatched, "create_environment", lambda: None)
+    monkeypatch.setattr(unpatched, "torch_version", lambda _: (2, 12, 1))
     monkeypatch.setenv("PIP_CONSTRAINT", "")
-    fresh.install("dev")
+    unpatched.install("dev")
     assert len(recorded) == 2
     assert recorded[0].endswith(f"--editable {tmp_path}[dev]")
     assert recorded[1] == "rich==15.0.0"

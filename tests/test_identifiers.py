@@ -1,4 +1,4 @@
-"""Identifiers that were replaced by names of the field do not come back; see docs/glossary.md."""
+"""Tests that replaced identifiers are not used again. docs/glossary.md has the project's own terms."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ FILES = sorted(
     file for folder in ("src", "tests", "examples", "tools") for file in (ROOT / folder).rglob("*.py")
 )
 
-# Classes, functions, attributes and variables of the private vocabulary, and what stands for them now.
+# Former names of classes, functions, attributes and variables, with the names that replaced them.
 REPLACED = {
     "Told": "StepMetrics",
     "Sheet": "EncodedExample",
@@ -87,7 +87,7 @@ REPLACED = {
 
 
 def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield every identifier of a file with its line."""
+    """Yield every identifier of a syntax tree with its line."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
@@ -101,10 +101,10 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_replaced_identifiers_are_not_used() -> None:
-    found = [
+    uses = [
         f"{file.relative_to(ROOT)}:{line}: {name} (now {REPLACED[name]})"
         for file in FILES
         for name, line in identifiers(ast.parse(file.read_text(encoding="utf-8")))
         if name in REPLACED
     ]
-    assert not found, "\n".join(found)
+    assert not uses, "\n".join(uses)

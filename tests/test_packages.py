@@ -1,4 +1,4 @@
-"""Tests of the package layout: import layers, fast start of the command line, docstrings, the drawing."""
+"""Tests of the package layout: imports of the command line, docstrings, import layers."""
 
 import re
 import subprocess
@@ -10,13 +10,13 @@ import albertine
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(albertine.__file__).parent
-HEAVY = ("torch", "numpy", "transformers", "tokenizers", "pyarrow", "matplotlib", "huggingface_hub", "grain")
+HEAVY = ("torch", "numpy", "transformers", "tokenizers", "pyarrow", "matplotlib", "huggingface_hub")
 
 
 def modules_imported_by(statement: str) -> set[str]:
     code = f"{statement}\nimport sys; print('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stdout.split()}
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in completed.stdout.split()}
 
 
 def modules_imported_by_command(*arguments: str) -> set[str]:

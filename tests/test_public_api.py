@@ -41,20 +41,20 @@ def public_api() -> str:
         is_error = isinstance(value, type) and issubclass(value, Exception)
         lines.append(name if is_error else signature_line(name, value))
         if name in CLASSES_WITH_METHODS:
-            members = [one for one in vars(value).items() if not one[0].startswith("_")]
             lines += [
                 signature_line(f"{name}.{key}", getattr(value, key))
-                for key, member in members
-                if callable(member) or isinstance(member, property | classmethod | staticmethod)
+                for key, member in vars(value).items()
+                if not key.startswith("_")
+                and (callable(member) or isinstance(member, property | classmethod | staticmethod))
             ]
     return "".join(f"{line}\n" for line in lines)
 
 
 def test_public_api_matches_the_snapshot() -> None:
     """If a change is intended, replace tests/public_api.txt by the text that this test prints."""
-    found = public_api()
-    print(found)
-    assert found == SNAPSHOT.read_text(encoding="utf-8")
+    api = public_api()
+    print(api)
+    assert api == SNAPSHOT.read_text(encoding="utf-8")
 
 
 def test_every_public_name_is_documented() -> None:
@@ -70,7 +70,7 @@ def test_examples_of_the_api_page_run(
     shutil.copytree(checkpoint, "runs/first")
     shutil.copytree(corpus.folder, "corpus")
     write_csv(Path("reviews.csv"), reviews(1, 60))
-    write_csv(Path("new.csv"), [{"review": one["review"]} for one in reviews(2, 5)])
+    write_csv(Path("new.csv"), [{"review": row["review"]} for row in reviews(2, 5)])
     for folder, head, card in (
         ("rte", HeadSettings("classify"), TaskCard("rte", "classify", ("a", "b"), max_length=64)),
         ("squad", HeadSettings("span"), TaskCard("squad-1.1", "span", max_length=64)),
@@ -92,14 +92,14 @@ def test_examples_of_the_api_page_run(
 
 def test_readme_example_runs(tmp_path: Path) -> None:
     code = (ROOT / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code + "\nassert hidden.shape == (8, 768)"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "my-albert" / "model.safetensors").exists()
 
 
@@ -127,12 +127,11 @@ def test_load_refuses_presets_and_create_makes_them() -> None:
 
 
 def test_tokenizer_matches_transformers(tokenizer: Path) -> None:
-    ours = albertine.load_tokenizer(str(tokenizer))
-    theirs: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    actual = albertine.load_tokenizer(str(tokenizer))
+    reference: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
     for texts in (("Kalo mi ren.",), ("Kalo mi ren.", "Tas, vu 1,000 dor!"), ("",)):
-        ids = ours.encode(*texts)
-        assert ids == theirs.encode(*texts)
-        assert ours.encode(*texts, add_special_tokens=False) == theirs.encode(
-            *texts, add_special_tokens=False
-        )
-        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+        ids = actual.encode(*texts)
+        assert ids == reference.encode(*texts)
+        plain_ids = actual.encode(*texts, add_special_tokens=False)
+        assert plain_ids == reference.encode(*texts, add_special_tokens=False)
+        assert actual.decode(ids) == reference.decode(ids, skip_special_tokens=True)

@@ -13,7 +13,7 @@ def embed(source: str, texts: Sequence[str]) -> torch.Tensor:
     model: albertine.Model = albertine.load(source)
     tokenizer: albertine.Tokenizer = albertine.load_tokenizer(source)
     ids: list[list[int]] = [tokenizer.encode(text) for text in texts]
-    decoded: list[str] = [tokenizer.decode(one) for one in ids]
+    decoded: list[str] = [tokenizer.decode(text_ids) for text_ids in ids]
     assert len(decoded) == len(texts)
     strip: albertine.Strip = albertine.Strip.from_sequences(ids)
     hidden: torch.Tensor = model.encoder(strip)
@@ -28,8 +28,8 @@ def create_checkpoint(folder: Path) -> None:
 
 
 def train(corpus: Path, out: str, data: str) -> float:
-    """Pre-train, fine-tune, evaluate and predict."""
-    scores: dict[str, float] = albertine.pretrain(
+    """Pre-train, fine-tune, evaluate and predict; return the difference of two scores."""
+    metrics: dict[str, float] = albertine.pretrain(
         f"{out}/pretrained",
         albertine.PretrainSettings(
             corpus=corpus,
@@ -37,7 +37,7 @@ def train(corpus: Path, out: str, data: str) -> float:
             train=albertine.PretrainTrainSettings(steps=10),
         ),
     )
-    assert scores
+    assert metrics
     finetune_settings = albertine.FinetuneSettings(
         task="classify",
         data=data,
@@ -55,11 +55,11 @@ def train(corpus: Path, out: str, data: str) -> float:
 
 
 def use_pipelines(judge_folder: str, pretrained_folder: str) -> list[str]:
-    """Return a label, and the tokens predicted for masks; an error is one line."""
+    """Return a label and the tokens predicted for masks, or the one-line message of an error."""
     try:
         judge = albertine.pipeline(judge_folder, device="cpu")
         fill_mask = albertine.fill_mask_pipeline(pretrained_folder, device="cpu")
     except albertine.AlbertineError as error:
         return [str(error)]
-    tokens = [one.token for predictions in fill_mask.fill("A [MASK].") for one in predictions]
+    tokens = [prediction.token for predictions in fill_mask.fill("A [MASK].") for prediction in predictions]
     return [judge("A fine film.")["label"], *tokens]

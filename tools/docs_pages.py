@@ -1,6 +1,6 @@
-"""A mkdocs hook that adds generated pages: the README as front page, and the reference of commands.
+"""A mkdocs hook that adds generated pages: the README as front page, and references of commands and settings.
 
-Links to files outside of docs/ (recipes, tests) become plain text on the site.
+Links to files outside of docs/, such as recipes and tests, become plain text on the site.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
+    """Add the front page and the references."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
     front_page = re.sub(r"\]\(docs/", "](", front_page)
     front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+(?:/\w+(?:-\w+)*)?\.md)[^)]*\)", r"\1", front_page)
@@ -60,12 +60,13 @@ def _command_reference() -> str:
 
 
 def _all_commands() -> list[list[str]]:
-    found: list[list[str]] = [[]]
+    """Return the words of every command, such as ["corpus", "build"]; [] is `albertine` itself."""
+    commands: list[list[str]] = [[]]
     for name in _command_names(app):
-        found.append([name])
+        commands.append([name])
         if name in _COMMAND_GROUPS:
-            found += [[name, inner] for inner in _command_names(app[name])]
-    return found
+            commands += [[name, inner] for inner in _command_names(app[name])]
+    return commands
 
 
 def _command_names(commands: object) -> list[str]:
@@ -94,7 +95,7 @@ def _settings_reference() -> str:
 
 
 def _settings_type(command: list[str]) -> type[Settings] | None:
-    """Return the settings class of a command, from the signature of its function."""
+    """Return the settings class of a command, from the signature of its function; None if it has none."""
     app_or_command = app
     for word in command:
         app_or_command = app_or_command[word]
@@ -103,11 +104,12 @@ def _settings_type(command: list[str]) -> type[Settings] | None:
 
 
 def _settings_rows(settings_type: type[Settings], prefix: str) -> list[tuple[str, str, str]]:
-    found = []
+    """Return key, default and meaning of each setting of a class and of its tables."""
+    rows = []
     for field, hint in typed_fields(settings_type):
         if is_table(hint):
-            found += _settings_rows(hint, f"{prefix}{field.name}.")
+            rows += _settings_rows(hint, f"{prefix}{field.name}.")
         else:
             default = "" if field.default is None else f"`{field.default}`"
-            found.append((prefix + field.name, default, field.metadata["doc"].replace("|", "\\|")))
-    return found
+            rows.append((prefix + field.name, default, field.metadata["doc"].replace("|", "\\|")))
+    return rows

@@ -1,15 +1,15 @@
-"""Create or update the virtual environment of the project, only if something changed.
+"""Create or update the virtual environment of the project, if anything changed.
 
 `make` runs this script with the chosen Python. It is valid syntax for any Python version, so
-that an unsupported one gets an error message instead of a syntax error. The environment is
-created again if its Python or its folder changed, and updated if `pyproject.toml` or
-`constraints.txt` changed. A marker file in the environment, written last, records the state: an
-interrupted setup has no marker and is simply repeated.
+that an unsupported one prints an error message and no syntax error. The environment is created
+again if its Python or its folder changed, and updated if `pyproject.toml` or
+`constraints.txt` changed. A marker file, written last, records the state: after an interrupted
+setup there is no marker, and the setup is repeated.
 
-torch is the one large package and has its own rules. An installed torch that is new enough is
-kept: in the environment, or in the Python that creates it, whose packages the environment then
-sees. Otherwise the tested version is installed; without an NVIDIA GPU, it is the build without
-the gigabytes of CUDA packages.
+torch is large and has its own rules. An installed torch that is new enough is kept. It may be in
+the environment, or in the Python that creates the environment, whose packages are then visible in
+it. Otherwise the tested version is installed; without an NVIDIA GPU, the build without CUDA, which
+is gigabytes smaller.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def exit_with_error(message):
 
 
 def run_or_exit(command, problem):
-    """Run a command; if it fails, exit with a line about the problem, below the command's own output."""
+    """Run a command; if it fails, exit with one line that describes the problem."""
     if subprocess.call(command):
         exit_with_error(problem + "; see its output above")
 
@@ -78,7 +78,7 @@ def check_python():
 
 
 def environment_id():
-    """Return what identifies an environment: the Python version and the folder."""
+    """Return a text that identifies an environment: the Python version and the project folder."""
     return sys.version + "\n" + ROOT
 
 
@@ -86,7 +86,7 @@ def create_environment():
     """Create the environment, unless it exists for this Python and this folder."""
     if os.path.exists(venv_python()) and read_text(".venv/.home") == environment_id():
         return
-    base = getattr(sys, "_base_executable", sys.executable)  # not the Python of an old environment
+    base = getattr(sys, "_base_executable", sys.executable)  # sys.executable may be the environment's own
     options = ["--system-site-packages"] if torch_version(base) >= min_torch_version() else []
     run_or_exit(
         [base, "-m", "venv", "--clear"] + options + [VENV_FOLDER],
@@ -127,10 +127,10 @@ def min_torch_version():
 
 def torch_version(interpreter):
     """Return the version of torch of an interpreter; () if it has none."""
-    code = "import importlib.metadata as m; print(m.version('torch'))"
+    code = "import importlib.metadata; print(importlib.metadata.version('torch'))"
     process = subprocess.Popen([interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    answer = process.communicate()[0].decode("utf-8", "replace")
-    return version_tuple(answer) if process.returncode == 0 else ()
+    output = process.communicate()[0].decode("utf-8", "replace")
+    return version_tuple(output) if process.returncode == 0 else ()
 
 
 def has_gpu():
@@ -141,7 +141,7 @@ def has_gpu():
 def install_torch(requirement):
     """Install the tested version of torch, in the build for this machine."""
     if sys.platform.startswith("linux") and not has_gpu() and would_install_cuda(requirement):
-        # uv finds PyTorch's builds without CUDA.
+        # uv can select PyTorch's builds without CUDA.
         run_or_exit(
             pip_command("install", "uv"),
             "pip could not install uv, which is needed for the build of torch without CUDA",
@@ -175,7 +175,7 @@ def would_install_cuda(requirement):
             "pip could not find torch",
         )
         with open(report.name) as file:
-            names = [one["metadata"]["name"].lower() for one in json.load(file)["install"]]
+            names = [package["metadata"]["name"].lower() for package in json.load(file)["install"]]
     finally:
         os.remove(report.name)
     return any(name.startswith(CUDA_PACKAGES) for name in names)
@@ -194,19 +194,19 @@ def install(extras):
     torch_pin = next(pin for pin in constraints if pin.startswith("torch=="))
     if torch_version(venv_python()) < min_torch_version():
         install_torch(torch_pin)
-    others = tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False)
+    constraints_file = tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False)
     try:
         # Without the pin of torch, pip keeps the installed version.
-        others.write("\n".join(pin for pin in constraints if pin != torch_pin))
-        others.close()
-        # Unlike pip's option, the variable also applies to the build dependencies.
-        os.environ["PIP_CONSTRAINT"] = others.name
+        constraints_file.write("\n".join(pin for pin in constraints if pin != torch_pin))
+        constraints_file.close()
+        # Unlike pip's option --constraint, the variable also applies to build dependencies.
+        os.environ["PIP_CONSTRAINT"] = constraints_file.name
         run_or_exit(
             pip_command("install", "--editable", ROOT + ("[%s]" % extras if extras else "")),
             "pip could not install the project",
         )
     finally:
-        os.remove(others.name)
+        os.remove(constraints_file.name)
 
 
 def main():

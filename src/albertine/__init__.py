@@ -5,8 +5,8 @@
     hidden = model.encoder(strip)
     output = model(strip)
 
-`__all__` is the public API; docs/api.md documents it. The model, and torch with it, is
-imported at first use: the command line needs only errors and settings at its start.
+`__all__` is the public API; docs/api.md documents it. Most names are imported at first use,
+because the command line must start without importing torch.
 """
 
 from importlib import import_module
@@ -95,15 +95,15 @@ __all__ = [
     "save",
 ]
 
-# Importing a package binds its name here. These two are bound now, once, and removed, so that
-# `albertine.finetune` and `albertine.pretrain` are the functions of `_LAZY_EXPORTS`.
+# The first import of a subpackage binds its name in this module. Import these two now and remove their
+# names, so that `albertine.finetune` and `albertine.pretrain` are the functions of `_LAZY_EXPORTS`.
 for _package in ("finetune", "pretrain"):
     import_module(f"{__name__}.{_package}")
     del globals()[_package]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the public API at its first use."""
+    """Return a name of the public API, imported when it is used."""
     if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module 'albertine' has no attribute {name!r}")
     module, attribute = _LAZY_EXPORTS[name]

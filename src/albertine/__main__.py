@@ -1,9 +1,9 @@
 """The entry point of `albertine` and `python -m albertine`.
 
-It handles what can go wrong before the command line is imported: Ctrl-C while modules
-load, and closed standard streams. SIGTERM is handled like Ctrl-C, so that partial files
-are removed. A job scheduler that ends a process group often sends a signal twice; a
-second one shortly after the first is ignored, because it would interrupt the cleanup.
+It handles Ctrl-C while modules are imported, and closed standard streams, before it imports
+the command line. SIGTERM is handled like Ctrl-C, so that partial files are removed. A job
+scheduler that ends a process group often sends a signal twice; a second one shortly after
+the first is ignored, because it would interrupt the cleanup.
 """
 
 import math
@@ -21,7 +21,9 @@ def main() -> int:
     interrupt_handler = InterruptHandler()
     try:
         signal.signal(signal.SIGTERM, interrupt_handler)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # keep SIGINT ignored where it is
+        if (
+            signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):  # unless ignored, as in a background job
             signal.signal(signal.SIGINT, interrupt_handler)
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
@@ -41,8 +43,8 @@ class InterruptHandler:
     """Signal handler that raises `KeyboardInterrupt` for Ctrl-C and `Terminated` for SIGTERM.
 
     Attributes:
-        is_finished: whether the command has ended; the handler then exits at once, because Python only prints
-            exceptions that are raised while it shuts down.
+        is_finished: whether the command has ended. The handler then exits at once, because Python would only
+            print an exception that is raised during its shutdown.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line: one thin function per command, which parses its options and calls the work.
+"""The command line: one thin function per command, which parses options and calls another package.
 
 The first sentence of a docstring is the command's line in `albertine --help`; each docstring
 ends with an example. Heavy modules are imported inside the functions, which keeps
@@ -112,7 +112,7 @@ def tokenizer_train(
     settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Train a vocabulary of unigram subword tokens on text, as ALBERT uses.
+    """Train a unigram vocabulary of subword tokens on text, the kind that ALBERT uses.
 
     Example: albertine tokenizer train novels/ --vocab-size 30000 --out my-tokenizer
 
@@ -136,14 +136,14 @@ def tokenizer_show(
     settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show the tokens and ids of a text, or how well a vocabulary fits files.
+    """Show the tokens and ids of a text, or statistics of a vocabulary on files.
 
     Example: albertine tokenizer show my-tokenizer "The cat sat." --stats novel.txt
 
     Args:
         folder: The folder of a tokenizer, or of a checkpoint that contains one.
         text: The text to tokenize.
-        stats: File, folder or quoted glob for counts of tokens per word and unknown tokens; repeatable.
+        stats: File, folder or quoted glob, for tokens per word and unknown tokens in it; repeatable.
     """
     from albertine.text import show
     from albertine.text.tokenizer import load_tokenizer
@@ -152,8 +152,8 @@ def tokenizer_show(
     reading_settings = options.read_settings(ReadingSettings)
     check_text(text or "", "TEXT")
     tokenizer = load_tokenizer(folder)
-    fit = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
-    show.show_tokenizer(folder, tokenizer, text, fit, as_json=json)
+    stats_result = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
+    show.show_tokenizer(folder, tokenizer, text, stats_result, as_json=json)
 
 
 corpus = App(name="corpus", help="Build, inspect or verify a corpus.", group=_TEXT)
@@ -194,7 +194,7 @@ def corpus_show(
     settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show samples as the model sees them: segments, order, masked tokens.
+    """Show samples as the model gets them: segments, order, masked tokens.
 
     Example: albertine corpus show my-corpus --objective.pair nsp --samples 5
 
@@ -212,7 +212,7 @@ def corpus_show(
 def corpus_check(
     folder: Path, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
 ) -> None:
-    """Verify the checksums, counts and order of a corpus, and name a damaged shard.
+    """Verify the checksums, counts and order of a corpus, and report a damaged shard.
 
     Example: albertine corpus check my-corpus
 
@@ -256,9 +256,9 @@ def pretrain(
     Example: albertine pretrain --corpus my-corpus --out my-run --model albert-small --train.steps 5000
 
     Args:
-        out: The folder of the run: a new one, or one to resume. It holds a loadable model at any time.
+        out: The folder of the run: a new one, or one to resume. It holds the newest checkpoint as a model.
         resume: Resume the run in --out with its saved settings.
-        plot: Print the loss curve of a run, running or finished, and stop.
+        plot: Draw the loss curve of this run as curve.svg and curve.png in its folder, and stop.
     """
     from albertine.pretrain import curve_plot
     from albertine.pretrain.run import pretrain as run_pretraining
@@ -291,11 +291,10 @@ def probe(
     Args:
         checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
     """
-    from albertine.pretrain import probe as probing
+    from albertine.pretrain.probe import probe as run_probe
+    from albertine.pretrain.probe import show_probe
 
-    probing.show_probe(
-        checkpoint, probing.probe(checkpoint, options.read_settings(ProbeSettings)), as_json=json
-    )
+    show_probe(checkpoint, run_probe(checkpoint, options.read_settings(ProbeSettings)), as_json=json)
 
 
 @app.command(group=_TRAIN)
@@ -313,7 +312,7 @@ def fill_mask(
 
     Args:
         checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
-        text: Texts with [MASK] in them; if none is given, held-out samples of --corpus.
+        text: Texts with [MASK] in them; default: held-out samples of --corpus.
     """
     from albertine.inference.show_fill_mask import show_fill_mask
 
@@ -393,7 +392,7 @@ def evaluate(
     settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Score fine-tuned models by the official rules of their tasks.
+    """Evaluate fine-tuned models with the official metrics of their tasks.
 
     Several models are also averaged as in the paper. Column names default to those used for fine-tuning.
 
@@ -427,7 +426,7 @@ def predict(
 
     Args:
         model: A fine-tuned run, the folder of a checkpoint (also of transformers), or a hub name.
-        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; if not set, JSON on stdout.
+        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; default: JSON on stdout.
     """
     from albertine.inference.predict import predict as predict_file
 
@@ -448,7 +447,7 @@ def ensemble(
 
     Args:
         model: Candidates, fine-tuned on the same task.
-        out: Where the predictions for the test split are written, as by albertine predict.
+        out: A new file or folder for the predictions on the test split, as in `albertine predict`.
     """
     from albertine.inference import results_table
     from albertine.inference.ensemble import evaluate_ensemble
@@ -468,7 +467,7 @@ def serve(
 ) -> None:
     """Serve a fine-tuned or pre-trained model over HTTP, with a web page for trying it.
 
-    The address is printed; GET /info lists the endpoints and their fields.
+    The command prints the address; GET /info lists the endpoints and their fields.
 
     Example: albertine serve judge --port 8080
 
@@ -576,7 +575,7 @@ def bench_gradients(
     settings: Annotated[GradientBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Compare the all-reduce of gradients across processes with a BERT of the same shape.
+    """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
 
     Example: albertine bench gradients --model albert-large --processes 2
     """
@@ -595,7 +594,7 @@ def bench_pretrain(
     settings: Annotated[RaceSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Compare pre-training with `transformers`: equal time, and the better learning rate of a sweep for each.
+    """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.
 
     The model is albert-tiny unless --model or the settings file names another.
 
@@ -604,10 +603,9 @@ def bench_pretrain(
     Args:
         plot: File for a plot of both curves, .svg or .png.
     """
-    from albertine.bench import race as pretrain_bench
-    from albertine.bench import race_table
+    from albertine.bench import race, race_table
 
-    race_table.show_race(pretrain_bench.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
+    race_table.show_race(race.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
 
 
 @bench.command(name="finetune")
@@ -624,7 +622,7 @@ def bench_finetune(
     Example: albertine bench finetune my-run --task mrpc --data glue/
 
     Args:
-        model: The checkpoint from which both start.
+        model: The checkpoint that both sides start from.
     """
     from albertine.bench import finetune as finetune_bench
 
@@ -641,7 +639,7 @@ def bench_corpus(
     settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Compare building and sampling with the `tokenizers` library and the reference algorithm.
+    """Compare corpus building and sampling with the `tokenizers` library and the reference algorithm.
 
     Example: albertine bench corpus novels/ --tokenizer my-tokenizer
 
@@ -656,5 +654,5 @@ def bench_corpus(
     )
 
 
-for _name in [one for one in app if not one.startswith("-")]:
-    app[_name].help_epilogue = ""  # each command has its own example
+for _name in [name for name in app if not name.startswith("-")]:
+    app[_name].help_epilogue = ""  # commands would inherit the examples of the app

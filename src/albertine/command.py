@@ -1,7 +1,7 @@
 """What all commands share: common options, settings, error messages and exit statuses.
 
 A command is a plain function in `cli.py`. This module adds the options that every command has,
-reads its settings (a TOML file, then dotted options), and maps the outcome to an exit status:
+reads the settings (a TOML file, then dotted options), and maps the outcome to an exit status:
 0 success, 1 failure, 2 wrong input, 130 interrupted, 143 terminated. A failure prints one line on
 standard error; `--debug` prints the traceback.
 """
@@ -53,8 +53,8 @@ _SETTINGS_GROUP = Group(
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
-# Marks the parameter that lists a command's settings in its help. The parameter itself stays None: the values
-# are read by `options.read_settings(...)`. Options may be typed with underscores too, see `_with_dashes`.
+# The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
+# returns the values. Options may be typed with underscores too, see `_with_dashes`.
 SETTINGS_PARAMETER = Parameter(
     name="*",
     group=_SETTINGS_GROUP,
@@ -80,8 +80,8 @@ class CommonOptions:
     overrides: Annotated[Mapping[str, Any], Parameter(parse=False)] = field(default_factory=dict)
 
     @cached_property
-    def file_layer(self) -> SettingsSource:
-        """The settings file, read once because it may be a pipe."""
+    def file_settings(self) -> SettingsSource:
+        """The values in the settings file, read once because it may be a pipe."""
         return SettingsSource({}) if self.config is None else read_settings_file(self.config)
 
     def read_settings(
@@ -95,14 +95,12 @@ class CommonOptions:
         preset_tables = {table: {"preset": name} for table, name in presets.items() if name is not None}
         for table in preset_tables:
             if "preset" in self.overrides.get(table, {}):
-                both_presets = (
-                    f"{preset_tables[table]['preset']} and --{table} {self.overrides[table]['preset']}"
-                )
-                raise InputError(f"{both_presets}: two presets for {table}; give only one")
+                first, second = preset_tables[table]["preset"], self.overrides[table]["preset"]
+                raise InputError(f"{first} and --{table} {second}: two presets for {table}; give only one")
         settings = build_settings(
             settings_type,
             base or SettingsSource({}),
-            self.file_layer,
+            self.file_settings,
             SettingsSource(preset_tables),
             SettingsSource(self.overrides),
         )
@@ -113,12 +111,12 @@ class CommonOptions:
 
     def sets_table(self, table: str) -> bool:
         """Return whether the settings file or an option sets anything in a table."""
-        return table in self.overrides or table in self.file_layer.values
+        return table in self.overrides or table in self.file_settings.values
 
 
 DEFAULT_OPTIONS = CommonOptions()
 
-# Errors of a path given by the user, which fail again at every attempt.
+# System errors about a path that the user gave: wrong input, because a retry fails again.
 _PATH_ERRNOS = {
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
     errno.EACCES, errno.EPERM, errno.EROFS,
@@ -142,14 +140,14 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
             _dispatch(app, args)
         sys.stdout.flush()
     except SystemExit as system_exit:
-        # Only the parser's own commands raise SystemExit, and only for wrong arguments.
+        # Only cyclopts's own commands, such as --install-completion, raise it, and only for wrong arguments.
         return ExitStatus.BAD_INPUT if system_exit.code else ExitStatus.DONE
     except KeyboardInterrupt as interrupt:
         progress.end_line()
         print("\nalbertine: interrupted", file=sys.stderr)
         return ExitStatus.TERMINATED if isinstance(interrupt, Terminated) else ExitStatus.INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the pipe, as `head` does: not a failure.
+        # The reading end closed the pipe, as `head` does: not a failure.
         _discard_output()
         return ExitStatus.DONE
     except Exception as error:
@@ -207,9 +205,9 @@ def _dispatch(app: App, args: list[str]) -> None:
 
 
 def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) -> None:
-    """Move the arguments of settings to `overrides`: `read_settings` checks them like those of the file.
+    """Move arguments that are settings to `overrides`, as text; `read_settings` checks them like the file.
 
-    The argument of a table is the name of a preset: `--model albert-base` sets `model.preset`.
+    A whole table takes the name of a preset: `--model albert-base` sets `model.preset`.
     """
     for argument in arguments:
         if any(token.value == "" and token.implicit_value is UNSET for token in argument.tokens):
@@ -296,13 +294,17 @@ def _describe_unknown_command(app: App, args: Sequence[str]) -> str:
 
 
 def _describe_unknown_option(error: UnknownOptionError, args: Sequence[str]) -> str:
-    """Return the message for an unknown option, with a similar one or those of its table."""
+    """Return the message for an unknown option, with a similar option and those of the same table."""
     given = error.token.value or error.token.keyword or ""
     option = given.partition("=")[0]
     following = args[args.index(given) + 1 :] if given in args else []
     value = f" {following[0]}" if following and not following[0].startswith("-") else ""
     options = [
-        name for one in error.argument_collection if one.parse for name in one.names if name.startswith("--")
+        name
+        for argument in error.argument_collection
+        if argument.parse
+        for name in argument.names
+        if name.startswith("--")
     ]
     table = option.rpartition(".")[0]
     same_table = [name for name in options if name.rpartition(".")[0] == table]
@@ -311,4 +313,5 @@ def _describe_unknown_option(error: UnknownOptionError, args: Sequence[str]) -> 
 
 
 def _one_line(error: Exception) -> str:
+    """Return the message of an error, with line breaks as spaces."""
     return " ".join(str(error).split())

@@ -19,7 +19,7 @@ from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_conf
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from tests.task_fixtures import MODEL, save_untrained_model
-from tests.task_fixtures import checkpoint as checkpoint  # a fixture
+from tests.task_fixtures import checkpoint as checkpoint  # the re-export makes it a fixture here
 
 MAX_LENGTH = MODEL.max_length
 TASK_TYPES = {
@@ -44,31 +44,31 @@ class ServerClient:
     """A client of a running server.
 
     Attributes:
-        port: The port of the server.
-        batchers: The server's batchers, by path.
+        port: port of the server.
+        batchers: the server's batchers, by path.
     """
 
     def __init__(self, port: int, batchers: Mapping[str, RequestBatcher]):
         self.port, self.batchers = port, batchers
 
     def __call__(self, path: str, item: Any = None) -> tuple[int, Any]:
-        """Send a POST request, or GET without an item; return the status and the JSON response."""
+        """Send an item with POST, or GET without one; return status and response."""
         return self.request(path, None if item is None else json.dumps(item).encode())[:2]
 
     def request(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
-        """Send a raw body; return the status, the response and the headers."""
+        """Send a raw body with POST, or GET without one; return status, response and headers."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request("GET" if body is None else "POST", path, body)
-        reply = connection.getresponse()
-        content = reply.read()
+        response = connection.getresponse()
+        content = response.read()
         connection.close()
-        as_json = reply.headers["Content-Type"] == "application/json"
-        return reply.status, json.loads(content) if as_json else content.decode(), reply.headers
+        is_json = response.headers["Content-Type"] == "application/json"
+        return response.status, json.loads(content) if is_json else content.decode(), response.headers
 
 
 @contextmanager
 def running_server(source: Path) -> Iterator[ServerClient]:
-    """Serve a model in a thread."""
+    """Serve a model in a thread, and yield a client of it."""
     model = load_served_model(str(source), "cpu", "fp32")
     with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:
         batchers = {
@@ -87,7 +87,7 @@ def running_server(source: Path) -> Iterator[ServerClient]:
 
 @pytest.fixture(scope="session")
 def models(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """An untrained fine-tuned model of each type, and a pre-trained one."""
+    """The folders of an untrained model of each task type and of a pre-training model."""
     folder = tmp_path_factory.mktemp("models")
     finetuned = {
         type_name: save_untrained_model(folder / type_name, checkpoint, head, card)
@@ -98,7 +98,7 @@ def models(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 @pytest.fixture(scope="module")
 def client_for(models: dict[str, Path]) -> Iterator[Callable[[str], ServerClient]]:
-    """Return clients by task type; each server is started once."""
+    """A function that returns the client for a task type, and starts its server at the first call."""
     running: dict[str, ServerClient] = {}
     with ExitStack() as stack:
 

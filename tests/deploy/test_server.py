@@ -1,4 +1,4 @@
-"""Tests of the server: same answers as the pipeline, one-line errors, graceful shutdown."""
+"""Tests of the server: same results as the pipeline, one-line errors, graceful shutdown."""
 
 import json
 import re
@@ -42,27 +42,32 @@ EXAMPLE_REQUESTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def is_close(one: Any, other: Any) -> bool:
-    """Return whether two answers are equal up to rounding."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_close(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(is_close, one, other))
-    return one == pytest.approx(other, abs=1e-5) if isinstance(one, float) else bool(one == other)
+def is_close(actual: Any, expected: Any) -> bool:
+    """Return whether two JSON values are equal up to rounding."""
+    if isinstance(actual, dict):
+        return actual.keys() == expected.keys() and all(
+            is_close(actual[key], expected[key]) for key in actual
+        )
+    if isinstance(actual, list):
+        return len(actual) == len(expected) and all(map(is_close, actual, expected))
+    if isinstance(actual, float):
+        return actual == pytest.approx(expected, abs=1e-5)
+    return bool(actual == expected)
 
 
 @pytest.mark.parametrize("type_name", TASK_TYPES)
-def test_answers_equal_those_of_the_pipeline(
+def test_responses_equal_those_of_the_pipeline(
     type_name: str, client_for: ClientFactory, models: dict[str, Path]
 ) -> None:
     client = client_for(type_name)
     pipeline = albertine.pipeline(models[type_name], device="cpu", precision="fp32")
-    expected = [pipeline(**one) for one in EXAMPLE_REQUESTS[type_name]]
-    for item, answer in zip(EXAMPLE_REQUESTS[type_name], expected, strict=True):
-        assert client("/predict", item) == (200, answer)
-    status, together = client("/predict", EXAMPLE_REQUESTS[type_name])
+    items = EXAMPLE_REQUESTS[type_name]
+    expected = [pipeline(**item) for item in items]
+    for item, prediction in zip(items, expected, strict=True):
+        assert client("/predict", item) == (200, prediction)
+    status, batch_response = client("/predict", items)
     assert status == 200
-    assert all(map(is_close, together, expected))
+    assert all(map(is_close, batch_response, expected))
     assert client("/predict", []) == (200, [])
 
 
@@ -71,33 +76,37 @@ def test_a_pretrained_model_serves_fill_mask_and_order(
 ) -> None:
     client = client_for("pretrained")
     pipeline = albertine.fill_mask_pipeline(models["pretrained"], device="cpu")
-    status, result = client("/fill-mask", {"text": "ka [MASK] lo [MASK]."})
+    text = "ka [MASK] lo [MASK]."
+    status, response = client("/fill-mask", {"text": text})
     assert status == 200
-    assert [[(one["token_str"], one["score"]) for one in mask] for mask in result["masks"]] == [
-        [(one.token, round(one.score, 6)) for one in mask] for mask in pipeline.fill("ka [MASK] lo [MASK].")
+    assert [
+        [(prediction["token_str"], prediction["score"]) for prediction in mask] for mask in response["masks"]
+    ] == [
+        [(prediction.token, round(prediction.score, 6)) for prediction in mask]
+        for mask in pipeline.fill(text)
     ]
-    assert result["masks"][0][0]["text"]
-    status, result = client("/order", {"first": "Ka.", "second": "Lo mi."})
-    assert (status, result) == (200, {"in_order": round(pipeline.order_probability("Ka.", "Lo mi."), 6)})
+    assert response["masks"][0][0]["text"]
+    status, response = client("/order", {"first": "Ka.", "second": "Lo mi."})
+    assert (status, response) == (200, {"in_order": round(pipeline.order_probability("Ka.", "Lo mi."), 6)})
     pairs = [("Ka.", "Lo mi."), ("Lo mi.", "Ka."), ("Vu.", "Ren tas.")]
-    status, several = client("/order", [{"first": first, "second": second} for first, second in pairs])
-    assert [one["in_order"] for one in several] == [
+    status, responses = client("/order", [{"first": first, "second": second} for first, second in pairs])
+    assert [response["in_order"] for response in responses] == [
         round(pipeline.order_probability(*pair), 6) for pair in pairs
     ]
 
 
-def test_concurrent_requests_get_their_own_answers(client_for: ClientFactory) -> None:
+def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) -> None:
     client = client_for("tag")
-    before = client.batchers["/predict"].num_answered
+    answered_before = client.batchers["/predict"].num_answered
     texts = [" ".join(["ka", "lo", "mi"][: 1 + number % 3]) + f" w{number}" for number in range(40)]
-    with ThreadPoolExecutor(16) as callers:
-        found = list(callers.map(lambda text: client("/predict", {"text": text}), texts))
-    assert [answer["words"] for _, answer in found] == [text.split() for text in texts]
-    assert client.batchers["/predict"].num_answered - before == 40
+    with ThreadPoolExecutor(16) as executor:
+        responses = list(executor.map(lambda text: client("/predict", {"text": text}), texts))
+    assert [response["words"] for _, response in responses] == [text.split() for text in texts]
+    assert client.batchers["/predict"].num_answered - answered_before == 40
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "line"),
+    ("path", "body", "expected_status", "message"),
     [
         ("/predict", b"zzz", 400, "not valid JSON (Expecting value"),
         ("/predict", b"", 400, "not valid JSON"),
@@ -136,12 +145,12 @@ def test_concurrent_requests_get_their_own_answers(client_for: ClientFactory) ->
     ],
 )
 def test_wrong_requests_get_a_one_line_error(
-    path: str, body: bytes | None, status: int, line: str, client_for: ClientFactory
+    path: str, body: bytes | None, expected_status: int, message: str, client_for: ClientFactory
 ) -> None:
-    found, response, _ = client_for("classify").request(path, body)
-    assert found == status
+    status, response, _ = client_for("classify").request(path, body)
+    assert status == expected_status
     assert response.keys() == {"error"}
-    assert line in response["error"]
+    assert message in response["error"]
     assert "\n" not in response["error"]
     assert client_for("classify")("/health") == (200, {"status": "ok"})
 
@@ -158,10 +167,8 @@ def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFac
         400,
         {"error": "ka: has no [MASK] to fill"},
     )
-    assert (
-        "the model takes 64"
-        in client_for("pretrained")("/fill-mask", {"text": "[MASK] ka " * 99})[1]["error"]
-    )
+    _, response = client_for("pretrained")("/fill-mask", {"text": "[MASK] ka " * 99})
+    assert "the model takes 64" in response["error"]
 
 
 def test_full_queue_is_503_and_internal_error_is_500(
@@ -175,14 +182,14 @@ def test_full_queue_is_503_and_internal_error_is_500(
         assert "retry later" in response["error"]
     with monkeypatch.context() as patch:
 
-        async def broken(_: RequestBatcher, items: list[tuple[Any, int]]) -> None:
-            raise ZeroDivisionError("of ours")
+        async def failing_submit(_: RequestBatcher, items: list[tuple[Any, int]]) -> None:
+            raise ZeroDivisionError("division by zero")
 
-        patch.setattr(RequestBatcher, "submit", broken)
+        patch.setattr(RequestBatcher, "submit", failing_submit)
         status, response = client("/predict", {"text": "ka"})
-        line = "internal error: ZeroDivisionError: of ours"
-        assert (status, response) == (500, {"error": line})
-        assert capsys.readouterr().err == f"albertine: {line}; start with --debug for the traceback\n"
+        message = "internal error: ZeroDivisionError: division by zero"
+        assert (status, response) == (500, {"error": message})
+        assert capsys.readouterr().err == f"albertine: {message}; start with --debug for the traceback\n"
     assert client("/predict", {"text": "ka"})[0] == 200
 
 
@@ -192,7 +199,7 @@ def test_info_lists_endpoints_with_working_examples(
     status, info = client_for("classify")("/info")
     assert status == 200
     assert (info["model"], info["labels"]) == (str(models["classify"]), ["x", "y"])
-    assert [one["path"] for one in info["endpoints"]] == ["/predict"]
+    assert [endpoint["path"] for endpoint in info["endpoints"]] == ["/predict"]
     assert [field["name"] for field in info["endpoints"][0]["fields"]] == ["text", "text_pair"]
     for type_name in (*TASK_TYPES, "pretrained"):  # the initial values of the page are valid requests
         for endpoint in client_for(type_name)("/info")[1]["endpoints"]:
@@ -211,69 +218,71 @@ def test_the_page_is_self_contained_and_covers_all_task_types(client_for: Client
         assert len(re.findall(rf"(?<!\w){type_name}: [\[(]", page)) == 2, type_name  # in TITLES and RENDERERS
 
 
-def test_second_text_is_refused_or_required_by_the_model(checkpoint: Path, tmp_path: Path) -> None:
+def test_the_model_determines_whether_an_item_has_a_second_text(checkpoint: Path, tmp_path: Path) -> None:
     head, card = TASK_TYPES["classify"]
-    for name, changes, fields, wrong in (
+    for name, card_changes, fields, wrong_item in (
         (
-            "one",
+            "single",
             {"columns": {"text": "text", "text_pair": None}},
             ["text"],
             {"text": "ka", "text_pair": "lo"},
         ),
-        ("two", {"columns": {"text": "a", "text_pair": "b"}}, ["text", "text_pair"], {"text": "ka"}),
+        ("pair", {"columns": {"text": "a", "text_pair": "b"}}, ["text", "text_pair"], {"text": "ka"}),
         ("rte", {"task": "rte"}, ["text", "text_pair"], {"text": "ka"}),
     ):
-        model = save_untrained_model(tmp_path / name, checkpoint, head, replace(card, **changes))
+        model = save_untrained_model(tmp_path / name, checkpoint, head, replace(card, **card_changes))
         with running_server(model) as client:
-            assert [one["name"] for one in client("/info")[1]["endpoints"][0]["fields"]] == fields
+            _, info = client("/info")
+            assert [field["name"] for field in info["endpoints"][0]["fields"]] == fields
             assert client("/predict", dict.fromkeys(fields, "ka"))[0] == 200
-            status, response = client("/predict", wrong)
+            status, response = client("/predict", wrong_item)
             assert (status, response["error"][:10]) == (400, "text_pair:")
 
 
 def test_slow_requests_time_out(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "BODY_TIMEOUT_SECONDS", 0.3)
-    with socket.create_connection(("127.0.0.1", client_for("classify").port), 30) as caller:
-        caller.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
-        assert caller.recv(4096).startswith(b"HTTP/1.1 408")
+    with socket.create_connection(("127.0.0.1", client_for("classify").port), 30) as connection:
+        connection.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 408")
 
 
 def test_disconnected_clients_are_not_answered(client_for: ClientFactory) -> None:
     client = client_for("regress")
     batcher = client.batchers["/predict"]
     started, release = threading.Event(), threading.Event()
-    usual = batcher._process_batch
+    process_batch, answered_before = batcher._process_batch, batcher.num_answered
 
-    def slow(items: Sequence[Any]) -> Sequence[Any]:
+    def blocking_process_batch(items: Sequence[Any]) -> Sequence[Any]:
         started.set()
         assert release.wait(30)
-        return usual(items)
+        return process_batch(items)
 
-    batcher._process_batch, before = slow, batcher.num_answered
+    batcher._process_batch = blocking_process_batch
     try:
         body = b'[{"text": "ka"}, {"text": "lo"}]'
         head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        with socket.create_connection(("127.0.0.1", client.port), 30) as caller:
-            caller.sendall(head + body)
+        with socket.create_connection(("127.0.0.1", client.port), 30) as connection:
+            connection.sendall(head + body)
             assert started.wait(30)
-        with ThreadPoolExecutor(1) as other:
-            waiting = other.submit(client, "/predict", {"text": "mi"})
+        with ThreadPoolExecutor(1) as executor:
+            pending = executor.submit(client, "/predict", {"text": "mi"})
             deadline = time.monotonic() + 30
             while len(batcher._queue) < 1 and time.monotonic() < deadline:
                 time.sleep(0.01)
             time.sleep(0.2)  # until the server notices the disconnection
             release.set()
-            assert waiting.result(30)[0] == 200
+            assert pending.result(30)[0] == 200
     finally:
-        batcher._process_batch = usual
-    assert batcher.num_answered - before == 1
+        batcher._process_batch = process_batch
+    assert batcher.num_answered - answered_before == 1
 
 
 # The command.
 
 
 @contextmanager
-def server_process(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server_process(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `albertine serve`; yield the process and the address that it prints."""
     command = [
         sys.executable,
         "-m",
@@ -284,7 +293,6 @@ def server_process(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[
         "0",
         "--device",
         "cpu",
-        *words,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -298,34 +306,35 @@ def send_partial_request(address: str) -> tuple[socket.socket, bytes]:
     """Send a request without its last bytes; return the connection and these bytes."""
     body = json.dumps({"text": "ka lo mi"}).encode()
     head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    caller = socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2])), 30)
-    caller.sendall(head + body[:5])
-    caller.settimeout(0.5)
+    connection = socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2])), 30)
+    connection.sendall(head + body[:5])
+    connection.settimeout(0.5)
     with pytest.raises(TimeoutError):  # the server waits for the rest
-        caller.recv(1)
-    caller.settimeout(30)
-    return caller, body[5:]
+        connection.recv(1)
+    connection.settimeout(30)
+    return connection, body[5:]
 
 
-def read_until_closed(caller: socket.socket) -> bytes:
-    return b"".join(iter(lambda: caller.recv(4096), b""))
+def read_until_closed(connection: socket.socket) -> bytes:
+    """Return all bytes that the server sends before it closes a connection."""
+    return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_finishes_pending_requests(number: signal.Signals, models: dict[str, Path]) -> None:
+@pytest.mark.parametrize("shutdown_signal", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_pending_requests(shutdown_signal: signal.Signals, models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
         assert json.load(urlopen(f"{address}health", timeout=30)) == {"status": "ok"}
-        caller, rest = send_partial_request(address)
-        with caller:
-            process.send_signal(number)
+        connection, rest = send_partial_request(address)
+        with connection:
+            process.send_signal(shutdown_signal)
             time.sleep(0.2)
-            process.send_signal(number)  # a process group gets a signal twice: it counts as one
+            process.send_signal(shutdown_signal)  # a process may get one Ctrl-C twice, which counts as one
             time.sleep(0.2)
-            caller.sendall(rest)
-            assert b'"label"' in read_until_closed(caller)
-        out, stderr = process.communicate(timeout=30)
+            connection.sendall(rest)
+            assert b'"label"' in read_until_closed(connection)
+        stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert out == ""
+    assert stdout == ""
     assert stderr.splitlines() == [
         f"{models['classify']}: POST /predict; open the address above in a browser to try it; "
         "stop with Ctrl-C",
@@ -335,10 +344,10 @@ def test_a_signal_finishes_pending_requests(number: signal.Signals, models: dict
 
 def test_shutdown_times_out_with_503(models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
-        caller, _ = send_partial_request(address)
-        with caller:
+        connection, _ = send_partial_request(address)
+        with connection:
             process.send_signal(signal.SIGTERM)
-            response = read_until_closed(caller)
+            response = read_until_closed(connection)
         assert response.startswith(b"HTTP/1.1 503")
         assert b"the server is shutting down; retry later" in response
         _, stderr = process.communicate(timeout=30)
@@ -349,10 +358,10 @@ def test_shutdown_times_out_with_503(models: dict[str, Path]) -> None:
 def test_startup_errors_are_one_line(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])  # in use
         cases = [
             ([str(models["tag"]), "--port", port], "Address already in use; use another port, or --port 0"),
             ([str(models["tag"]), "--host", "nowhere.invalid"], "--host nowhere.invalid: not an address"),
@@ -361,8 +370,8 @@ def test_startup_errors_are_one_line(
             ([str(tmp_path / "none"), "--port", "0"], "none"),
             ([str(tmp_path), "--port", "0"], "config.json"),
         ]
-        for words, line in cases:
-            assert run_command(app, ["serve", *words]) == 2, words
+        for arguments, message in cases:
+            assert run_command(app, ["serve", *arguments]) == 2, arguments
             stderr = capsys.readouterr().err
-            assert line in stderr
+            assert message in stderr
             assert stderr.count("\n") == 1

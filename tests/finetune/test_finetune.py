@@ -1,4 +1,4 @@
-"""A run learns, keeps the best, goes on where it was broken off, and starts again when it collapses."""
+"""Tests of fine-tuning runs: learning, the best checkpoint, exact resume, restarts, seeds and sweeps."""
 
 import json
 import math
@@ -14,7 +14,7 @@ import transformers
 from tests.task_fixtures import COLOURS, random_words, reviews, with_train_settings, write_csv, write_jsonl
 
 from albertine.errors import InputError
-from albertine.finetune import run as running
+from albertine.finetune import run as run_module
 from albertine.finetune.finetune import finetune
 from albertine.finetune.finetuning import Finetuning
 from albertine.finetune.results_table import show_finetune_results
@@ -26,9 +26,9 @@ from albertine.tasks.settings import SequenceSettings
 from albertine.train.metrics_log import read_metrics
 
 
-def median_metrics_of(run: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((run / "results.json").read_text())["median"]
-    return found
+def read_median_metrics(out: Path) -> dict[str, float]:
+    metrics: dict[str, float] = json.loads((out / "results.json").read_text())["median"]
+    return metrics
 
 
 def test_run_folder_is_the_best_checkpoint(
@@ -36,64 +36,65 @@ def test_run_folder_is_the_best_checkpoint(
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, steps=100, optimizer="muon", lr=2e-2)
     results = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    (outcome,) = results.runs
+    (result,) = results.runs
     assert results.task == "classify"
-    assert outcome.metrics["accuracy"] == 1.0
-    assert median_metrics_of(tmp_path / "run") == outcome.metrics
-    (found,) = evaluate(
+    assert result.metrics["accuracy"] == 1.0
+    assert read_median_metrics(tmp_path / "run") == result.metrics
+    (evaluation,) = evaluate(
         [str(tmp_path / "run")],
         EvaluateSettings(data=finetune_settings.dev, device="cpu", precision="fp32"),
     )
-    assert found.metrics == outcome.metrics
+    assert evaluation.metrics == result.metrics
     assert load(tmp_path / "run").label_names == tuple(sorted(COLOURS))
 
 
-@pytest.mark.parametrize("kind", ["regress", "tag", "span", "choice"])
+@pytest.mark.parametrize("type_name", ["regress", "tag", "span", "choice"])
 def test_every_task_type_learns(
-    kind: str, checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+    type_name: str, checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    def rows(seed: int, count: int) -> list[dict[str, Any]]:
-        draw = random.Random(seed)
-        made: list[dict[str, Any]] = []
+    def example_rows(seed: int, count: int) -> list[dict[str, Any]]:
+        """Return rows whose label depends on a period or on the word "lo"."""
+        rng = random.Random(seed)
+        rows: list[dict[str, Any]] = []
         for _ in range(count):
-            some = random_words(draw, 5)
-            at = draw.randrange(5)
-            match kind:
+            words = random_words(rng, 5)
+            position = rng.randrange(5)
+            match type_name:
                 case "tag":
-                    tags = ["B-X" if place == at else "O" for place in range(5)]
-                    some[at] = "."
-                    made.append({"text": some, "label": tags})
+                    tags = ["B-X" if index == position else "O" for index in range(5)]
+                    words[position] = "."
+                    rows.append({"text": words, "label": tags})
                 case "span":
-                    some[at] = "."
-                    start = len(" ".join([*some[:at], ""]))
+                    words[position] = "."
+                    start = len(" ".join([*words[:position], ""]))
                     answers = {"text": ["."], "answer_start": [start]}
-                    made.append({"question": "ka", "context": " ".join(some), "answers": answers})
+                    rows.append({"question": "ka", "context": " ".join(words), "answers": answers})
                 case "choice":
                     options = ["mi", "lo", "vu"]
-                    draw.shuffle(options)
-                    made.append({"context": "ka", "options": options, "label": options.index("lo")})
-        return made
+                    rng.shuffle(options)
+                    rows.append({"context": "ka", "options": options, "label": options.index("lo")})
+        return rows
 
-    if kind == "regress":
-        settings = replace(finetune_settings, task=kind, label="mark")
+    if type_name == "regress":
+        settings = replace(finetune_settings, task=type_name, label="mark")
     else:
         settings = replace(
             finetune_settings,
-            task=kind,
+            task=type_name,
             text="text",
             label="label",
-            data=str(write_jsonl(tmp_path / "train.jsonl", rows(1, 300))),
-            dev=str(write_jsonl(tmp_path / "dev.jsonl", rows(2, 50))),
+            data=str(write_jsonl(tmp_path / "train.jsonl", example_rows(1, 300))),
+            dev=str(write_jsonl(tmp_path / "dev.jsonl", example_rows(2, 50))),
         )
     settings = with_train_settings(settings, steps=350, evaluate_every=50, optimizer="muon", lr=1e-2)
-    (outcome,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
-    name = {"regress": "pearson", "tag": "f1", "span": "exact", "choice": "accuracy"}[kind]
-    assert outcome.metrics[name] > 0.85
-    (found,) = evaluate(
+    (result,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
+    metric = {"regress": "pearson", "tag": "f1", "span": "exact", "choice": "accuracy"}[type_name]
+    assert result.metrics[metric] > 0.85
+    (evaluation,) = evaluate(
         [str(tmp_path / "run")],
         EvaluateSettings(data=settings.dev, device="cpu", precision="fp32"),
     )
-    assert found.metrics == pytest.approx(outcome.metrics)
+    assert evaluation.metrics == pytest.approx(result.metrics)
 
 
 def test_resume_is_exact(
@@ -105,31 +106,33 @@ def test_resume_is_exact(
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, save_every=7, optimizer="muon")
     finetune_settings = replace(finetune_settings, dropout=0.1)
-    finetune(str(checkpoint), tmp_path / "whole", finetune_settings)
+    finetune(str(checkpoint), tmp_path / "uninterrupted", finetune_settings)
 
-    class Pulled(Exception):  # noqa: N818
+    class Interrupted(Exception):  # noqa: N818
         pass
 
     next_batch = Finetuning.next_batch
-    for stop in (11, 40):
+    for failing_step in (11, 40):
 
-        def interrupted_next_batch(self: Finetuning, step: int, stop: int = stop) -> Any:
-            if step == stop:
-                raise Pulled
+        def interrupted_next_batch(self: Finetuning, step: int, failing_step: int = failing_step) -> Any:
+            if step == failing_step:
+                raise Interrupted
             return next_batch(self, step)
 
-        with monkeypatch.context() as patch, pytest.raises(Pulled):
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
             patch.setattr(Finetuning, "next_batch", interrupted_next_batch)
-            finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+            finetune(str(checkpoint), tmp_path / "interrupted", finetune_settings)
     assert "newly initialized" in capsys.readouterr().err
-    finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    finetune(str(checkpoint), tmp_path / "interrupted", finetune_settings)
     assert "newly initialized" not in capsys.readouterr().err
-    assert median_metrics_of(tmp_path / "run") == median_metrics_of(tmp_path / "whole")
+    assert read_median_metrics(tmp_path / "interrupted") == read_median_metrics(tmp_path / "uninterrupted")
     for name in ("model.safetensors", "task.json", "config.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "interrupted" / name).read_bytes() == (
+            tmp_path / "uninterrupted" / name
+        ).read_bytes()
     losses = [
         [line["label_loss"] for line in read_metrics(tmp_path / run) if "label_loss" in line]
-        for run in ("run", "whole")
+        for run in ("interrupted", "uninterrupted")
     ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 60
@@ -138,10 +141,10 @@ def test_resume_is_exact(
 def test_finished_run_is_not_rewritten(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    first = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("step-*/*")}
-    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings) == first
-    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("step-*/*")}
+    results = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    times_before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("step-*/*")}
+    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings) == results
+    assert times_before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("step-*/*")}
 
 
 def test_resume_with_changed_settings_or_data(
@@ -150,27 +153,25 @@ def test_resume_with_changed_settings_or_data(
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
     with pytest.raises(InputError, match=r"a run with train.steps = 4, not 5"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=5, warmup=1))
-    Path(finetune_settings.data or "").write_text(
-        Path(finetune_settings.data or "").read_text().replace("ka ka ka", "ka ka lo")
-    )
+    data = Path(finetune_settings.data or "")
+    data.write_text(data.read_text().replace("ka ka ka", "ka ka lo"))
     with pytest.raises(InputError, match="the examples differ from those that the run started with"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
 
 
-def test_patience(
+def test_patience_stops_a_run_early(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, steps=600, evaluate_every=10, patience=3)
-    (outcome,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs
-    last = max(line["step"] for line in read_metrics(tmp_path / "run"))
-    assert last == outcome.best_step + 30 < 600
+    (result,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs
+    last_step = max(line["step"] for line in read_metrics(tmp_path / "run"))
+    assert last_step == result.best_step + 30 < 600
     assert (
-        f"no better evaluation since step {outcome.best_step:,}; the run stops early"
+        f"no better evaluation since step {result.best_step:,}; the run stops early"
         in capsys.readouterr().err
     )
-    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs == (
-        outcome,
-    )  # and stays ended
+    resumed = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    assert resumed.runs == (result,)  # it does not train again
 
 
 def test_seeds_report_the_median(
@@ -180,36 +181,34 @@ def test_seeds_report_the_median(
         replace(finetune_settings, seeds=3), steps=10, evaluate_every=10, lr=1e-3
     )
     results = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    outcomes = results.runs
-    assert [one.run_name for one in outcomes] == ["seed-0", "seed-1", "seed-2"]
-    weights = {(tmp_path / "run" / one.run_name / "model.safetensors").read_bytes() for one in outcomes}
+    assert [run.run_name for run in results.runs] == ["seed-0", "seed-1", "seed-2"]
+    weights = {(tmp_path / "run" / run.run_name / "model.safetensors").read_bytes() for run in results.runs}
     assert len(weights) == 3
-    scores = sorted(one.metrics["accuracy"] for one in outcomes)
-    assert median_metrics_of(tmp_path / "run")["accuracy"] == scores[1]
+    accuracies = sorted(run.metrics["accuracy"] for run in results.runs)
+    assert read_median_metrics(tmp_path / "run")["accuracy"] == accuracies[1]
     show_finetune_results(tmp_path / "run", results, as_json=False)
-    told = " ".join(capsys.readouterr().out.split())
-    assert f"median accuracy {100 * scores[1]:.1f}, macro_f1" in told
-    assert "\u2026" not in told  # nothing is cut
-    best = max(outcomes, key=lambda one: one.metrics["accuracy"]).run_name
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"median accuracy {100 * accuracies[1]:.1f}, macro_f1" in output
+    assert "\u2026" not in output  # no cell is truncated
+    best = max(results.runs, key=lambda run: run.metrics["accuracy"]).run_name
     assert (tmp_path / "run/model.safetensors").read_bytes() == (
         tmp_path / "run" / best / "model.safetensors"
     ).read_bytes()
 
 
-def test_sweep(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_sweep_covers_the_grid(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
     grid = SweepGrid(lr="1e-6, 1x", batch_size="8, 1x", dropout="0")
     settings = SweepSettings(**{**vars(with_train_settings(finetune_settings, steps=40)), "grid": grid})
     results = finetune(str(checkpoint), tmp_path / "run", settings, sweep=True)
-    outcomes = results.runs
-    assert {(one.lr, one.batch_size, one.steps) for one in outcomes} == {
+    assert {(run.lr, run.batch_size, run.steps) for run in results.runs} == {
         (1e-6, 8, 80),
         (1e-6, 16, 40),
         (3e-3, 8, 80),
         (3e-3, 16, 40),
     }
-    found = json.loads((tmp_path / "run/results.json").read_text())
-    assert found["best_run"].startswith("lr-0.003")
-    assert len(found["runs"]) == 4
+    report = json.loads((tmp_path / "run/results.json").read_text())
+    assert report["best_run"].startswith("lr-0.003")
+    assert len(report["runs"]) == 4
     with pytest.raises(InputError, match="must be numbers"):
         SweepGrid(lr="fast")
     for key, text in (
@@ -230,24 +229,16 @@ def test_collapsed_run_restarts_with_lower_rate(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(running, "_MIN_STEPS_BEFORE_CHECK", 10)
-    (outcome,) = finetune(
-        str(checkpoint),
-        tmp_path / "run",
-        with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1),
-    ).runs
-    told = capsys.readouterr().err
-    assert "collapsed, every prediction is" in told
-    assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in told
-    assert outcome.restarts == 2
-    assert outcome.lr == 0.75
-    capsys.readouterr()
-    # What it had learned of itself is not forgotten with the process.
-    assert finetune(
-        str(checkpoint),
-        tmp_path / "run",
-        with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1),
-    ).runs == (outcome,)
+    monkeypatch.setattr(run_module, "_MIN_STEPS_BEFORE_CHECK", 10)
+    collapsing_settings = with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1)
+    (result,) = finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs
+    messages = capsys.readouterr().err
+    assert "collapsed, every prediction is" in messages
+    assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in messages
+    assert result.restarts == 2
+    assert result.lr == 0.75
+    # The number of restarts is read from the run folder.
+    assert finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs == (result,)
 
 
 def test_layer_decay_and_frozen_embeddings(
@@ -260,24 +251,24 @@ def test_layer_decay_and_frozen_embeddings(
         with_train_settings(finetune_settings, steps=5, warmup=1, freeze_embeddings=True),
     )
     after = dict(load(tmp_path / "frozen/checkpoints/step-00000005").named_parameters())
-    moved = {name for name in after if name in before and not torch.equal(before[name], after[name])}
-    assert not any(name.startswith("encoder.embedding.") for name in moved)
-    assert any(name.startswith("encoder.ffn.") for name in moved)
-    sizes = []
+    changed = {name for name in after if name in before and not torch.equal(before[name], after[name])}
+    assert not any(name.startswith("encoder.embedding.") for name in changed)
+    assert any(name.startswith("encoder.ffn.") for name in changed)
+    max_changes = []
     for decay in (1.0, 0.1):
         settings = with_train_settings(
             finetune_settings, steps=1, warmup=0, layer_decay=decay, weight_decay=0.0, evaluate_every=1
         )
         finetune(str(checkpoint), tmp_path / f"{decay}", settings)
-        newest = next((tmp_path / f"{decay}" / "checkpoints").glob("step-00000001"))
-        found = dict(load(newest).named_parameters())
-        sizes.append(
-            [float((found[name] - before[name]).detach().abs().max()) for name in (
+        after = dict(load(tmp_path / f"{decay}/checkpoints/step-00000001").named_parameters())
+        max_changes.append(
+            [float((after[name] - before[name]).detach().abs().max()) for name in (
                 "encoder.embedding.tokens.weight", "encoder.ffn.0.up.weight"
             )]
         )  # fmt: skip
-    assert sizes[1][0] == pytest.approx(sizes[0][0] * 0.1**3, rel=0.01)  # two layers and the head above it
-    assert sizes[1][1] == pytest.approx(sizes[0][1] * 0.1, rel=0.01)
+    # Above the embeddings are two layers and the head.
+    assert max_changes[1][0] == pytest.approx(max_changes[0][0] * 0.1**3, rel=0.01)
+    assert max_changes[1][1] == pytest.approx(max_changes[0][1] * 0.1, rel=0.01)
 
 
 def test_init_from(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -287,7 +278,7 @@ def test_init_from(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_pa
         steps=2,
         warmup=1,
     )
-    finetune(None, tmp_path / "second", second)
+    finetune(None, tmp_path / "second", second)  # starts from the first
     with pytest.raises(InputError, match="two models to start from"):
         finetune(str(checkpoint), tmp_path / "third", second)
 
@@ -298,7 +289,7 @@ def test_random_weights(checkpoint: Path, finetune_settings: FinetuneSettings, t
         tmp_path / "run",
         with_train_settings(replace(finetune_settings, random_weights=True), steps=1, warmup=0, lr=0.0),
     )
-    before, after = (dict(load(one).named_parameters()) for one in (checkpoint, tmp_path / "run"))
+    before, after = (dict(load(folder).named_parameters()) for folder in (checkpoint, tmp_path / "run"))
     name = "encoder.ffn.0.up.weight"
     assert before[name].shape == after[name].shape
     assert not torch.equal(before[name], after[name])
@@ -322,14 +313,13 @@ def test_transformers_gives_same_probabilities(
 
     finetune(str(checkpoint), tmp_path / "run", finetune_settings)
     texts = [row["review"] for row in reviews(5, 20)]
-    theirs = transformers.pipeline(
+    reference_pipeline: Any = transformers.pipeline(
         "text-classification", model=str(tmp_path / "run"), device="cpu", top_k=None
     )
-    ours = pipeline(tmp_path / "run", device="cpu", precision="fp32")
-    told: Any = theirs(texts)
-    for mine, other in zip(ours(texts), told, strict=True):
-        expected = {one["label"]: one["score"] for one in other}
-        assert mine["probabilities"] == pytest.approx(expected, abs=1e-5)
+    predictions = pipeline(tmp_path / "run", device="cpu", precision="fp32")(texts)
+    for prediction, reference in zip(predictions, reference_pipeline(texts), strict=True):
+        expected = {label_score["label"]: label_score["score"] for label_score in reference}
+        assert prediction["probabilities"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_evaluate_a_transformers_model(
@@ -337,20 +327,23 @@ def test_evaluate_a_transformers_model(
 ) -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    names = dict(enumerate(sorted(COLOURS)))
+    labels = dict(enumerate(sorted(COLOURS)))
     model = AutoModelForSequenceClassification.from_pretrained(
-        str(checkpoint), num_labels=3, id2label=names, label2id={name: at for at, name in names.items()}
+        str(checkpoint),
+        num_labels=3,
+        id2label=labels,
+        label2id={label: index for index, label in labels.items()},
     )
     tokenizer = AutoTokenizer.from_pretrained(str(checkpoint))
     rows = reviews(2, 60)
     with torch.no_grad():
         inputs = tokenizer([row["review"] for row in rows], padding=True, return_tensors="pt")
-        right = [
-            names[int(at)] == row["stars"]
-            for at, row in zip(model(**inputs).logits.argmax(1), rows, strict=True)
+        is_correct = [
+            labels[int(index)] == row["stars"]
+            for index, row in zip(model(**inputs).logits.argmax(1), rows, strict=True)
         ]
-    model.save_pretrained(tmp_path / "theirs")
-    tokenizer.save_pretrained(tmp_path / "theirs")
+    model.save_pretrained(tmp_path / "transformers")
+    tokenizer.save_pretrained(tmp_path / "transformers")
     settings = EvaluateSettings(
         task="classify",
         data=finetune_settings.dev,
@@ -359,8 +352,8 @@ def test_evaluate_a_transformers_model(
         device="cpu",
         precision="fp32",
     )
-    (found,) = evaluate([str(tmp_path / "theirs")], settings)
-    assert found.metrics["accuracy"] == pytest.approx(sum(right) / 60, abs=1e-9)
+    (evaluation,) = evaluate([str(tmp_path / "transformers")], settings)
+    assert evaluation.metrics["accuracy"] == pytest.approx(sum(is_correct) / 60, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -389,9 +382,11 @@ def test_finetune_errors(
     assert not (tmp_path / "run").exists()
 
 
-def test_foreign_output_folder(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_output_folder_without_runs_is_refused(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
     (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
+    (tmp_path / "photos" / "summer.jpg").write_bytes(b"photo")
     with pytest.raises(InputError, match="exists already and is no run"):
         finetune(str(checkpoint), tmp_path / "photos", finetune_settings)
 
@@ -400,26 +395,26 @@ def test_several_runs_need_their_own_folder(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
-    before = (tmp_path / "run/model.safetensors").read_bytes()
+    weights_before = (tmp_path / "run/model.safetensors").read_bytes()
     with pytest.raises(InputError, match="is a single run; name another --out for several runs"):
         finetune(
             str(checkpoint),
             tmp_path / "run",
             with_train_settings(replace(finetune_settings, seeds=2), steps=2, warmup=1),
         )
-    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+    assert (tmp_path / "run/model.safetensors").read_bytes() == weights_before
 
 
 def test_resume_with_changed_dev_data(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
-    other = write_csv(tmp_path / "other.csv", reviews(7, 30))
+    other_dev = write_csv(tmp_path / "other.csv", reviews(7, 30))
     with pytest.raises(InputError, match="differ from those that the run started with"):
         finetune(
             str(checkpoint),
             tmp_path / "run",
-            with_train_settings(replace(finetune_settings, dev=str(other)), steps=2, warmup=1),
+            with_train_settings(replace(finetune_settings, dev=str(other_dev)), steps=2, warmup=1),
         )
 
 
@@ -439,27 +434,27 @@ def test_label_only_in_held_out_split(
 def test_kill_during_restart_discards_collapsed_run(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_MIN_STEPS_BEFORE_CHECK", 10)
+    monkeypatch.setattr(run_module, "_MIN_STEPS_BEFORE_CHECK", 10)
     finetune_settings = with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1)
-    whole = finetune(str(checkpoint), tmp_path / "whole", finetune_settings)
+    expected = finetune(str(checkpoint), tmp_path / "uninterrupted", finetune_settings)
 
     class Killed(BaseException):
         pass
 
-    for moment in range(2):
+    for deleted_folders in range(2):
         calls = 0
 
-        def rmtree(folder: Path, moment: int = moment) -> None:
+        def rmtree(folder: Path, deleted_folders: int = deleted_folders) -> None:
             nonlocal calls
             calls += 1
-            if calls > moment:
+            if calls > deleted_folders:
                 raise Killed
             shutil.rmtree(folder)
 
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(running, "rmtree", rmtree)
-            finetune(str(checkpoint), tmp_path / "run", finetune_settings)
-    assert finetune(str(checkpoint), tmp_path / "run", finetune_settings) == whole
+            patch.setattr(run_module, "rmtree", rmtree)
+            finetune(str(checkpoint), tmp_path / "interrupted", finetune_settings)
+    assert finetune(str(checkpoint), tmp_path / "interrupted", finetune_settings) == expected
 
 
 def test_model_is_required(finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -473,7 +468,7 @@ def test_losses_do_not_depend_on_micro_batches(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     finetune_settings = replace(finetune_settings, classifier_dropout=0.0)
-    for name, micro_batch_tokens in (("one", 10_000), ("many", 64)):
+    for name, micro_batch_tokens in (("large", 10_000), ("small", 64)):
         finetune(
             str(checkpoint),
             tmp_path / name,
@@ -481,7 +476,7 @@ def test_losses_do_not_depend_on_micro_batches(
         )
     losses = [
         [line["label_loss"] for line in read_metrics(tmp_path / run) if "label_loss" in line]
-        for run in ("one", "many")
+        for run in ("large", "small")
     ]
     assert all(math.isclose(a, b, rel_tol=1e-4) for a, b in zip(*losses, strict=True))
 
@@ -492,4 +487,4 @@ def test_task_json_and_config_labels_agree(
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
     config = json.loads((tmp_path / "run/config.json").read_text())
     card = json.loads((tmp_path / "run/task.json").read_text())
-    assert [config["id2label"][str(at)] for at in range(3)] == card["labels"] == sorted(COLOURS)
+    assert [config["id2label"][str(index)] for index in range(3)] == card["labels"] == sorted(COLOURS)

@@ -1,4 +1,4 @@
-"""What nobody sets is the paper's, for data and models of its size, and sensible for smaller ones."""
+"""Tests of the paper's hyperparameters for each task and of their scaling to data and models."""
 
 import re
 import subprocess
@@ -23,23 +23,25 @@ BASE = MODEL_PRESETS["albert-base"]
 @pytest.mark.parametrize("task", sorted(TABLE_14))
 def test_defaults_match_the_paper(task: str) -> None:
     row = TABLE_14[task]
-    found = with_task_defaults(FinetuneSettings(), task, BASE, row.num_train_examples, row.max_length)
-    train = found.train
+    settings = with_task_defaults(FinetuneSettings(), task, BASE, row.num_train_examples, row.max_length)
+    train = settings.train
     assert (train.lr, train.batch_size, train.steps, train.warmup) == (
         row.lr,
         row.batch_size,
         row.steps,
         row.warmup,
     )
-    assert (found.dropout, found.classifier_dropout) == (row.dropout, 0.1)
+    assert (settings.dropout, settings.classifier_dropout) == (row.dropout, 0.1)
     assert (train.optimizer, train.weight_decay, train.max_gradient_norm, train.schedule) == (
         "adamw",
         0.01,
         1.0,
         "linear",
     )
-    more = with_task_defaults(FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length)
-    assert more.train.steps == row.steps
+    twice_the_data = with_task_defaults(
+        FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length
+    )
+    assert twice_the_data.train.steps == row.steps
 
 
 def test_albert_v2_defaults() -> None:
@@ -54,13 +56,15 @@ def test_albert_v2_defaults() -> None:
 @pytest.mark.parametrize("task", sorted(TABLE_14))
 def test_steps_scale_with_data(task: str) -> None:
     row = TABLE_14[task]
-    counts = [row.num_train_examples // share for share in (1, 2, 5, 20, 100)]
+    counts = [row.num_train_examples // divisor for divisor in (1, 2, 5, 20, 100)]
     steps = [row.scaled_steps(count, row.batch_size) for count in counts]
     assert steps == sorted(steps, reverse=True)
     assert steps[-1] >= 1
-    for count, taken in zip(counts, steps, strict=True):
-        passes = taken * row.batch_size / count
-        assert row.steps * row.batch_size / row.num_train_examples * 0.99 <= passes <= 2000 * 16 / 635 * 1.1
+    paper_epochs = row.steps * row.batch_size / row.num_train_examples
+    wnli_epochs = 2000 * 16 / 635
+    for count, num_steps in zip(counts, steps, strict=True):
+        epochs = num_steps * row.batch_size / count
+        assert paper_epochs * 0.99 <= epochs <= wnli_epochs * 1.1
 
 
 def test_steps_scale_with_batch_size() -> None:
@@ -69,12 +73,12 @@ def test_steps_scale_with_batch_size() -> None:
 
 
 def test_explicit_settings_are_kept() -> None:
-    asked = FinetuneSettings(
+    explicit = FinetuneSettings(
         dropout=0.3, train=FinetuneTrainSettings(steps=7, lr=0.5, batch_size=3, warmup=2)
     )
-    found = with_task_defaults(asked, "cola", BASE, 1000, 128)
-    assert found.train == replace(asked.train, evaluate_every=1)
-    assert found.dropout == 0.3
+    settings = with_task_defaults(explicit, "cola", BASE, 1000, 128)
+    assert settings.train == replace(explicit.train, evaluate_every=1)
+    assert settings.dropout == 0.3
 
 
 def test_learning_rate_scales_with_width() -> None:
@@ -94,16 +98,20 @@ def test_batch_size_scales_with_data() -> None:
     assert (row.scaled_batch_size(4000), row.scaled_steps(4000, 32)) == (32, 800)
     assert scaled_learning_rate(row, 768, 32) == pytest.approx(row.lr / 2)
     assert row.scaled_batch_size(100) == 16
-    found = with_task_defaults(FinetuneSettings(), "qqp", BASE, 4000, 128).train
-    assert (found.batch_size, found.steps, found.lr) == (32, 800, 2.5e-5)
-    given = with_task_defaults(
+    scaled = with_task_defaults(FinetuneSettings(), "qqp", BASE, 4000, 128).train
+    assert (scaled.batch_size, scaled.steps, scaled.lr) == (32, 800, 2.5e-5)
+    explicit_batch_size = with_task_defaults(
         FinetuneSettings(train=FinetuneTrainSettings(batch_size=128)), "qqp", BASE, 4000, 128
     ).train
-    assert (given.batch_size, given.steps, given.lr) == (128, 200, 5e-5)
-    given = with_task_defaults(
+    assert (explicit_batch_size.batch_size, explicit_batch_size.steps, explicit_batch_size.lr) == (
+        128,
+        200,
+        5e-5,
+    )
+    explicit_steps = with_task_defaults(
         FinetuneSettings(train=FinetuneTrainSettings(steps=5000)), "qqp", BASE, 4000, 128
     ).train
-    assert (given.batch_size, given.steps, given.lr) == (128, 5000, 5e-5)
+    assert (explicit_steps.batch_size, explicit_steps.steps, explicit_steps.lr) == (128, 5000, 5e-5)
     assert scaled_learning_rate(row, 768, 1024) == row.lr
 
 
@@ -115,8 +123,8 @@ def test_every_task_has_defaults(task: str) -> None:
 def test_world_recipe_lists_all_tasks() -> None:
     script = Path(__file__).parent.parent.parent / "recipes/world-tasks.sh"
     subprocess.run(["sh", "-n", str(script)], check=True)
-    named = re.search(r'^tasks="(.*)"$', script.read_text(), re.MULTILINE)
-    assert named
-    assert named[1].split() == [
+    match = re.search(r'^tasks="(.*)"$', script.read_text(), re.MULTILINE)
+    assert match
+    assert match[1].split() == [
         name for name in TASK_NAMES if find_task(name).is_official and name != "dream"
     ]

@@ -1,9 +1,9 @@
-"""Writes the tiny checkpoint in `google/` with TensorFlow, with the names of Google's reference code.
+"""Writes the tiny checkpoint in `google/` with TensorFlow, with the tensor names of Google's reference code.
 
     python -m pip install tensorflow-cpu && python tests/interop/make_google_checkpoint.py
 
-Every value is computed from the tensor's name (`values`), so the test can compute it again.
-The checkpoint also holds optimizer state and the step counter, as after training.
+Values are computed from the tensor's name (`values`), so a test can compute them again. The
+checkpoint also holds optimizer state and the step counter, as after training.
 """
 
 import json

@@ -17,6 +17,7 @@ from albertine.interop.huggingface import load_folder
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
+    """Folder of a checkpoint of `transformers` with its weights in a pickle."""
     config = transformers.AlbertConfig(
         vocab_size=61,
         embedding_size=10,
@@ -41,30 +42,32 @@ def test_pickle_is_converted_to_safetensors(
 ) -> None:
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
     assert "written and verified" in capsys.readouterr().err
-    assert sorted(one.name for one in (tmp_path / "new").iterdir()) == [
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
         "config.json",
         "model.safetensors",
         "vocab.txt",
     ]
-    theirs = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
+    hf_model = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
     text = "the [MASK] cat"
     assert albertine.load_tokenizer(tmp_path / "new").encode(text, add_special_tokens=False) == [5, 4, 1]
-    stored = torch.load(checkpoint / "pytorch_model.bin")
-    for name, tensor in theirs.state_dict().items():
-        assert torch.equal(tensor, stored[name]), name
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["new", "source"]
+    expected = torch.load(checkpoint / "pytorch_model.bin")
+    for name, tensor in hf_model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["new", "source"]
 
 
-@pytest.mark.parametrize("wrong", ["missing source", "taken destination", "no checkpoint", "settings"])
-def test_wrong_input_is_one_line(
-    wrong: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "problem", ["missing source", "existing destination", "missing weights", "unknown setting"]
+)
+def test_input_error_is_one_line(
+    problem: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["convert", str(checkpoint), str(tmp_path / "new")]
-    if wrong == "missing source":
+    if problem == "missing source":
         arguments[1] = str(tmp_path / "nothing")
-    elif wrong == "taken destination":
+    elif problem == "existing destination":
         arguments[2] = str(checkpoint)
-    elif wrong == "no checkpoint":
+    elif problem == "missing weights":
         (checkpoint / "pytorch_model.bin").unlink()
     else:
         (tmp_path / "x.toml").write_text("length = 3")
@@ -76,12 +79,12 @@ def test_wrong_input_is_one_line(
 
 
 def test_differing_copy_is_refused(checkpoint: Path) -> None:
-    one, other = load_folder(checkpoint).eval(), load_folder(checkpoint).eval()
-    verify_copy(one, other, checkpoint)
+    model, copy = load_folder(checkpoint).eval(), load_folder(checkpoint).eval()
+    verify_copy(model, copy, checkpoint)
     with torch.no_grad():
-        other.encoder.embedding.tokens.weight += 1e-3
+        copy.encoder.embedding.tokens.weight += 1e-3
     with pytest.raises(WorkError, match="the outputs differ"):
-        verify_copy(one, other, checkpoint)
+        verify_copy(model, copy, checkpoint)
 
 
 def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,8 +92,8 @@ def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture
     assert run_command(app, ["info", str(checkpoint), "--json"]) == 0
     info = json.loads(capsys.readouterr().out)
     assert info["name"] == "source"
-    parameters = sum(one.numel() for one in load_folder(checkpoint).parameters())
-    assert info["parameters"]["total"] == parameters
+    num_parameters = sum(parameter.numel() for parameter in load_folder(checkpoint).parameters())
+    assert info["parameters"]["total"] == num_parameters
     assert info["flops"]["length"] == 16
     assert run_command(app, ["info", str(checkpoint), "--compare", "albert-base", "--length", "8"]) == 0
     assert run_command(app, ["info", str(checkpoint), "--model.layers", "3"]) == 2

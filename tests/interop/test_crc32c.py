@@ -1,4 +1,4 @@
-"""Tests of the checksum against published values and a plain loop."""
+"""Tests of the checksum against published values and a loop over bits."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from albertine.interop.crc32c import crc32c, masked_crc32c
 
 
 @pytest.mark.parametrize(
-    ("content", "value"),
+    ("content", "expected"),
     [
         (b"", 0),
         (b"123456789", 0xE3069283),
@@ -17,11 +17,11 @@ from albertine.interop.crc32c import crc32c, masked_crc32c
         (bytes(range(32)), 0x46DD794E),
     ],
 )
-def test_published_values(content: bytes, value: int) -> None:
-    assert crc32c(content) == value
+def test_published_values(content: bytes, expected: int) -> None:
+    assert crc32c(content) == expected
 
 
-def bit_by_bit(content: bytes) -> int:
+def reference_crc32c(content: bytes) -> int:
     state = 0xFFFFFFFF
     for byte in content:
         state ^= byte
@@ -31,11 +31,11 @@ def bit_by_bit(content: bytes) -> int:
 
 
 @given(st.binary(max_size=20), st.sampled_from([0, 1, 4095, 4096, 4097, 9000]))
-def test_any_length(seed: bytes, length: int) -> None:
-    content = ((seed or b"\x07") * length)[:length] + seed
-    assert crc32c(content) == bit_by_bit(content)
+def test_any_length_matches_reference(data: bytes, length: int) -> None:
+    content = ((data or b"\x07") * length)[:length] + data
+    assert crc32c(content) == reference_crc32c(content)
 
 
 def test_masked_checksum() -> None:
-    value = crc32c(b"foo")
-    assert masked_crc32c(b"foo") == (((value >> 15) | (value << 17)) + 0xA282EAD8) % 2**32
+    checksum = crc32c(b"foo")
+    assert masked_crc32c(b"foo") == (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) % 2**32

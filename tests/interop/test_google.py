@@ -1,4 +1,4 @@
-"""Tests on a checkpoint that TensorFlow wrote; see `make_google_checkpoint.py`."""
+"""Tests with a checkpoint that TensorFlow wrote; see `make_google_checkpoint.py`."""
 
 import importlib.util
 import json
@@ -19,12 +19,12 @@ from albertine.interop.load import load, load_tokenizer
 from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.model.strip import Strip
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
 def checkpoint_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("maker", HERE / "make_google_checkpoint.py")
+    spec = importlib.util.spec_from_file_location("maker", FOLDER / "make_google_checkpoint.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -34,11 +34,11 @@ def checkpoint_maker() -> ModuleType:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(HERE / "google", tmp_path / "google"))
+    return Path(shutil.copytree(FOLDER / "google", tmp_path / "google"))
 
 
 def test_tensors_equal_those_written_by_tensorflow(checkpoint_maker: ModuleType) -> None:
-    tensors = read_tensor_bundle(HERE / "google" / "model.ckpt-best")
+    tensors = read_tensor_bundle(FOLDER / "google" / "model.ckpt-best")
     assert set(checkpoint_maker.SHAPES) < set(tensors)
     for name in checkpoint_maker.SHAPES:
         assert torch.equal(tensors[name], torch.from_numpy(checkpoint_maker.values(name))), name
@@ -47,10 +47,11 @@ def test_tensors_equal_those_written_by_tensorflow(checkpoint_maker: ModuleType)
 
 def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
     config = transformers.AlbertConfig(**{**checkpoint_maker.CONFIG, "hidden_act": "gelu_new"})
-    kind: Any = transformers.AlbertForPreTraining
-    theirs = kind(config).eval()
+    model_class: Any = transformers.AlbertForPreTraining
+    hf_model = model_class(config).eval()
     layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
-    places = {
+    # Prefixes of names in Google's code, and in `transformers`.
+    prefixes = {
         "bert/embeddings/": "albert.embeddings.",
         "bert/encoder/embedding_hidden_mapping_in/": "albert.encoder.embedding_hidden_mapping_in.",
         checkpoint_maker.LAYER + "attention_1/self/": layer + "attention.",
@@ -65,29 +66,29 @@ def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
         "cls/seq_relationship/output_weights": "sop_classifier.classifier.weight",
         "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
     }
-    state = theirs.state_dict()
-    filled = set()
+    state = hf_model.state_dict()
+    written = set()
     for name in checkpoint_maker.SHAPES:
-        place = next(place for place in places if name.startswith(place))
-        new = places[place] + name.removeprefix(place).replace("/", ".")
-        new = new.replace("gamma", "weight").replace("beta", "bias").replace("kernel", "weight")
-        new += ".weight" if new.endswith("_embeddings") else ""
+        prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
+        hf_name = prefixes[prefix] + name.removeprefix(prefix).replace("/", ".")
+        hf_name = hf_name.replace("gamma", "weight").replace("beta", "bias").replace("kernel", "weight")
+        hf_name += ".weight" if hf_name.endswith("_embeddings") else ""
         value = torch.from_numpy(checkpoint_maker.values(name))
-        state[new].copy_(value.T if name.endswith("kernel") else value)
-        filled.add(new)
-    assert set(state) - filled == {"predictions.decoder.weight", "predictions.decoder.bias"}
-    ours = load(HERE / "google").eval()
+        state[hf_name].copy_(value.T if name.endswith("kernel") else value)
+        written.add(hf_name)
+    assert set(state) - written == {"predictions.decoder.weight", "predictions.decoder.bias"}
+    model = load(FOLDER / "google").eval()
     ids = torch.tensor([[2, 13, 60, 5, 3]])
     with torch.no_grad():
-        expected, got = theirs(ids), ours(Strip.from_padded(ids))
-    assert (got.masked.logits - expected.prediction_logits[0]).abs().max() < 1e-5
-    assert (got.pair_logits - expected.sop_logits).abs().max() < 1e-5
+        expected, actual = hf_model(ids), model(Strip.from_padded(ids))
+    assert (actual.masked.logits - expected.prediction_logits[0]).abs().max() < 1e-5
+    assert (actual.pair_logits - expected.sop_logits).abs().max() < 1e-5
 
 
 def test_converted_checkpoint_opens_in_transformers(checkpoint: Path, tmp_path: Path) -> None:
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
-    kind: Any = transformers.AlbertForPreTraining
-    model, loading_info = kind.from_pretrained(tmp_path / "new", output_loading_info=True)
+    model_class: Any = transformers.AlbertForPreTraining
+    model, loading_info = model_class.from_pretrained(tmp_path / "new", output_loading_info=True)
     assert not loading_info["missing_keys"]
     assert not loading_info["unexpected_keys"]
     assert model.config.hidden_act == "gelu_new"
@@ -98,14 +99,14 @@ def test_info_and_tokenizer_read_google_checkpoints(
 ) -> None:
     assert run_command(app, ["info", str(checkpoint), "--json"]) == 0
     info = json.loads(capsys.readouterr().out)
-    assert info["parameters"]["total"] == sum(one.numel() for one in load(checkpoint).parameters())
+    assert info["parameters"]["total"] == sum(
+        parameter.numel() for parameter in load(checkpoint).parameters()
+    )
     (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n漢\n")
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new"), "--quiet"]) == 0
-    theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "new")
-    assert (
-        load_tokenizer(tmp_path / "new").encode("漢漢字", add_special_tokens=False)
-        == theirs("漢漢字", add_special_tokens=False)["input_ids"]
-    )
+    hf_tokenizer = transformers.BertTokenizer.from_pretrained(tmp_path / "new")
+    expected = hf_tokenizer("漢漢字", add_special_tokens=False)["input_ids"]
+    assert load_tokenizer(tmp_path / "new").encode("漢漢字", add_special_tokens=False) == expected
 
 
 def damage_data(folder: Path) -> None:
@@ -130,7 +131,7 @@ def damage_index(folder: Path) -> None:
     file.write_bytes(content)
 
 
-def two_checkpoints(folder: Path) -> None:
+def add_second_index(folder: Path) -> None:
     shutil.copy(next(folder.glob("*.index")), folder / "other.index")
 
 
@@ -151,7 +152,7 @@ def change_embedding_size(folder: Path) -> None:
             "No such file or directory; the index refers to this file",
         ),
         (
-            two_checkpoints,
+            add_second_index,
             r"must hold exactly one \*\.index file .*; found: model\.ckpt-best\.index, other",
         ),
         (
@@ -171,13 +172,14 @@ def test_damaged_checkpoint_error_is_one_line(
 
 def test_changed_index_bytes_are_detected_or_harmless(checkpoint: Path) -> None:
     index = next(checkpoint.glob("*.index"))
-    whole = index.read_bytes()
-    good = read_tensor_bundle(index.with_suffix(""))
-    for place in range(0, len(whole), 7):
-        index.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+    content = index.read_bytes()
+    expected = read_tensor_bundle(index.with_suffix(""))
+    for position in range(0, len(content), 7):
+        changed_byte = bytes([content[position] ^ 0x55])
+        index.write_bytes(content[:position] + changed_byte + content[position + 1 :])
         try:
             tensors = read_tensor_bundle(index.with_suffix(""))
         except InputError:
             continue
-        assert tensors.keys() == good.keys()
-        assert all(torch.equal(tensors[name], good[name]) for name in good)
+        assert tensors.keys() == expected.keys()
+        assert all(torch.equal(tensors[name], expected[name]) for name in expected)

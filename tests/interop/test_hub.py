@@ -1,4 +1,4 @@
-"""Tests of hub names, against a local server that answers as the hub does."""
+"""Tests of loading by hub name, with a local server in place of the hub."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from albertine.model.model import Model
 from albertine.settings import ModelSettings
 
 COMMIT = hashlib.sha1(b"commit").hexdigest()
-LOAD = """
+LOAD_SCRIPT = """
 import sys, albertine, torch
 try:
     model = albertine.load(sys.argv[1], revision=sys.argv[2] if len(sys.argv) > 2 else None)
@@ -31,33 +31,39 @@ except albertine.AlbertineError as error:
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """Serves the repository `someone/small` as the hub does."""
+    """Serves the repository `someone/small` with the API of the hub.
+
+    Attributes:
+        folder: files of the repository.
+        num_truncated: number of the next downloads of weights that are truncated.
+        authorizations: `authorization` headers of all requests.
+    """
 
     folder: Path
-    cut: int = 0
-    tokens: list[str | None]
+    num_truncated: int = 0
+    authorizations: list[str | None]
 
     def do_HEAD(self) -> None:
-        self.answer(body=False)
+        self.respond(body=False)
 
     def do_GET(self) -> None:
-        self.answer(body=True)
+        self.respond(body=True)
 
-    def answer(self, *, body: bool) -> None:
-        HubHandler.tokens.append(self.headers.get("authorization"))
+    def respond(self, *, body: bool) -> None:
+        HubHandler.authorizations.append(self.headers.get("authorization"))
         parts = unquote(urlsplit(self.path).path).strip("/").split("/")
         if parts[:2] == ["api", "models"] and parts[2:4] == ["someone", "small"]:
-            self.api(parts[4:])
+            self.respond_with_metadata(parts[4:])
         elif parts[:3] == ["someone", "small", "resolve"] and parts[3] in ("main", COMMIT):
-            self.file(self.folder / "/".join(parts[4:]), body=body)
+            self.respond_with_file(self.folder / "/".join(parts[4:]), body=body)
         else:
-            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            self.send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
-    def api(self, rest: list[str]) -> None:
-        names = sorted(one.name for one in self.folder.iterdir())
-        if len(rest) > 1 and rest[1] not in ("main", COMMIT):
-            self.reply(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
-        elif rest[:1] == ["tree"]:
+    def respond_with_metadata(self, parts: list[str]) -> None:
+        names = sorted(file.name for file in self.folder.iterdir())
+        if len(parts) > 1 and parts[1] not in ("main", COMMIT):
+            self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        elif parts[:1] == ["tree"]:
             entries = [
                 {
                     "type": "file",
@@ -67,17 +73,17 @@ class HubHandler(BaseHTTPRequestHandler):
                 }
                 for name in names
             ]
-            self.reply(200, json.dumps(entries).encode())
+            self.send(200, json.dumps(entries).encode())
         else:
             siblings = [{"rfilename": name} for name in names]
             model = {"id": "someone/small", "modelId": "someone/small", "sha": COMMIT, "siblings": siblings}
-            self.reply(
+            self.send(
                 200, json.dumps(model | {"private": False, "tags": [], "downloads": 0, "likes": 0}).encode()
             )
 
-    def file(self, path: Path, *, body: bool) -> None:
+    def respond_with_file(self, path: Path, *, body: bool) -> None:
         if not path.exists():
-            self.reply(404, b"", {"X-Error-Code": "EntryNotFound"})
+            self.send(404, b"", {"X-Error-Code": "EntryNotFound"})
             return
         content = path.read_bytes()
         headers = {"ETag": f'"{etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
@@ -85,26 +91,26 @@ class HubHandler(BaseHTTPRequestHandler):
         start = int(requested_range.removeprefix("bytes=").split("-")[0]) if requested_range else 0
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        cut = path.suffix == ".safetensors" and HubHandler.cut > 0 and body
-        HubHandler.cut -= cut
-        self.reply(206 if start else 200, content[start:], headers, body=body, cut=cut)
+        truncate = path.suffix == ".safetensors" and HubHandler.num_truncated > 0 and body
+        HubHandler.num_truncated -= truncate
+        self.send(206 if start else 200, content[start:], headers, body=body, truncate=truncate)
 
-    def reply(
+    def send(
         self,
         status: int,
         content: bytes,
         headers: dict[str, str] | None = None,
         *,
         body: bool = True,
-        cut: bool = False,
+        truncate: bool = False,
     ) -> None:
         self.send_response(status)
         for name, value in {**(headers or {}), "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
         if body and self.command != "HEAD":
-            self.wfile.write(content[: len(content) // 2] if cut else content)
-        if cut:
+            self.wfile.write(content[: len(content) // 2] if truncate else content)
+        if truncate:
             self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
@@ -120,7 +126,7 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve a repository; yield the environment variables that make the server the hub."""
     model = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
     save_folder(Model(model, seed=4), tmp_path / "small")
-    HubHandler.folder, HubHandler.cut, HubHandler.tokens = tmp_path / "small", 0, []
+    HubHandler.folder, HubHandler.num_truncated, HubHandler.authorizations = tmp_path / "small", 0, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), HubHandler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -136,26 +142,28 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     server.server_close()
 
 
-def load_in_process(environment: dict[str, str], *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, *words],
+def load_in_process(environment: dict[str, str], *arguments: str) -> str:
+    """Load a checkpoint in a new process; return what `LOAD_SCRIPT` prints."""
+    completed = subprocess.run(
+        [sys.executable, "-c", LOAD_SCRIPT, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout.strip()
 
 
-def info_layers(environment: dict[str, str]) -> int:
+def layers_in_info(environment: dict[str, str]) -> int:
     command = [sys.executable, "-m", "albertine", "info", "someone/small", "--json"]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
-    return int(json.loads(done.stdout)["model"]["layers"])
+    completed = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
+    return int(json.loads(completed.stdout)["model"]["layers"])
 
 
 def expected_output(folder: Path) -> str:
+    """Return what `LOAD_SCRIPT` prints for the checkpoint in a folder."""
     from albertine.interop.huggingface import load_folder
 
     model = load_folder(folder)
@@ -165,26 +173,25 @@ def expected_output(folder: Path) -> str:
 def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Path) -> None:
     expected = expected_output(tmp_path / "small")
     assert load_in_process({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == expected
-    assert "Bearer secret" in HubHandler.tokens
+    assert "Bearer secret" in HubHandler.authorizations
     (tmp_path / "small" / "model.safetensors").rename(tmp_path / "weights")
-    assert info_layers(hub) == 3  # needs no weights
+    assert layers_in_info(hub) == 3  # without weights
     (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")
-    HubHandler.tokens.clear()
+    HubHandler.authorizations.clear()
     assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == expected
-    assert HubHandler.tokens == []
+    assert HubHandler.authorizations == []
 
 
-def test_interrupted_download_is_never_half_loaded(hub: dict[str, str], tmp_path: Path) -> None:
-    HubHandler.cut = 1
-    first = load_in_process(hub, "someone/small")
-    assert first == expected_output(tmp_path / "small") or first.startswith(
-        "WorkError someone/small: the download was interrupted"
-    )
-    assert load_in_process(hub, "someone/small") == expected_output(tmp_path / "small")
+def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path) -> None:
+    HubHandler.num_truncated = 1
+    expected = expected_output(tmp_path / "small")
+    output = load_in_process(hub, "someone/small")
+    assert output == expected or output.startswith("WorkError someone/small: the download was interrupted")
+    assert load_in_process(hub, "someone/small") == expected
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (
             ["someone/nothing"],
@@ -194,8 +201,8 @@ def test_interrupted_download_is_never_half_loaded(hub: dict[str, str], tmp_path
         (["nonsense"], "InputError nonsense: neither a folder, a hub name nor a preset"),
     ],
 )
-def test_missing_repository_error(hub: dict[str, str], words: list[str], message: str) -> None:
-    assert load_in_process(hub, *words).startswith(message)
+def test_missing_repository_error(hub: dict[str, str], arguments: list[str], message: str) -> None:
+    assert load_in_process(hub, *arguments).startswith(message)
 
 
 def test_offline_without_cache_error(hub: dict[str, str]) -> None:

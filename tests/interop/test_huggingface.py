@@ -1,7 +1,8 @@
-"""Tests against `transformers`: equal weights give equal numbers, and files open in both."""
+"""Tests against `transformers`: equal weights give equal outputs, and both load the files of the other."""
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
 LENGTHS = (7, 12, 3, 12)
-TASKS = {
+CLASS_SUFFIXES = {
     "pretrain": "PreTraining",
     "mlm": "MaskedLM",
     "classify": "SequenceClassification",
@@ -30,7 +31,7 @@ TASKS = {
     "choice": "MultipleChoice",
     "token": "TokenClassification",
 }
-CASES = [(family, kind) for family in ("Albert", "Bert") for kind in TASKS]
+CASES = [(family, kind) for family in ("Albert", "Bert") for kind in CLASS_SUFFIXES]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,7 @@ def quiet_progress() -> Iterator[None]:
 
 
 def transformers_model(family: str, kind: str, **changes: Any) -> Any:
-    """Make a small model of `transformers`, with random norms and biases too."""
+    """Return a small model of `transformers`, with random values in all parameters, also norms and biases."""
     values: dict[str, Any] = {
         "vocab_size": 61,
         "hidden_size": 24,
@@ -57,7 +58,7 @@ def transformers_model(family: str, kind: str, **changes: Any) -> Any:
     if family == "Albert":
         values |= {"embedding_size": 10}
     config = getattr(transformers, f"{family}Config")(**values | changes)
-    model = getattr(transformers, f"{family}For{TASKS[kind]}")(config).eval()
+    model = getattr(transformers, f"{family}For{CLASS_SUFFIXES[kind]}")(config).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -85,14 +86,16 @@ def save_transformers(model: Any, folder: Path) -> Path:
     return folder
 
 
-def assert_close(ours: Tensor, theirs: Tensor) -> None:
-    """Assert that two tensors agree within 1e-5 of the largest value."""
-    assert ours.shape == theirs.shape
-    assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    """Assert that two tensors differ by at most 1e-5 of the largest expected value."""
+    assert actual.shape == expected.shape
+    assert (actual - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
-def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-    """Run both models on the same batch; return their loss, ours, and pairs of logits."""
+def losses_and_logits(
+    kind: str, hf_model: Any, model: Model
+) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+    """Return the losses of both models on one batch, and pairs of their logits; `transformers` first."""
     inputs = batch()
     strip = strip_from_inputs(inputs)
     real = inputs["attention_mask"].bool()
@@ -104,46 +107,57 @@ def both_losses(kind: str, theirs: Any, ours: Model) -> tuple[Tensor, Tensor, li
         flat[indices] = masked_labels
         labels[real] = flat
         if kind == "mlm":
-            out = theirs(**inputs, labels=labels)
-            mine = ours(strip, MaskedLMTargets(indices, masked_labels))
-            return out.loss, mine.loss, [(out.logits[real][indices], mine.logits)]
+            expected = hf_model(**inputs, labels=labels)
+            actual = model(strip, MaskedLMTargets(indices, masked_labels))
+            return expected.loss, actual.loss, [(expected.logits[real][indices], actual.logits)]
         pair = torch.tensor([0, 1, 1, 0])
-        name = "sentence_order_label" if "Albert" in type(theirs).__name__ else "next_sentence_label"
-        out = theirs(**inputs, labels=labels, **{name: pair})
-        mine = ours(strip, PretrainingTargets(MaskedLMTargets(indices, masked_labels), pair))
-        pair_logits = out.sop_logits if "Albert" in type(theirs).__name__ else out.seq_relationship_logits
+        name = "sentence_order_label" if "Albert" in type(hf_model).__name__ else "next_sentence_label"
+        expected = hf_model(**inputs, labels=labels, **{name: pair})
+        actual = model(strip, PretrainingTargets(MaskedLMTargets(indices, masked_labels), pair))
+        pair_logits = (
+            expected.sop_logits if "Albert" in type(hf_model).__name__ else expected.seq_relationship_logits
+        )
         return (
-            out.loss,
-            mine.loss,
-            [(out.prediction_logits[real][indices], mine.masked.logits), (pair_logits, mine.pair_logits)],
+            expected.loss,
+            actual.loss,
+            [
+                (expected.prediction_logits[real][indices], actual.masked.logits),
+                (pair_logits, actual.pair_logits),
+            ],
         )
     if kind in ("classify", "regress"):
         labels = torch.tensor([2, 0, 1, 1]) if kind == "classify" else torch.tensor([0.5, -1.0, 2.0, 0.0])
-        out = theirs(**inputs, labels=labels)
-        mine = ours(strip, labels)
-        return out.loss, mine.loss, [(out.logits.squeeze(1), mine.logits)]
+        expected = hf_model(**inputs, labels=labels)
+        actual = model(strip, labels)
+        return expected.loss, actual.loss, [(expected.logits.squeeze(1), actual.logits)]
     if kind == "choice":
         labels = torch.tensor([1, 0])
-        out = theirs(**{name: value.view(2, 2, -1) for name, value in inputs.items()}, labels=labels)
-        mine = ours(strip, labels)
-        return out.loss, mine.loss, [(out.logits, mine.logits)]
+        expected = hf_model(**{name: value.view(2, 2, -1) for name, value in inputs.items()}, labels=labels)
+        actual = model(strip, labels)
+        return expected.loss, actual.loss, [(expected.logits, actual.logits)]
     if kind == "token":
         labels = torch.where(real, inputs["input_ids"] % 3, -100)
-        out = theirs(**inputs, labels=labels)
-        mine = ours(strip, labels[real])
-        return out.loss, mine.loss, [(out.logits[real], mine.logits)]
-    # Their span loss includes padding in the softmax, so it is computed here from the logits of real tokens.
+        expected = hf_model(**inputs, labels=labels)
+        actual = model(strip, labels[real])
+        return expected.loss, actual.loss, [(expected.logits[real], actual.logits)]
+    # The span loss of `transformers` includes padding, so it is computed here from the logits of real tokens.
     start, end = torch.tensor([2, 0, 1, 5]), torch.tensor([3, 0, 2, 11])
-    out = theirs(**inputs)
-    masked = [scores.masked_fill(~real, float("-inf")) for scores in (out.start_logits, out.end_logits)]
-    cross = torch.nn.functional.cross_entropy
-    mine = ours(strip, SpanTargets(start, end))
-    pairs = [(out.start_logits[real], mine.start_logits), (out.end_logits[real], mine.end_logits)]
-    return (cross(masked[0], start) + cross(masked[1], end)) / 2, mine.loss, pairs
+    expected = hf_model(**inputs)
+    masked_logits = [
+        logits.masked_fill(~real, float("-inf")) for logits in (expected.start_logits, expected.end_logits)
+    ]
+    cross_entropy = torch.nn.functional.cross_entropy
+    actual = model(strip, SpanTargets(start, end))
+    pairs = [
+        (expected.start_logits[real], actual.start_logits),
+        (expected.end_logits[real], actual.end_logits),
+    ]
+    loss = (cross_entropy(masked_logits[0], start) + cross_entropy(masked_logits[1], end)) / 2
+    return loss, actual.loss, pairs
 
 
-def load_ours(folder: Path, kind: str) -> Model:
-    """Load a checkpoint of `transformers`; a question has two options here."""
+def load_small_model(folder: Path, kind: str) -> Model:
+    """Return a loaded checkpoint; its questions have two options, which no key of `transformers` says."""
     model = load_folder(folder)
     if kind == "choice":
         model.head.options = 2  # type: ignore[assignment]  # a plain number
@@ -152,42 +166,45 @@ def load_ours(folder: Path, kind: str) -> Model:
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
 def test_loaded_model_equals_transformers(family: str, kind: str, tmp_path: Path) -> None:
-    theirs = transformers_model(family, kind)
-    ours = load_ours(save_transformers(theirs, tmp_path / "theirs"), kind)
-    assert ours.head_settings.kind == kind
-    their_loss, our_loss, scores = both_losses(kind, theirs, ours)
-    assert_close(our_loss, their_loss)
-    for expected, got in scores:
-        assert_close(got, expected)
-    their_loss.backward()
-    our_loss.backward()
-    expected_gradients = gradients_as_ours(theirs, ours, tmp_path)
-    for name, parameter in ours.named_parameters():
+    hf_model = transformers_model(family, kind)
+    model = load_small_model(save_transformers(hf_model, tmp_path / "hf"), kind)
+    assert model.head_settings.kind == kind
+    expected_loss, loss, logits = losses_and_logits(kind, hf_model, model)
+    assert_close(loss, expected_loss)
+    for expected, actual in logits:
+        assert_close(actual, expected)
+    expected_loss.backward()
+    loss.backward()
+    expected_gradients = converted_gradients(hf_model, model, tmp_path)
+    for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
-        largest = max(float(one.abs().max()) for one in expected_gradients.values())
+        largest = max(float(gradient.abs().max()) for gradient in expected_gradients.values())
         assert (parameter.grad - expected_gradients[name]).abs().max() <= 1e-5 * largest, name
 
 
-def gradients_as_ours(theirs: Any, ours: Model, tmp_path: Path) -> dict[str, Tensor]:
-    """Return their gradients by our names, through a checkpoint whose weights are the gradients."""
-    kind = ours.head_settings.kind
+def converted_gradients(hf_model: Any, model: Model, tmp_path: Path) -> dict[str, Tensor]:
+    """Return the gradients of a model of `transformers` by Albertine's parameter names.
+
+    They are loaded from a checkpoint whose weights are the gradients.
+    """
+    kind = model.head_settings.kind
     with torch.no_grad():
-        for parameter in theirs.parameters():
+        for parameter in hf_model.parameters():
             parameter.copy_(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
-    carrier = load_ours(save_transformers(theirs, tmp_path / "gradients"), kind)
-    return {name: parameter.detach() for name, parameter in carrier.named_parameters()}
+    loaded = load_small_model(save_transformers(hf_model, tmp_path / "gradients"), kind)
+    return {name: parameter.detach() for name, parameter in loaded.named_parameters()}
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
 def test_twenty_training_steps_equal_transformers(family: str, kind: str, tmp_path: Path) -> None:
-    theirs = transformers_model(family, kind).train()
-    ours = load_ours(save_transformers(theirs, tmp_path), kind).train()
-    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (theirs, ours)]
+    hf_model = transformers_model(family, kind).train()
+    model = load_small_model(save_transformers(hf_model, tmp_path), kind).train()
+    optimizers = [torch.optim.AdamW(net.parameters(), lr=1e-3) for net in (hf_model, model)]
     for _ in range(20):
-        their_loss, our_loss, _ = both_losses(kind, theirs, ours)
-        expected, got = their_loss.item(), our_loss.item()
-        assert abs(got - expected) <= 1e-4 * max(1.0, abs(expected))
-        for loss, optimizer in zip((their_loss, our_loss), optimizers, strict=True):
+        *losses, _ = losses_and_logits(kind, hf_model, model)
+        expected, actual = (loss.item() for loss in losses)
+        assert abs(actual - expected) <= 1e-4 * max(1.0, abs(expected))
+        for loss, optimizer in zip(losses, optimizers, strict=True):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -195,22 +212,23 @@ def test_twenty_training_steps_equal_transformers(family: str, kind: str, tmp_pa
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
 def test_saved_model_opens_in_transformers(family: str, kind: str, tmp_path: Path) -> None:
-    ours = load_ours(save_transformers(transformers_model(family, kind), tmp_path / "theirs"), kind)
-    save_folder(ours, tmp_path / "ours")
-    again, loading_info = open_in_transformers(tmp_path / "ours", f"{family}For{TASKS[kind]}")
+    model = load_small_model(save_transformers(transformers_model(family, kind), tmp_path / "hf"), kind)
+    save_folder(model, tmp_path / "saved")
+    reopened, loading_info = open_in_transformers(tmp_path / "saved", f"{family}For{CLASS_SUFFIXES[kind]}")
     assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
-    _, _, scores = both_losses(kind, again.eval(), ours)
-    for expected, got in scores:
-        assert_close(got, expected)
+    _, _, logits = losses_and_logits(kind, reopened.eval(), model)
+    for expected, actual in logits:
+        assert_close(actual, expected)
 
 
-def open_in_transformers(folder: Path, name: str) -> tuple[Any, dict[str, list[Any]]]:
-    model, loading_info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+def open_in_transformers(folder: Path, class_name: str) -> tuple[Any, dict[str, list[Any]]]:
+    """Return a checkpoint as a model of `transformers`, and the tensor names that do not match."""
+    model, loading_info = getattr(transformers, class_name).from_pretrained(folder, output_loading_info=True)
     keys = ("missing_keys", "unexpected_keys", "mismatched_keys")
     return model, {key: sorted(loading_info[key]) for key in keys}
 
 
-SHARING_CASES = [
+DEPTH_PLAN_CASES = [
     ModelSettings(share="all", layers=4, groups=2),
     ModelSettings(share="attention", layers=4),
     ModelSettings(share="ffn", layers=4),
@@ -223,46 +241,49 @@ SHARING_CASES = [
 ]
 
 
-def small_settings(plan: ModelSettings) -> ModelSettings:
-    from dataclasses import replace
+def small_settings(settings: ModelSettings) -> ModelSettings:
+    """Return settings of a small model with the depth plan of the given ones."""
+    embedding_size = 24 if settings.embedding_size == 24 else 10
+    return replace(
+        settings, embedding_size=embedding_size, hidden_size=24, heads=4, vocab_size=61, max_length=16
+    )
 
-    size = 24 if plan.embedding_size == 24 else 10
-    return replace(plan, embedding_size=size, hidden_size=24, heads=4, vocab_size=61, max_length=16)
 
-
-@pytest.mark.parametrize("plan", SHARING_CASES, ids=str)
-def test_round_trip_for_every_sharing(plan: ModelSettings, tmp_path: Path) -> None:
-    ours = Model(small_settings(plan), HeadSettings(kind="mlm"), seed=3).eval()
-    save_folder(ours, tmp_path / "ours")
-    family = json.loads((tmp_path / "ours" / "config.json").read_text())["model_type"].capitalize()
-    theirs, loading_info = open_in_transformers(tmp_path / "ours", f"{family}ForMaskedLM")
+@pytest.mark.parametrize("settings", DEPTH_PLAN_CASES, ids=str)
+def test_round_trip_for_every_depth_plan(settings: ModelSettings, tmp_path: Path) -> None:
+    model = Model(small_settings(settings), HeadSettings(kind="mlm"), seed=3).eval()
+    save_folder(model, tmp_path / "saved")
+    family = json.loads((tmp_path / "saved" / "config.json").read_text())["model_type"].capitalize()
+    hf_model, loading_info = open_in_transformers(tmp_path / "saved", f"{family}ForMaskedLM")
     assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
     inputs = batch()
     with torch.no_grad():
-        expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
-        assert_close(ours(strip_from_inputs(inputs)).logits, expected)
-    back = load(tmp_path / "ours")
-    assert back.settings == ours.settings
-    for name, parameter in ours.named_parameters():
-        assert torch.equal(dict(back.named_parameters())[name], parameter), name
+        expected = hf_model.eval()(**inputs).logits[inputs["attention_mask"].bool()]
+        assert_close(model(strip_from_inputs(inputs)).logits, expected)
+    reloaded = load(tmp_path / "saved")
+    assert reloaded.settings == model.settings
+    reloaded_parameters = dict(reloaded.named_parameters())
+    for name, parameter in model.named_parameters():
+        assert torch.equal(reloaded_parameters[name], parameter), name
 
 
 def test_differing_copies_load_as_groups(tmp_path: Path) -> None:
-    ours = Model(
+    model = Model(
         small_settings(ModelSettings(share="attention", layers=4, embedding_size=24)),
         HeadSettings(kind="mlm"),
     )
-    save_folder(ours, tmp_path / "ours")
-    theirs, _ = open_in_transformers(tmp_path / "ours", "AlbertForMaskedLM")
+    save_folder(model, tmp_path / "saved")
+    hf_model, _ = open_in_transformers(tmp_path / "saved", "AlbertForMaskedLM")
     with torch.no_grad():
-        theirs.albert.encoder.albert_layer_groups[2].albert_layers[0].attention.dense.weight += 0.5
-        theirs.albert.encoder.embedding_hidden_mapping_in.weight += 0.5
-    back = load(save_transformers(theirs, tmp_path / "theirs"))
-    assert (back.settings.share, back.settings.groups, back.settings.always_project) == ("all", 4, True)
+        hf_model.albert.encoder.albert_layer_groups[2].albert_layers[0].attention.dense.weight += 0.5
+        hf_model.albert.encoder.embedding_hidden_mapping_in.weight += 0.5
+    reloaded = load(save_transformers(hf_model, tmp_path / "hf"))
+    settings = reloaded.settings
+    assert (settings.share, settings.groups, settings.always_project) == ("all", 4, True)
     inputs = batch()
     with torch.no_grad():
-        expected = theirs.eval()(**inputs).logits[inputs["attention_mask"].bool()]
-        assert_close(back.eval()(strip_from_inputs(inputs)).logits, expected)
+        expected = hf_model.eval()(**inputs).logits[inputs["attention_mask"].bool()]
+        assert_close(reloaded.eval()(strip_from_inputs(inputs)).logits, expected)
 
 
 def test_another_head_is_initialized_with_a_message(
@@ -280,24 +301,24 @@ def test_another_head_is_initialized_with_a_message(
 
 
 def test_encoder_without_head_loads(tmp_path: Path) -> None:
-    whole = transformers_model("Albert", "pretrain")
-    whole.albert.save_pretrained(tmp_path)
+    hf_model = transformers_model("Albert", "pretrain")
+    hf_model.albert.save_pretrained(tmp_path)
     model = load(tmp_path).eval()
     inputs = batch()
     with torch.no_grad():
-        expected = whole.albert(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
+        expected = hf_model.albert(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
         assert_close(model.encoder(strip_from_inputs(inputs)), expected)
 
 
 def test_answerable_layer_is_saved_in_its_own_file(tmp_path: Path) -> None:
     head = HeadSettings(kind="span", answerable=True)
-    ours = Model(small_settings(ModelSettings()), head, seed=5).eval()
-    save_folder(ours, tmp_path / "ours")
-    _, loading_info = open_in_transformers(tmp_path / "ours", "AlbertForQuestionAnswering")
+    model = Model(small_settings(ModelSettings()), head, seed=5).eval()
+    save_folder(model, tmp_path / "saved")
+    _, loading_info = open_in_transformers(tmp_path / "saved", "AlbertForQuestionAnswering")
     assert loading_info["unexpected_keys"] == []
-    back = load(tmp_path / "ours").eval()
+    reloaded = load(tmp_path / "saved").eval()
     strip = strip_from_inputs(batch())
-    assert torch.equal(back(strip).answerable_logits, ours(strip).answerable_logits)
+    assert torch.equal(reloaded(strip).answerable_logits, model(strip).answerable_logits)
 
 
 Damage = Callable[[Path], None]
@@ -308,7 +329,7 @@ def truncate(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
 
-def edit(change: Callable[[dict[str, Tensor]], None]) -> Damage:
+def edit_tensors(change: Callable[[dict[str, Tensor]], None]) -> Damage:
     def damage(folder: Path) -> None:
         from safetensors.torch import load_file, save_file
 
@@ -319,7 +340,7 @@ def edit(change: Callable[[dict[str, Tensor]], None]) -> Damage:
     return damage
 
 
-def configure(**changes: Any) -> Damage:
+def edit_config(**changes: Any) -> Damage:
     def damage(folder: Path) -> None:
         file = folder / "config.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))
@@ -327,37 +348,43 @@ def configure(**changes: Any) -> Damage:
     return damage
 
 
-WORDS = "albert.embeddings.word_embeddings.weight"
+WORD_EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (truncate, r"model\.safetensors: damaged, or not a safetensors file"),
-        (edit(lambda t: t.__delitem__(WORDS)), rf"model\.safetensors: tensor {WORDS} is missing"),
-        (edit(lambda t: t.update(surplus=torch.ones(2))), "unexpected tensor surplus"),
         (
-            edit(lambda t: t.update({WORDS: torch.ones(3, 3)})),
-            rf"tensor {WORDS} has shape \[3, 3\], but the config requires \[61, 10\]",
+            edit_tensors(lambda t: t.__delitem__(WORD_EMBEDDINGS)),
+            rf"model\.safetensors: tensor {WORD_EMBEDDINGS} is missing",
         ),
-        (configure(model_type="roberta"), r"config\.json: model_type 'roberta' is not supported"),
-        (configure(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not supported"),
-        (configure(architectures=[5]), r"architectures = \[5\]: must be a list of names"),
+        (edit_tensors(lambda t: t.update(surplus=torch.ones(2))), "unexpected tensor surplus"),
         (
-            configure(architectures=None),
+            edit_tensors(lambda t: t.update({WORD_EMBEDDINGS: torch.ones(3, 3)})),
+            rf"tensor {WORD_EMBEDDINGS} has shape \[3, 3\], but the config requires \[61, 10\]",
+        ),
+        (edit_config(model_type="roberta"), r"config\.json: model_type 'roberta' is not supported"),
+        (edit_config(architectures=["AlbertForPoetry"]), "architecture AlbertForPoetry is not supported"),
+        (edit_config(architectures=[5]), r"architectures = \[5\]: must be a list of names"),
+        (
+            edit_config(architectures=None),
             r"has predictions\.LayerNorm\.bias, but the config names no architecture",
         ),
         (
-            configure(num_hidden_layers=2, num_hidden_groups=1, hidden_act=["gelu"]),
+            edit_config(num_hidden_layers=2, num_hidden_groups=1, hidden_act=["gelu"]),
             "hidden_act .* is not supported",
         ),
-        (edit(lambda t: t.update({WORDS: t[WORDS].to(torch.int8)})), rf"tensor {WORDS} is torch\.int8"),
         (
-            edit(lambda t: t.update({"predictions.decoder.bias": torch.ones(61)})),
+            edit_tensors(lambda t: t.update({WORD_EMBEDDINGS: t[WORD_EMBEDDINGS].to(torch.int8)})),
+            rf"tensor {WORD_EMBEDDINGS} is torch\.int8",
+        ),
+        (
+            edit_tensors(lambda t: t.update({"predictions.decoder.bias": torch.ones(61)})),
             "differs from predictions.bias",
         ),
-        (configure(hidden_act="relu"), "hidden_act 'relu' is not supported"),
-        (configure(num_attention_heads=5), "must divide hidden_size = 24"),
+        (edit_config(hidden_act="relu"), "hidden_act 'relu' is not supported"),
+        (edit_config(num_attention_heads=5), "must divide hidden_size = 24"),
         (lambda f: (f / "config.json").write_text("{") and None, r"config\.json: not JSON"),
         (lambda f: (f / "config.json").unlink(), r"config\.json: No such file"),
         (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
@@ -387,16 +414,16 @@ def test_pickle_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_plain_pickle_and_shards_load(tmp_path: Path) -> None:
-    theirs = transformers_model("Bert", "mlm")
-    whole = load(save_transformers(theirs, tmp_path / "whole"))
-    theirs.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    hf_model = transformers_model("Bert", "mlm")
+    expected = dict(load(save_transformers(hf_model, tmp_path / "whole")).named_parameters())
+    hf_model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
     assert (tmp_path / "shards" / "model.safetensors.index.json").exists()
-    save_transformers(theirs, tmp_path / "pickle")
+    save_transformers(hf_model, tmp_path / "pickle")
     (tmp_path / "pickle" / "model.safetensors").unlink()
-    torch.save(theirs.state_dict(), tmp_path / "pickle" / "pytorch_model.bin")
+    torch.save(hf_model.state_dict(), tmp_path / "pickle" / "pytorch_model.bin")
     for folder in ("shards", "pickle"):
         for name, parameter in load(tmp_path / folder).named_parameters():
-            assert torch.equal(parameter, dict(whole.named_parameters())[name]), name
+            assert torch.equal(parameter, expected[name]), name
 
 
 def test_save_neither_overwrites_nor_leaves_partial_files(
@@ -407,37 +434,37 @@ def test_save_neither_overwrites_nor_leaves_partial_files(
     with pytest.raises(InputError, match="exists already"):
         save_folder(model, tmp_path / "m")
 
-    def full(*_: Any, **__: Any) -> None:
+    def fail_with_full_disk(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("albertine.interop.huggingface.write_tensors", full)
+    monkeypatch.setattr("albertine.interop.huggingface.write_tensors", fail_with_full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_folder(model, tmp_path / "n")
-    assert [one.name for one in tmp_path.iterdir()] == ["m"]
+    assert [folder.name for folder in tmp_path.iterdir()] == ["m"]
 
 
-def change_in_transformers(folder: Path, target: Path, name: str, **changes: Any) -> Path:
-    """Open our checkpoint in transformers with changes to its config, and save it there."""
-    kind = getattr(transformers, name)
-    kind.from_pretrained(folder, **changes).save_pretrained(target)
-    return target
+def change_in_transformers(folder: Path, destination: Path, class_name: str, **changes: Any) -> Path:
+    """Open a checkpoint in `transformers` with changes to its config, and save it to another folder."""
+    model_class = getattr(transformers, class_name)
+    model_class.from_pretrained(folder, **changes).save_pretrained(destination)
+    return destination
 
 
-def test_changes_by_transformers_win_over_saved_settings(tmp_path: Path) -> None:
-    save_folder(Model(small_settings(ModelSettings(layers=4)), seed=1), tmp_path / "ours")
+def test_changes_by_transformers_override_saved_settings(tmp_path: Path) -> None:
+    save_folder(Model(small_settings(ModelSettings(layers=4)), seed=1), tmp_path / "saved")
     shallow = load(
         change_in_transformers(
-            tmp_path / "ours", tmp_path / "shallow", "AlbertForPreTraining", num_hidden_layers=2
+            tmp_path / "saved", tmp_path / "shallow", "AlbertForPreTraining", num_hidden_layers=2
         )
     )
     assert shallow.settings.layers == 2
     labelled = change_in_transformers(
-        tmp_path / "ours", tmp_path / "labelled", "AlbertForSequenceClassification", num_labels=3
+        tmp_path / "saved", tmp_path / "labelled", "AlbertForSequenceClassification", num_labels=3
     )
     model = load(labelled)
     assert (model.head_settings.kind, model.head_settings.labels) == ("classify", 3)
-    alone = load(change_in_transformers(tmp_path / "ours", tmp_path / "alone", "AlbertModel"))
-    assert torch.equal(alone.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+    encoder_only = load(change_in_transformers(tmp_path / "saved", tmp_path / "encoder", "AlbertModel"))
+    assert torch.equal(encoder_only.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
 
 
 def test_gamma_beta_names_and_extra_heads_load(tmp_path: Path) -> None:
@@ -445,14 +472,14 @@ def test_gamma_beta_names_and_extra_heads_load(tmp_path: Path) -> None:
 
     folder = save_transformers(transformers_model("Bert", "pretrain"), tmp_path)
     tensors = load_file(folder / "model.safetensors")
-    old = {
+    renamed = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
             "LayerNorm.bias", "LayerNorm.beta"
         ): tensor
         for name, tensor in tensors.items()
     }
-    save_file(old, folder / "model.safetensors")
-    configure(architectures=["BertForMaskedLM"])(folder)
+    save_file(renamed, folder / "model.safetensors")
+    edit_config(architectures=["BertForMaskedLM"])(folder)
     model = load(folder)
     assert model.head_settings.kind == "mlm"
     assert torch.equal(model.encoder.embedding.norm.weight, tensors["bert.embeddings.LayerNorm.weight"])
@@ -460,7 +487,7 @@ def test_gamma_beta_names_and_extra_heads_load(tmp_path: Path) -> None:
 
 def test_unexpected_layers_are_refused_with_any_head(tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Bert", "pretrain"), tmp_path)
-    configure(num_hidden_layers=2)(folder)
+    edit_config(num_hidden_layers=2)(folder)
     for head in (None, "span"):
         with pytest.raises(InputError, match=r"unexpected tensor bert\.encoder\.layer\.2\."):
             load(folder, head=head)
@@ -468,13 +495,12 @@ def test_unexpected_layers_are_refused_with_any_head(tmp_path: Path) -> None:
 
 def test_task_layers_are_not_reused_for_other_tasks(tmp_path: Path) -> None:
     classifier = save_transformers(transformers_model("Albert", "classify"), tmp_path / "classify")
-    fresh = load(classifier, head=HeadSettings(kind="token", labels=3), seed=8)
-    again = load(classifier, head=HeadSettings(kind="token", labels=3), seed=9)
-    assert not torch.equal(parameter(fresh, "head.out.weight"), parameter(again, "head.out.weight"))
+    first, second = (load(classifier, head=HeadSettings(kind="token", labels=3), seed=n) for n in (8, 9))
+    assert not torch.equal(parameter(first, "head.out.weight"), parameter(second, "head.out.weight"))
     assert load(classifier, head="classify").head_settings.labels == 2
     pretrained = save_transformers(transformers_model("Albert", "pretrain"), tmp_path / "pretrain")
-    taken = parameter(load(pretrained, head="mlm"), "head.dense.weight")
-    assert torch.equal(taken, parameter(load(pretrained), "head.masked.dense.weight"))
+    reused = parameter(load(pretrained, head="mlm"), "head.dense.weight")
+    assert torch.equal(reused, parameter(load(pretrained), "head.masked.dense.weight"))
 
 
 def parameter(model: Model, name: str) -> Tensor:
@@ -484,7 +510,7 @@ def parameter(model: Model, name: str) -> Tensor:
 @pytest.mark.parametrize(("problem", "labels"), [("multi_label_classification", 3), ("regression", 3)])
 def test_unsupported_problem_types_are_refused(problem: str, labels: int, tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Albert", "classify"), tmp_path)
-    configure(problem_type=problem)(folder)
+    edit_config(problem_type=problem)(folder)
     with pytest.raises(InputError, match=f"problem_type {problem} with {labels} labels is not supported"):
         load(folder)
 
@@ -494,11 +520,11 @@ def test_missing_answerable_layer_is_initialized_with_a_message(
 ) -> None:
     progress.set_quiet(False)
     save_folder(
-        Model(small_settings(ModelSettings()), HeadSettings(kind="span", answerable=True)), tmp_path / "ours"
+        Model(small_settings(ModelSettings()), HeadSettings(kind="span", answerable=True)), tmp_path / "saved"
     )
-    back = change_in_transformers(tmp_path / "ours", tmp_path / "theirs", "AlbertForQuestionAnswering")
+    changed = change_in_transformers(tmp_path / "saved", tmp_path / "hf", "AlbertForQuestionAnswering")
     capsys.readouterr()
-    load(back)
+    load(changed)
     assert "head span is newly initialized (head.answerable)" in capsys.readouterr().err
 
 

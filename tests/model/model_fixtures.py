@@ -1,4 +1,4 @@
-"""Small models, strips and losses that the tests of the model share."""
+"""A small model, strips and a loss that the tests of the model share."""
 
 import torch
 from torch import Tensor
@@ -21,18 +21,21 @@ def strip_of_lengths(lengths: list[int]) -> Strip:
 def random_strip(lengths: list[int], seed: int = 0) -> Strip:
     """Return a strip of random tokens and segments for `SMALL`."""
     generator = torch.Generator().manual_seed(seed)
-    tokens, segments = (torch.randint(0, high, (sum(lengths),), generator=generator) for high in (61, 2))
+    tokens, segments = (torch.randint(0, count, (sum(lengths),), generator=generator) for count in (61, 2))
     return Strip(tokens, segments, torch.tensor([0, *lengths]).cumsum(0))
 
 
 def loss_and_gradients(model: Model, strip: Strip = STRIP) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the pre-training loss of a model and the gradients of its parameters."""
     model.zero_grad()
-    masked = torch.arange(1, len(strip.tokens), 4)
-    targets = PretrainingTargets(
-        MaskedLMTargets(masked, (7 * masked + 5) % 61), torch.arange(len(strip)).remainder(2)
-    )
+    masked_indices = torch.arange(1, len(strip.tokens), 4)
+    masked_targets = MaskedLMTargets(masked_indices, (7 * masked_indices + 5) % 61)
+    targets = PretrainingTargets(masked_targets, torch.arange(len(strip)).remainder(2))
     loss: Tensor = model(strip, targets).loss
     loss.backward()
-    gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+    gradients = {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
     return loss.detach(), gradients

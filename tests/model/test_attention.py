@@ -11,11 +11,13 @@ from albertine.model.attention import AttentionLayout, attention_by_length, mult
 HEADS, WIDTH = 3, 48
 
 
-def attention_of_each(qkv: Tensor, lengths: list[int]) -> Tensor:
-    """Return attention computed by definition, one sequence and one head at a time."""
+def reference_attention(qkv: Tensor, lengths: list[int]) -> Tensor:
+    """Return attention computed by its definition, one sequence at a time."""
     contexts = []
     for rows in qkv.split(lengths):
-        query, key, value = (part.view(len(rows), HEADS, -1).transpose(0, 1) for part in rows.split(WIDTH, 1))
+        query, key, value = (
+            columns.view(len(rows), HEADS, -1).transpose(0, 1) for columns in rows.split(WIDTH, 1)
+        )
         weights = (query @ key.transpose(1, 2) / (WIDTH / HEADS) ** 0.5).softmax(-1)
         contexts.append((weights @ value).transpose(0, 1).flatten(1))
     return torch.cat(contexts)
@@ -26,9 +28,9 @@ def test_layout_sorts_sequences_and_restores_their_order(lengths: list[int]) -> 
     layout = AttentionLayout.from_strip(strip_of_lengths(lengths))
     values = torch.arange(sum(lengths)).view(-1, 1)
     rows = layout.sort(values)
-    sequences = sorted(range(len(lengths)), key=lengths.__getitem__)
-    pieces = values.split(lengths) if lengths else ()
-    assert torch.equal(rows, torch.cat([values[:0], *(pieces[index] for index in sequences)]))
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    sequences = values.split(lengths) if lengths else ()
+    assert torch.equal(rows, torch.cat([values[:0], *(sequences[index] for index in order)]))
     assert torch.equal(layout.restore_order(rows), values)
     assert [length for count, length in layout.length_runs for _ in range(count)] == sorted(
         length for length in lengths if length
@@ -36,7 +38,7 @@ def test_layout_sorts_sequences_and_restores_their_order(lengths: list[int]) -> 
     assert layout.offsets.diff().tolist() == sorted(lengths)
 
 
-def test_sorted_strip_is_used_as_it_is() -> None:
+def test_layout_of_a_sorted_strip_copies_nothing() -> None:
     layout = AttentionLayout.from_strip(strip_of_lengths([1, 4, 4]))
     values = torch.randn(9, 2)
     assert layout.sort(values) is values
@@ -56,28 +58,28 @@ def test_attention_by_length_equals_the_definition() -> None:
     lengths = [1, 3, 3, 8]
     qkv = torch.randn(15, 3 * WIDTH, dtype=torch.float64, requires_grad=True)
     layout = AttentionLayout.from_strip(strip_of_lengths(lengths))
-    found = attention_by_length(qkv, layout.length_runs, HEADS, 0.0)
-    expected = attention_of_each(qkv, lengths)
-    assert torch.allclose(found, expected, atol=1e-12)
-    weight = torch.randn_like(found)
-    gradient, expected_gradient = (
-        torch.autograd.grad((one * weight).sum(), qkv)[0] for one in (found, expected)
+    actual = attention_by_length(qkv, layout.length_runs, HEADS, 0.0)
+    expected = reference_attention(qkv, lengths)
+    assert torch.allclose(actual, expected, atol=1e-12)
+    weight = torch.randn_like(actual)
+    actual_gradient, expected_gradient = (
+        torch.autograd.grad((output * weight).sum(), qkv)[0] for output in (actual, expected)
     )
-    assert torch.allclose(gradient, expected_gradient, atol=1e-12)
+    assert torch.allclose(actual_gradient, expected_gradient, atol=1e-12)
 
 
 def test_rows_after_the_last_sequence_are_zeros() -> None:
     qkv = torch.randn(9, 3 * WIDTH)
     qkv[5:] = float("nan")
-    found = attention_by_length(qkv, ((1, 2), (1, 3)), HEADS, 0.0)
-    assert torch.equal(found[:5], attention_by_length(qkv[:5], ((1, 2), (1, 3)), HEADS, 0.0))
-    assert not found[5:].any()
+    actual = attention_by_length(qkv, ((1, 2), (1, 3)), HEADS, 0.0)
+    assert torch.equal(actual[:5], attention_by_length(qkv[:5], ((1, 2), (1, 3)), HEADS, 0.0))
+    assert not actual[5:].any()
 
 
 def test_attention_bias_hides_positions() -> None:
     qkv = torch.randn(2, 7, 3 * WIDTH)
     bias = torch.zeros(2, 1, 1, 7)
     bias[1, ..., 4:] = -torch.inf
-    found = multi_head_attention(qkv, HEADS, 0.0, bias)
-    assert torch.allclose(found[0], attention_of_each(qkv[0], [7]), atol=1e-6)
-    assert torch.allclose(found[1, :4], attention_of_each(qkv[1, :4], [4]), atol=1e-6)
+    actual = multi_head_attention(qkv, HEADS, 0.0, bias)
+    assert torch.allclose(actual[0], reference_attention(qkv[0], [7]), atol=1e-6)
+    assert torch.allclose(actual[1, :4], reference_attention(qkv[1, :4], [4]), atol=1e-6)

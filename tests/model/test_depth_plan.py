@@ -8,7 +8,7 @@ from albertine.settings import ModelSettings
 
 
 @pytest.mark.parametrize(
-    ("model", "steps"),
+    ("model", "expected"),
     [
         (ModelSettings(layers=4), [(0, 0)] * 4),
         (ModelSettings(layers=4, share="none"), [(0, 0), (1, 1), (2, 2), (3, 3)]),
@@ -19,12 +19,12 @@ from albertine.settings import ModelSettings
         (ModelSettings(layers=2, inner_groups=2), [(0, 0), (1, 1), (0, 0), (1, 1)]),
     ],
 )
-def test_depth_plan(model: ModelSettings, steps: list[tuple[int, int]]) -> None:
+def test_depth_plan(model: ModelSettings, expected: list[tuple[int, int]]) -> None:
     plan = depth_plan(model)
-    assert plan == tuple(LayerBlocks(*step) for step in steps)
+    assert plan == tuple(LayerBlocks(attention, ffn) for attention, ffn in expected)
     assert len(plan) == model.applied_layers
-    assert {step.attention for step in plan} == set(range(model.attention_block_count))
-    assert {step.ffn for step in plan} == set(range(model.ffn_block_count))
+    assert {blocks.attention for blocks in plan} == set(range(model.attention_block_count))
+    assert {blocks.ffn for blocks in plan} == set(range(model.ffn_block_count))
 
 
 def test_shared_model_can_be_deeper() -> None:
@@ -46,8 +46,8 @@ def test_any_model_can_stop_early() -> None:
         ModelSettings(layers=4, share="ffn"),
     ],
 )
-def test_unshared_model_cannot_be_deeper(model: ModelSettings) -> None:
-    with pytest.raises(InputError, match="depth 5: this model has 4 layers of its own"):
+def test_model_that_is_not_fully_shared_cannot_be_deeper(model: ModelSettings) -> None:
+    with pytest.raises(InputError, match="depth 5: more than the 4 layers of this model"):
         depth_plan(model, depth=5)
 
 

@@ -1,10 +1,11 @@
 """Forward passes and optimizer steps on fake GPU tensors, which have a shape, a dtype and a device only.
 
-Operations on fake tensors raise for much that a GPU refuses, such as a tensor left on the CPU.
-So these tests find wrong calls on a machine without a GPU; they check no values and no
-backward pass.
+Operations on fake tensors raise many of the errors that a GPU would raise, for example for a
+tensor left on the CPU. So these tests find wrong calls on a machine without a GPU. They check no
+values and no backward pass.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -29,7 +30,7 @@ SEQUENCES, TOKENS = len(LENGTHS), sum(LENGTHS)
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records which operations were called, and the arguments of flash attention."""
+    """Records the names of all called operations, and the arguments of flash attention."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
@@ -54,46 +55,46 @@ def gpu_ids(*shape: int) -> Tensor:
 def make_strip() -> Strip:
     offsets = torch.tensor([0, *LENGTHS]).cumsum(0)
     strip = Strip(torch.zeros(TOKENS, dtype=torch.long), torch.zeros(TOKENS, dtype=torch.long), offsets)
-    assert strip.lengths == list(LENGTHS)  # cached while there are values
+    assert strip.lengths == list(LENGTHS)  # caches the lengths, which need the values of the offsets
     return strip
 
 
 def strip_on_gpu(strip: Strip) -> Strip:
-    """Move a strip to the fake GPU, with the properties that would need values already set."""
-    moved = object.__new__(Strip)
+    """Return the strip on the fake GPU, with its cached properties set, since they need real values."""
+    gpu_strip = object.__new__(Strip)
     ids = gpu_ids(TOKENS)
-    moved.__dict__.update(tokens=ids, segments=ids, offsets=strip.offsets, lengths=strip.lengths)
-    moved.__dict__.update(positions=ids, cls_indices=gpu_ids(SEQUENCES))
-    return moved
+    gpu_strip.__dict__.update(tokens=ids, segments=ids, offsets=strip.offsets, lengths=strip.lengths)
+    gpu_strip.__dict__.update(positions=ids, cls_indices=gpu_ids(SEQUENCES))
+    return gpu_strip
 
 
-def gpu_weights(network: Model) -> dict[str, Tensor]:
-    return {name: gpu_tensor(*one.shape) for name, one in network.named_parameters()}
+def gpu_weights(model: Model) -> dict[str, Tensor]:
+    return {name: gpu_tensor(*parameter.shape) for name, parameter in model.named_parameters()}
 
 
 def run_on_fake_gpu(
-    model: ModelSettings,
+    settings: ModelSettings,
     head: HeadSettings,
     dtype: torch.dtype,
-    targets: Any = None,
+    make_targets: Callable[[], Any] | None = None,
     *,
     kernels: bool = True,
 ) -> tuple[Any, int]:
-    """Run a network; return its output and the number of calls of flash attention."""
-    network = Model(model, head).eval()
-    network.configure(ComputeOptions(dtype=dtype, kernels=kernels))
+    """Run a model; return its output and the number of calls of flash attention."""
+    model = Model(settings, head).eval()
+    model.configure(ComputeOptions(dtype=dtype, kernels=kernels))
     strip = make_strip()
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), CallRecorder() as called:
-        given = () if targets is None else (targets(),)
-        output = functional_call(network, gpu_weights(network), (strip_on_gpu(strip), *given))
-    assert not any("mkldnn" in name for name in called.names)
-    for query, key, value, *offsets in (arguments[:5] for arguments in called.varlen_calls):
-        assert {one.device.type for one in (query, key, value, *offsets)} == {"cuda"}
-        assert {one.dtype for one in offsets} == {torch.int32}
-    return output, len(called.varlen_calls)
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), CallRecorder() as calls:
+        targets = None if make_targets is None else make_targets()
+        output = functional_call(model, gpu_weights(model), (strip_on_gpu(strip), targets))
+    assert not any("mkldnn" in name for name in calls.names)
+    for query, key, value, *offsets in (arguments[:5] for arguments in calls.varlen_calls):
+        assert {tensor.device.type for tensor in (query, key, value, *offsets)} == {"cuda"}
+        assert {tensor.dtype for tensor in offsets} == {torch.int32}
+    return output, len(calls.varlen_calls)
 
 
-TARGETS: dict[str, Any] = {
+TARGET_FACTORIES: dict[str, Callable[[], Any]] = {
     "pretrain": lambda: PretrainingTargets(MaskedLMTargets(gpu_ids(3), gpu_ids(3)), gpu_ids(SEQUENCES)),
     "mlm": lambda: MaskedLMTargets(gpu_ids(3), gpu_ids(3)),
     "classify": lambda: gpu_ids(SEQUENCES),
@@ -104,44 +105,46 @@ TARGETS: dict[str, Any] = {
 LABELS = {"regress": 1, "choice": 1}
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", TARGET_FACTORIES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_every_head_has_a_loss_on_gpu(kind: Any, dtype: torch.dtype) -> None:
     head = HeadSettings(kind=kind, labels=LABELS.get(kind, 2), options=2)
-    output, calls = run_on_fake_gpu(SMALL, head, dtype, TARGETS[kind])
+    output, flash_calls = run_on_fake_gpu(SMALL, head, dtype, TARGET_FACTORIES[kind])
     assert output.loss.device.type == "cuda"
     assert output.loss.dtype == torch.float32
-    assert calls == (SMALL.layers if dtype == torch.bfloat16 else 0)
+    assert flash_calls == (SMALL.layers if dtype == torch.bfloat16 else 0)
 
 
 def test_span_head_on_gpu() -> None:
     output, _ = run_on_fake_gpu(SMALL, HeadSettings(kind="span", answerable=True), torch.bfloat16)
     assert output.start_logits.shape == (TOKENS,)
-    assert {one.device.type for one in (output.end_logits, output.answerable_logits)} == {"cuda"}
+    assert output.end_logits.device.type == output.answerable_logits.device.type == "cuda"
 
 
-def test_unsupported_head_size_skips_flash() -> None:
-    output, calls = run_on_fake_gpu(replace(SMALL, hidden_size=40), HeadSettings(kind="mlm"), torch.bfloat16)
+def test_unsupported_head_size_skips_flash_attention() -> None:
+    settings = replace(SMALL, hidden_size=40)
+    output, flash_calls = run_on_fake_gpu(settings, HeadSettings(kind="mlm"), torch.bfloat16)
     assert output.logits.shape == (TOKENS, SMALL.vocab_size)
-    assert calls == 0
+    assert flash_calls == 0
 
 
 def test_without_kernels_flash_attention_is_not_called() -> None:
-    output, calls = run_on_fake_gpu(SMALL, HeadSettings(kind="mlm"), torch.bfloat16, kernels=False)
+    head = HeadSettings(kind="mlm")
+    output, flash_calls = run_on_fake_gpu(SMALL, head, torch.bfloat16, kernels=False)
     assert output.logits.shape == (TOKENS, SMALL.vocab_size)
-    assert calls == 0
+    assert flash_calls == 0
 
 
 @pytest.mark.parametrize("name", get_args(OptimizerName))
 def test_optimizers_step_on_gpu(name: OptimizerName) -> None:
-    network = Model(SMALL)
+    model = Model(SMALL)
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
-        for module in network.modules():
-            for key, weight in list(module.named_parameters(recurse=False)):
-                moved = torch.nn.Parameter(gpu_tensor(*weight.shape))
-                moved.grad = gpu_tensor(*weight.shape)
-                setattr(module, key, moved)
-        optimizers = Optimizers(network, PretrainTrainSettings(optimizer=name), torch.bfloat16)
+        for module in model.modules():
+            for key, parameter in list(module.named_parameters(recurse=False)):
+                gpu_parameter = torch.nn.Parameter(gpu_tensor(*parameter.shape))
+                gpu_parameter.grad = gpu_tensor(*parameter.shape)
+                setattr(module, key, gpu_parameter)
+        optimizers = Optimizers(model, PretrainTrainSettings(optimizer=name), torch.bfloat16)
         optimizers.step(0.1)
         optimizers.step(0.1)
-        assert {one.device.type for one in network.parameters()} == {"cuda"}
+        assert {parameter.device.type for parameter in model.parameters()} == {"cuda"}

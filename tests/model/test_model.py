@@ -1,4 +1,4 @@
-"""The network: parameter counts, seeds, depth, precision, and what must not change a result."""
+"""The model: parameter counts, seeds, depth, precision, and options that must not change a result."""
 
 import os
 import subprocess
@@ -24,8 +24,8 @@ from albertine.model.strip import Strip
 from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
 
 
-def model_variants() -> list[Any]:
-    plans = [
+def settings_variants() -> list[ModelSettings]:
+    sharing_variants = [
         replace(MODEL_PRESETS["albert-base"], share=share, groups=groups, embedding_size=size)
         for share in ("all", "attention", "ffn", "none")
         for groups in ((1,) if share == "none" else (1, 4))
@@ -33,50 +33,57 @@ def model_variants() -> list[Any]:
     ]
     return [
         *MODEL_PRESETS.values(),
-        *plans,
+        *sharing_variants,
         replace(SMALL, inner_groups=2),
         replace(SMALL, embedding_size=24, always_project=True),
     ]
 
 
-@pytest.mark.parametrize("model", model_variants(), ids=str)
-def test_parameter_counts_equal_tensor_sizes(model: ModelSettings) -> None:
+def parameter_count(module: torch.nn.Module, name_part: str = "") -> int:
+    return sum(parameter.numel() for name, parameter in module.named_parameters() if name_part in name)
+
+
+@pytest.mark.parametrize("model_settings", settings_variants(), ids=str)
+def test_parameter_counts_equal_tensor_sizes(model_settings: ModelSettings) -> None:
     with torch.device("meta"):
-        encoder = Encoder(model)
-        head = make_head(model, HeadSettings(), encoder.embedding.tokens)
-    parts = count_parameters(model)
-    pooler = sum(one.numel() for name, one in head.named_parameters() if name.startswith("pooler."))
-    norms = sum(one.numel() for name, one in encoder.named_parameters() if "norm." in name)
-    assert sum(one.numel() for one in encoder.parameters()) + pooler == parts.encoder
-    assert sum(one.numel() for one in head.parameters()) - pooler == parts.pretraining_heads
-    assert norms == parts.layer_norms
+        encoder = Encoder(model_settings)
+        head = make_head(model_settings, HeadSettings(), encoder.embedding.tokens)
+    expected = count_parameters(model_settings)
+    pooler_count = parameter_count(head, "pooler.")
+    assert parameter_count(encoder) + pooler_count == expected.encoder
+    assert parameter_count(head) - pooler_count == expected.pretraining_heads
+    assert parameter_count(encoder, "norm.") == expected.layer_norms
 
 
 def test_encoder_weights_depend_on_seed_not_head() -> None:
-    one, same, other = (
-        Model(SMALL, seed=1),
-        Model(SMALL, HeadSettings(kind="span"), seed=1),
-        Model(SMALL, seed=2),
+    weights, with_other_head, with_other_seed = (
+        dict(model.encoder.named_parameters())
+        for model in (
+            Model(SMALL, seed=1),
+            Model(SMALL, HeadSettings(kind="span"), seed=1),
+            Model(SMALL, seed=2),
+        )
     )
-    for name, parameter in one.encoder.named_parameters():
-        assert torch.equal(parameter, dict(same.encoder.named_parameters())[name])
+    for name, parameter in weights.items():
+        assert torch.equal(parameter, with_other_head[name])
         if parameter.dim() > 1:
-            assert not torch.equal(parameter, dict(other.encoder.named_parameters())[name])
+            assert not torch.equal(parameter, with_other_seed[name])
 
 
 def test_initial_weights_are_fixed_values() -> None:
     weights = Model(SMALL, seed=7).encoder.embedding.tokens.weight.detach()
-    drawn = [round(float(one), 7) for one in weights.flatten()[:4]]
-    assert drawn == [-0.0097343, 0.0152202, 0.0128267, -0.0179519]
+    first_values = [round(float(weight), 7) for weight in weights.flatten()[:4]]
+    assert first_values == [-0.0097343, 0.0152202, 0.0128267, -0.0179519]
 
 
 def test_initial_weight_distribution() -> None:
     model = Model(replace(SMALL, vocab_size=20_000), seed=0)
     table = model.encoder.embedding.tokens.weight.detach()
     assert table.abs().max() <= 0.04
-    # Truncation at two deviations leaves 0.8796 of the deviation; the bounds are five standard errors.
-    assert abs(float(table.mean())) < 5 * 0.0176 / len(table.flatten()) ** 0.5
-    assert float(table.std()) == pytest.approx(0.02 * 0.8796, rel=5 / (2 * len(table.flatten())) ** 0.5)
+    # Truncation at two standard deviations reduces the standard deviation to 0.8796 of it. The bounds
+    # are five standard errors.
+    assert abs(float(table.mean())) < 5 * 0.0176 / table.numel() ** 0.5
+    assert float(table.std()) == pytest.approx(0.02 * 0.8796, rel=5 / (2 * table.numel()) ** 0.5)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 1:
             assert (parameter == (1.0 if name.endswith("norm.weight") else 0.0)).all(), name
@@ -86,15 +93,15 @@ def test_initial_weight_distribution() -> None:
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=8))
 def test_sequences_do_not_attend_to_each_other(lengths: list[int]) -> None:
     generator = torch.Generator().manual_seed(sum(lengths))
-    rows = [torch.randint(0, 61, (length,), generator=generator).tolist() for length in lengths]
+    sequences = [torch.randint(0, 61, (length,), generator=generator).tolist() for length in lengths]
     encoder = Model(SMALL, seed=1).encoder.eval()
     with torch.no_grad():
-        together = encoder(Strip.from_sequences(rows))
-        alone = torch.cat([encoder(Strip.from_sequences([row])) for row in rows])
-    assert (together - alone).abs().max() < 1e-5
+        in_one_strip = encoder(Strip.from_sequences(sequences))
+        separate = torch.cat([encoder(Strip.from_sequences([tokens])) for tokens in sequences])
+    assert (in_one_strip - separate).abs().max() < 1e-5
 
 
-def test_an_empty_strip_has_no_hidden_states() -> None:
+def test_empty_sequences_have_no_hidden_states() -> None:
     assert Model(SMALL).encoder(Strip.from_sequences([])).shape == (0, 24)
     assert Model(SMALL).encoder(Strip.from_sequences([[], [1, 2], []])).shape == (2, 24)
 
@@ -110,11 +117,10 @@ def test_depth_argument_equals_model_of_that_depth() -> None:
 
 def test_hidden_states_equal_outputs_at_each_depth() -> None:
     encoder = Model(SMALL, seed=1).eval().encoder
-    states = list(encoder.hidden_states(STRIP))
-    assert len(states) == SMALL.applied_layers + 1
-    for depth, state in enumerate(states):
-        if depth:
-            assert torch.equal(state, encoder(STRIP, depth=depth))
+    _, *layer_outputs = encoder.hidden_states(STRIP)
+    assert len(layer_outputs) == SMALL.applied_layers
+    for depth, hidden in enumerate(layer_outputs, start=1):
+        assert torch.equal(hidden, encoder(STRIP, depth=depth))
 
 
 @pytest.mark.parametrize("kernels", [True, False])
@@ -123,10 +129,10 @@ def test_recomputation_does_not_change_results(kernels: bool) -> None:
     model.configure(ComputeOptions(kernels=kernels))
     loss, gradients = loss_and_gradients(model)
     model.configure(ComputeOptions(recompute=True, kernels=kernels))
-    other_loss, other_gradients = loss_and_gradients(model)
-    assert float(other_loss) == pytest.approx(float(loss), rel=1e-6)
+    recomputed_loss, recomputed_gradients = loss_and_gradients(model)
+    assert float(recomputed_loss) == pytest.approx(float(loss), rel=1e-6)
     for name, gradient in gradients.items():
-        assert torch.allclose(other_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
+        assert torch.allclose(recomputed_gradients[name], gradient, rtol=1e-4, atol=1e-7), name
 
 
 def test_recomputation_repeats_dropout() -> None:
@@ -135,10 +141,10 @@ def test_recomputation_repeats_dropout() -> None:
     loss, gradients = loss_and_gradients(model)
     model.configure(ComputeOptions(recompute=True))
     torch.manual_seed(0)
-    other_loss, other_gradients = loss_and_gradients(model)
-    assert torch.equal(loss, other_loss)
+    recomputed_loss, recomputed_gradients = loss_and_gradients(model)
+    assert torch.equal(loss, recomputed_loss)
     for name, gradient in gradients.items():
-        assert torch.allclose(other_gradients[name], gradient, atol=1e-7), name
+        assert torch.allclose(recomputed_gradients[name], gradient, atol=1e-7), name
 
 
 def test_dropout_only_in_training() -> None:
@@ -151,92 +157,93 @@ def test_bf16_is_close_and_weights_stay_fp32() -> None:
     model = Model(SMALL, seed=1)
     loss, gradients = loss_and_gradients(model)
     model.configure(ComputeOptions(dtype=torch.bfloat16))
-    other_loss, other_gradients = loss_and_gradients(model)
-    assert other_loss.dtype == torch.float32
-    assert float(other_loss) == pytest.approx(float(loss), rel=0.01)
+    bf16_loss, bf16_gradients = loss_and_gradients(model)
+    assert bf16_loss.dtype == torch.float32
+    assert float(bf16_loss) == pytest.approx(float(loss), rel=0.01)
     for name, gradient in gradients.items():
-        assert other_gradients[name].dtype == torch.float32
-        assert (other_gradients[name] - gradient).norm() <= 0.05 * gradient.norm() + 1e-3, name
+        assert bf16_gradients[name].dtype == torch.float32
+        assert (bf16_gradients[name] - gradient).norm() <= 0.05 * gradient.norm() + 1e-3, name
     assert model.encoder(STRIP).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(
-    "trained", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
+    "trained_names", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
 )
-def test_gradients_do_not_depend_on_what_is_frozen(trained: str) -> None:
+def test_gradients_do_not_depend_on_frozen_weights(trained_names: str) -> None:
     model = Model(SMALL, seed=1)
     model.configure(ComputeOptions(dtype=torch.bfloat16))
     _, expected = loss_and_gradients(model)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(trained in name)
+        parameter.requires_grad_(trained_names in name)
         parameter.grad = None
-    _, found = loss_and_gradients(model)
-    assert found
-    for name, gradient in found.items():
+    _, actual = loss_and_gradients(model)
+    assert actual
+    for name, gradient in actual.items():
         assert (gradient - expected[name]).norm() <= 0.03 * expected[name].norm() + 1e-6, name
 
 
 def test_autocast_of_an_fp32_model() -> None:
     model = Model(SMALL, seed=1).eval()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found = model.encoder(STRIP)
-    assert torch.allclose(found.float(), model.encoder(STRIP), atol=0.1)
+        actual = model.encoder(STRIP)
+    assert torch.allclose(actual.float(), model.encoder(STRIP), atol=0.1)
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("sequences", "message"),
     [
-        ([[1], [1] * 17], "sequence 1 has 17 tokens, the position table holds 16"),
+        ([[1], [1] * 17], "sequence 1 has 17 tokens, more than the 16 of the position table"),
         ([[61]], "token id 61 is outside the table of 61 rows"),
         ([[-1, 3]], "token id -1 is outside the table of 61 rows"),
     ],
 )
-def test_ids_outside_the_tables_are_refused(rows: list[list[int]], message: str) -> None:
+def test_ids_outside_the_tables_are_refused(sequences: list[list[int]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Model(SMALL).encoder(Strip.from_sequences(rows))
+        Model(SMALL).encoder(Strip.from_sequences(sequences))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("recompute", [False, True])
 def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: bool) -> None:
-    model = replace(MODEL_PRESETS["demo"], layers=8)
-    network = Model(model)
-    network.configure(ComputeOptions(dtype=dtype, recompute=recompute))
+    demo = replace(MODEL_PRESETS["demo"], layers=8)
+    model = Model(demo)
+    model.configure(ComputeOptions(dtype=dtype, recompute=recompute))
     tokens, length = 512, 64
     strip = Strip.from_sequences([[1] * length] * (tokens // length))
-    masked = torch.arange(0, tokens, 7)[: round(0.15 * tokens)]
-    targets = PretrainingTargets(
-        MaskedLMTargets(masked, torch.ones_like(masked)), torch.zeros(len(strip), dtype=torch.long)
-    )
-    weights = {one.untyped_storage().data_ptr() for one in network.parameters()}
-    kept: dict[int, int] = {}
+    masked_indices = torch.arange(0, tokens, 7)[: round(0.15 * tokens)]
+    masked_targets = MaskedLMTargets(masked_indices, torch.ones_like(masked_indices))
+    targets = PretrainingTargets(masked_targets, torch.zeros(len(strip), dtype=torch.long))
+    weight_addresses = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    saved_bytes: dict[int, int] = {}
+    saved_tensors: list[Tensor] = []  # kept alive, so that no address is used twice
 
-    def note(tensor: Tensor) -> Tensor:
+    def record(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights and tensor.shape[:1] != (model.vocab_size,):
-            kept[storage.data_ptr()] = storage.nbytes()
-        alive.append(tensor)
+        if storage.data_ptr() not in weight_addresses and tensor.shape[:1] != (demo.vocab_size,):
+            saved_bytes[storage.data_ptr()] = storage.nbytes()
+        saved_tensors.append(tensor)
         return tensor
 
-    alive: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        network(strip, targets)
+    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
+        model(strip, targets)
     precision: Any = "fp32" if dtype == torch.float32 else "bf16"
-    estimate = activation_bytes(model, tokens, precision, recompute=recompute)
-    if not recompute:
-        # A CPU keeps the probabilities of short sequences, flash attention one number per row and head.
-        estimate += model.layers * tokens * model.heads * (dtype.itemsize * length - 4)
+    expected = activation_bytes(demo, tokens, precision, recompute=recompute)
     if recompute:
-        # Only the input of the last layer is kept; the rest of it exists during the backward pass.
-        deep, shallower = (
-            activation_bytes(replace(model, layers=layers), tokens, precision, recompute=False)
-            for layers in (model.layers, model.layers - 1)
+        # The estimate holds one layer in full, which exists only later, in the backward pass. After the
+        # forward pass only its input is kept.
+        all_layers, without_last = (
+            activation_bytes(replace(demo, layers=layers), tokens, precision, recompute=False)
+            for layers in (demo.layers, demo.layers - 1)
         )
-        estimate -= deep - shallower - tokens * model.hidden_size * dtype.itemsize
-    assert sum(kept.values()) == pytest.approx(estimate, rel=0.05)
+        expected -= all_layers - without_last - tokens * demo.hidden_size * dtype.itemsize
+    else:
+        # On a CPU the probabilities of short sequences are kept; the estimate is for flash attention,
+        # which keeps one fp32 number per token and head.
+        expected += demo.layers * tokens * demo.heads * (dtype.itemsize * length - 4)
+    assert sum(saved_bytes.values()) == pytest.approx(expected, rel=0.05)
 
 
-def test_a_strip_used_in_inference_mode_can_be_trained_on() -> None:
+def test_strip_used_in_inference_mode_can_be_used_in_training() -> None:
     strip = Strip.from_sequences([[5, 6], [1, 2, 3, 4]])
     model = Model(SMALL, seed=1)
     with torch.inference_mode():
@@ -246,18 +253,19 @@ def test_a_strip_used_in_inference_mode_can_be_trained_on() -> None:
 
 
 def test_no_masked_tokens_gives_zero_loss() -> None:
-    none = torch.tensor([], dtype=torch.long)
-    targets = PretrainingTargets(MaskedLMTargets(none, none), torch.tensor([0, 1, 1, 0]))
+    empty = torch.tensor([], dtype=torch.long)
+    targets = PretrainingTargets(MaskedLMTargets(empty, empty), torch.tensor([0, 1, 1, 0]))
     output = Model(SMALL, seed=1)(STRIP, targets)
     assert output.masked.loss == 0
     assert torch.isfinite(output.loss)
-    tokens = Model(SMALL, HeadSettings(kind="token"))(STRIP, torch.full((len(STRIP.tokens),), -100))
-    assert tokens.loss == 0
+    tagging_output = Model(SMALL, HeadSettings(kind="token"))(STRIP, torch.full((len(STRIP.tokens),), -100))
+    assert tagging_output.loss == 0
 
 
-def test_an_answer_outside_its_own_sequence_is_refused() -> None:
+def test_answer_outside_its_sequence_is_refused() -> None:
     targets = SpanTargets(torch.tensor([0, 3, 0, 0]), torch.tensor([0, 1, 0, 0]))
-    with pytest.raises(InputError, match="the answer of sequence 1 is at token 3, it has 2"):
+    message = "the answer of sequence 1 is at token 3, but the sequence has 2 tokens"
+    with pytest.raises(InputError, match=message):
         Model(SMALL, HeadSettings(kind="span"))(STRIP, targets)
 
 
@@ -269,7 +277,7 @@ def test_recomputation_survives_eval_before_backward() -> None:
     hidden.sum().backward()
 
 
-def test_importing_the_package_changes_nothing() -> None:
+def test_importing_the_package_has_no_side_effects() -> None:
     script = """
 import importlib, os, pkgutil, torch
 
@@ -285,5 +293,5 @@ assert "torch._dynamo" not in __import__("sys").modules
 """
     names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
     environment = {name: value for name, value in os.environ.items() if name not in names}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr

@@ -11,7 +11,7 @@ from albertine.settings import MODEL_PRESETS, ModelSettings
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
-        # Encoders with pooler, as counted over the tensors of the released checkpoints.
+        # Counted over the tensors of the released checkpoints: encoder and pooler.
         (MODEL_PRESETS["albert-base"], 11_683_584),
         (MODEL_PRESETS["albert-large"], 17_683_968),
         (MODEL_PRESETS["albert-xlarge"], 58_724_864),
@@ -24,24 +24,20 @@ def test_released_encoders(model: ModelSettings, parameters: int) -> None:
     assert count_parameters(model).encoder == parameters
 
 
-def test_factorized_embedding_of_the_papers_example() -> None:
-    parts = count_parameters(MODEL_PRESETS["albert-large"])
-    weights_of_projection = 128 * 1024
-    assert parts.token_embedding + weights_of_projection == 3_971_072
-    assert parts.projection == weights_of_projection + 1024
+def test_factorized_embedding_has_the_counts_of_the_paper() -> None:
+    counts = count_parameters(MODEL_PRESETS["albert-large"])
+    projection_weights = 128 * 1024
+    assert counts.token_embedding + projection_weights == 3_971_072
+    assert counts.projection == projection_weights + 1024
     assert count_parameters(MODEL_PRESETS["bert-large"]).token_embedding == 30_720_000
 
 
 def test_groups_multiply_shared_blocks_only() -> None:
-    one, four = ModelSettings(), ModelSettings(groups=4)
-    a, b = count_parameters(one), count_parameters(four)
-    assert (b.attention, b.ffn) == (4 * a.attention, 4 * a.ffn)
-    assert (b.token_embedding, b.position_embedding, b.projection, b.pooler) == (
-        a.token_embedding,
-        a.position_embedding,
-        a.projection,
-        a.pooler,
-    )
+    one_group, four_groups = count_parameters(ModelSettings()), count_parameters(ModelSettings(groups=4))
+    assert four_groups.attention == 4 * one_group.attention
+    assert four_groups.ffn == 4 * one_group.ffn
+    for part in ("token_embedding", "position_embedding", "projection", "pooler"):
+        assert getattr(four_groups, part) == getattr(one_group, part)
 
 
 def test_one_group_per_layer_equals_no_sharing() -> None:
@@ -50,13 +46,14 @@ def test_one_group_per_layer_equals_no_sharing() -> None:
 
 
 def test_sharing_attention_or_ffn_only() -> None:
-    shared, apart = count_parameters(ModelSettings()), count_parameters(ModelSettings(share="none"))
-    attention, ffn = (count_parameters(ModelSettings(share=share)) for share in ("attention", "ffn"))
-    assert (attention.attention, attention.ffn) == (shared.attention, apart.ffn)
-    assert (ffn.attention, ffn.ffn) == (apart.attention, shared.ffn)
+    shared, unshared, shared_attention, shared_ffn = (
+        count_parameters(ModelSettings(share=share)) for share in ("all", "none", "attention", "ffn")
+    )
+    assert (shared_attention.attention, shared_attention.ffn) == (shared.attention, unshared.ffn)
+    assert (shared_ffn.attention, shared_ffn.ffn) == (unshared.attention, shared.ffn)
 
 
-def test_inner_groups_are_blocks_of_their_own() -> None:
+def test_inner_groups_have_separate_blocks() -> None:
     assert count_parameters(ModelSettings(inner_groups=3)).ffn == 3 * count_parameters(ModelSettings()).ffn
 
 

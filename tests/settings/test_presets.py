@@ -6,7 +6,7 @@ from albertine.settings import MODEL_PRESETS
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "hidden", "embedding", "share"),
+    ("name", "layers", "hidden_size", "embedding_size", "share"),
     [
         ("bert-base", 12, 768, 768, "none"),
         ("bert-large", 24, 1024, 1024, "none"),
@@ -17,16 +17,14 @@ from albertine.settings import MODEL_PRESETS
         ("albert-xxlarge", 12, 4096, 128, "all"),
     ],
 )
-def test_table_1(name: str, layers: int, hidden: int, embedding: int, share: str) -> None:
+def test_presets_equal_table_1_of_the_paper(
+    name: str, layers: int, hidden_size: int, embedding_size: int, share: str
+) -> None:
     model = MODEL_PRESETS[name]
-    assert (model.layers, model.hidden_size, model.embedding_size, model.share) == (
-        layers,
-        hidden,
-        embedding,
-        share,
-    )
-    assert model.heads == hidden // 64
-    assert model.effective_ffn_size == 4 * hidden
+    assert (model.layers, model.share) == (layers, share)
+    assert (model.hidden_size, model.embedding_size) == (hidden_size, embedding_size)
+    assert model.heads == hidden_size // 64
+    assert model.effective_ffn_size == 4 * hidden_size
     assert model.vocab_size == 30_000
 
 

@@ -37,8 +37,8 @@ class OuterSettings(Settings):
     ("values", "message"),
     [
         ({"count": 0}, "count = 0: must be at least 1"),
-        ({"count": True}, "count = true: must be a whole number"),
-        ({"count": 1.0}, "count = 1.0: must be a whole number"),
+        ({"count": True}, "count = true: must be an integer"),
+        ({"count": 1.0}, "count = 1.0: must be an integer"),
         ({"name": 5}, "name = 5: must be text in quotes"),
         ({"fast": 1}, "fast = 1: must be true or false"),
         ({"out": 3}, "out = 3: must be a path in quotes"),
@@ -79,7 +79,7 @@ def test_invalid_model_settings_are_refused(values: dict[str, Any], key: str) ->
     assert caught.value.key == key
 
 
-def test_wrong_heads_error_suggests_divisors() -> None:
+def test_error_for_heads_suggests_divisors() -> None:
     with pytest.raises(SettingError, match="try 4 or 6"):
         ModelSettings(heads=5)
 
@@ -88,23 +88,23 @@ def test_path_may_be_given_as_text() -> None:
     assert OuterSettings(out="runs/first").out == Path("runs/first")  # type: ignore[arg-type]
 
 
-def test_explicit_keys_of_an_object_made_in_python_differ_from_the_defaults() -> None:
+def test_explicit_keys_of_an_object_made_in_python_are_those_changed_from_the_defaults() -> None:
     settings = OuterSettings(count=3, name="y", inner=InnerSettings(rate=0.5))
     assert settings.explicit_keys == {"name", "inner.rate"}
     assert OuterSettings().explicit_keys == frozenset()
 
 
-def test_explicit_keys_of_read_settings_are_those_of_the_sources() -> None:
+def test_explicit_keys_of_built_settings_are_those_of_the_sources() -> None:
     file = SettingsSource({"count": 3, "inner": {"rate": 1e-3}}, "recipe.toml")
     settings = build_settings(OuterSettings, file, SettingsSource({"name": "x"}))
     assert settings == OuterSettings()
     assert settings.explicit_keys == {"count", "name", "inner.rate"}
     assert pickle.loads(pickle.dumps(settings)).explicit_keys == settings.explicit_keys
-    # `replace` drops the record of the table that it changes, not those of the tables inside.
+    # `replace` drops the record of the table that it changes, but not those of nested tables.
     assert replace(settings, count=4).explicit_keys == {"count", "inner.rate"}
 
 
 def test_preset_is_one_explicit_key() -> None:
-    read = build_settings(ModelSettings, SettingsSource({"preset": "albert-tiny", "layers": "7"}))
-    assert read.explicit_keys == {"preset", "layers"}
+    settings = build_settings(ModelSettings, SettingsSource({"preset": "albert-tiny", "layers": "7"}))
+    assert settings.explicit_keys == {"preset", "layers"}
     assert MODEL_PRESETS["albert-tiny"].explicit_keys == {"preset"}

@@ -1,4 +1,4 @@
-"""Tests of settings from TOML and command-line options, and of written TOML."""
+"""Tests of reading settings from TOML and command-line options, and of writing them as TOML."""
 
 import tomllib
 from dataclasses import dataclass, replace
@@ -34,10 +34,10 @@ class ExampleSettings(Settings):
 
 @dataclass(frozen=True)
 class DemoModelSettings(Settings):
-    model: ModelSettings = setting(MODEL_PRESETS["demo"], "Another model.")
+    model: ModelSettings = setting(MODEL_PRESETS["demo"], "The model.")
 
 
-def test_table_default_is_the_declared_one() -> None:
+def test_table_has_the_default_that_its_setting_declares() -> None:
     assert DemoModelSettings().model == MODEL_PRESETS["demo"] == build_settings(DemoModelSettings).model
     assert build_settings(DemoModelSettings, SettingsSource({"model": {"layers": "2"}})).model == replace(
         MODEL_PRESETS["demo"], layers=2
@@ -70,7 +70,7 @@ def model_settings(draw: st.DrawFn) -> ModelSettings:
     )
 
 
-# A TOML file is UTF-8, which has no lone surrogates; a path has no NUL.
+# A TOML file is UTF-8, which cannot encode lone surrogates; a path cannot contain NUL.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
 example_settings = st.builds(
     ExampleSettings,
@@ -83,35 +83,35 @@ example_settings = st.builds(
 
 
 @given(example_settings)
-def test_written_toml_reads_back_equal(tree: ExampleSettings) -> None:
-    values = tomllib.loads(settings_to_toml(tree))
-    assert build_settings(ExampleSettings, SettingsSource(values, "written.toml")) == tree
+def test_written_toml_reads_back_equal(settings: ExampleSettings) -> None:
+    values = tomllib.loads(settings_to_toml(settings))
+    assert build_settings(ExampleSettings, SettingsSource(values, "written.toml")) == settings
 
 
 @given(example_settings)
-def test_command_line_options_read_back_equal(tree: ExampleSettings) -> None:
-    typed: dict[str, Any] = {
-        "name": tree.name,
-        "rate": str(tree.rate),
-        "fast": str(tree.fast).lower(),
-        "model": {key: str(getattr(tree.model, key)) for key in tree.model.__dataclass_fields__},
+def test_command_line_options_read_back_equal(settings: ExampleSettings) -> None:
+    options: dict[str, Any] = {
+        "name": settings.name,
+        "rate": str(settings.rate),
+        "fast": str(settings.fast).lower(),
+        "model": {key: str(getattr(settings.model, key)) for key in settings.model.__dataclass_fields__},
     }
-    assert build_settings(ExampleSettings, SettingsSource(typed)) == replace(tree, out=None)
+    assert build_settings(ExampleSettings, SettingsSource(options)) == replace(settings, out=None)
 
 
 def test_later_sources_win_key_by_key() -> None:
     file = SettingsSource({"rate": 0.1, "model": {"layers": 6, "heads": 4}}, "recipe.toml")
-    typed = SettingsSource({"model": {"layers": "3"}})
-    assert build_settings(ExampleSettings, file, typed) == ExampleSettings(
+    options = SettingsSource({"model": {"layers": "3"}})
+    assert build_settings(ExampleSettings, file, options) == ExampleSettings(
         rate=0.1, model=ModelSettings(layers=3, heads=4)
     )
 
 
-def test_preset_sets_table_and_own_keys_override() -> None:
+def test_preset_sets_its_table_and_keys_of_the_same_source_override_it() -> None:
     file = SettingsSource({"model": {"layers": 6, "preset": "bert-large"}}, "recipe.toml")
     assert build_settings(ExampleSettings, file).model == replace(MODEL_PRESETS["bert-large"], layers=6)
-    later = SettingsSource({"model": {"preset": "albert-tiny", "heads": "2"}})
-    assert build_settings(ExampleSettings, file, later).model == replace(
+    options = SettingsSource({"model": {"preset": "albert-tiny", "heads": "2"}})
+    assert build_settings(ExampleSettings, file, options).model == replace(
         MODEL_PRESETS["albert-tiny"], heads=2
     )
 
@@ -133,7 +133,7 @@ def test_preset_sets_table_and_own_keys_override() -> None:
         ("rate = inf", "FILE: rate = inf: must be a finite number"),
         ("model = 3", "FILE: model = 3: must be a table; set its keys, as in model.NAME"),
         ("[name]\nx = 1", "FILE: name = {...}: must be text in quotes"),
-        ("[model]\nlayers = '6'", 'FILE: model.layers = "6": must be a whole number'),
+        ("[model]\nlayers = '6'", 'FILE: model.layers = "6": must be an integer'),
         ("[model]\nshare = 'atention'", "did you mean attention?"),
         ("[model]\nheads = 7", "FILE: model.heads = 7: must divide hidden_size = 768; try 6 or 8"),
         (
@@ -171,7 +171,7 @@ def test_unreadable_file_error_names_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("options", "message"),
     [
         ({"model": {"heads": "5"}}, "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
         ({"rate": "quick"}, "--rate quick: must be a number"),
@@ -181,9 +181,9 @@ def test_unreadable_file_error_names_the_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_option_error_names_the_option_as_typed(typed: dict[str, Any], message: str) -> None:
+def test_option_error_names_the_option_as_typed(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        build_settings(ExampleSettings, SettingsSource(typed))
+        build_settings(ExampleSettings, SettingsSource(options))
     assert str(caught.value).startswith(message)
 
 

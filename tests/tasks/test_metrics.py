@@ -1,4 +1,4 @@
-"""Scores are those of scikit-learn, scipy and the official scripts' rules, whatever is thrown at them."""
+"""Tests of the metrics against scikit-learn, scipy and a second implementation of SQuAD's rules."""
 
 import math
 import re
@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn import metrics as oracle
+from sklearn import metrics as sklearn_metrics
 
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.metrics.squad import normalized_answer, squad_metrics
 from albertine.tasks.metrics.tagging import tag_entities, tagging_metrics
 from albertine.tasks.registry import primary_metric
 
-labels = st.integers(2, 4).flatmap(
+labels_and_predictions = st.integers(2, 4).flatmap(
     lambda count: st.tuples(
         st.just(count),
         st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), min_size=1, max_size=40),
@@ -27,81 +27,92 @@ labels = st.integers(2, 4).flatmap(
 )
 
 
-@given(labels)
+@given(labels_and_predictions)
 def test_classification_metrics_match_scikit_learn(drawn: tuple[int, list[tuple[int, int]]]) -> None:
-    count, pairs = drawn
-    right, said = (np.array(column) for column in zip(*pairs, strict=True))
+    num_labels, pairs = drawn
+    labels, predictions = (np.array(column) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = {
-            "accuracy": oracle.accuracy_score(right, said),
-            "f1": oracle.f1_score(right, said, labels=[1], average="macro", zero_division=0),
-            "macro_f1": oracle.f1_score(right, said, average="macro", zero_division=0),
-            "matthews": oracle.matthews_corrcoef(right, said),
+            "accuracy": sklearn_metrics.accuracy_score(labels, predictions),
+            "f1": sklearn_metrics.f1_score(labels, predictions, labels=[1], average="macro", zero_division=0),
+            "macro_f1": sklearn_metrics.f1_score(labels, predictions, average="macro", zero_division=0),
+            "matthews": sklearn_metrics.matthews_corrcoef(labels, predictions),
         }
     for name, value in expected.items():
-        assert compute_metric(name, right, said, count) == pytest.approx(value, abs=1e-12), name
+        assert compute_metric(name, labels, predictions, num_labels) == pytest.approx(value, abs=1e-12), name
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=3, max_size=40))
 def test_regression_metrics_match_scipy(pairs: list[tuple[float, int]]) -> None:
-    right, said = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    labels, predictions = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = {"pearson": stats.pearsonr(right, said)[0], "spearman": stats.spearmanr(right, said)[0]}
+        expected = {
+            "pearson": stats.pearsonr(labels, predictions)[0],
+            "spearman": stats.spearmanr(labels, predictions)[0],
+        }
     for name, value in expected.items():
-        found = compute_metric(name, right, said, 0)
-        if not math.isnan(value) and right.std() > 1e-6:
-            assert found == pytest.approx(value, abs=1e-6), name
-    assert compute_metric("pearson", right, np.ones_like(right), 0) == 0.0
-    assert compute_metric("rmse", right, said, 0) == pytest.approx(
-        math.sqrt(oracle.mean_squared_error(right, said))
+        actual = compute_metric(name, labels, predictions, 0)
+        if not math.isnan(value) and labels.std() > 1e-6:
+            assert actual == pytest.approx(value, abs=1e-6), name
+    assert compute_metric("pearson", labels, np.ones_like(labels), 0) == 0.0
+    assert compute_metric("rmse", labels, predictions, 0) == pytest.approx(
+        math.sqrt(sklearn_metrics.mean_squared_error(labels, predictions))
     )
 
 
-# The rules of SQuAD's scoring, written down a second time.
+# A second implementation of SQuAD's rules.
 
 
 def normalized_words(text: str) -> list[str]:
-    kept = "".join(one for one in text.lower() if one not in set(string.punctuation))
-    return [word for word in re.split(r"\s+", re.sub(r"\b(?:a|an|the)\b", " ", kept)) if word]
+    without_punctuation = "".join(char for char in text.lower() if char not in set(string.punctuation))
+    without_articles = re.sub(r"\b(?:a|an|the)\b", " ", without_punctuation)
+    return [word for word in re.split(r"\s+", without_articles) if word]
 
 
-def reference_exact_and_f1(gold: str, said: str) -> tuple[float, float]:
-    right, given_ = normalized_words(gold), normalized_words(said)
-    same = float(right == given_)
-    if not right or not given_:
-        return same, same
-    shared = sum(min(count, Counter(given_)[word]) for word, count in Counter(right).items())
-    return same, 2 * shared / (len(right) + len(given_))
+def reference_exact_and_f1(reference: str, prediction: str) -> tuple[float, float]:
+    reference_words, predicted_words = normalized_words(reference), normalized_words(prediction)
+    exact = float(reference_words == predicted_words)
+    if not reference_words or not predicted_words:
+        return exact, exact
+    predicted_counts = Counter(predicted_words)
+    num_common = sum(min(count, predicted_counts[word]) for word, count in Counter(reference_words).items())
+    return exact, 2 * num_common / (len(reference_words) + len(predicted_words))
 
 
 def reference_squad_metrics(
-    golds: Sequence[Sequence[str]], said: Sequence[str], doubts: Sequence[float], threshold: float
+    references: Sequence[Sequence[str]],
+    predictions: Sequence[str],
+    no_answer_scores: Sequence[float],
+    threshold: float,
 ) -> dict[str, float]:
-    raw = []
-    for gold, one in zip(golds, said, strict=True):
-        each = [reference_exact_and_f1(text, one) for text in gold if normalized_words(text)] or [
-            reference_exact_and_f1("", one)
-        ]
-        raw.append((max(pair[0] for pair in each), max(pair[1] for pair in each)))
-    after = [
-        (float(not gold), float(not gold)) if doubt > threshold else pair
-        for gold, pair, doubt in zip(golds, raw, doubts, strict=True)
+    scores = []
+    for answers, prediction in zip(references, predictions, strict=True):
+        non_empty = [answer for answer in answers if normalized_words(answer)] or [""]
+        pairs = [reference_exact_and_f1(answer, prediction) for answer in non_empty]
+        scores.append((max(exact for exact, _ in pairs), max(f1 for _, f1 in pairs)))
+    final_scores = [
+        (float(not answers), float(not answers)) if no_answer_score > threshold else pair
+        for answers, pair, no_answer_score in zip(references, scores, no_answer_scores, strict=True)
     ]
-    found = {}
-    for at, key in enumerate(("exact", "f1")):
-        found[key] = float(np.mean([pair[at] for pair in after]))
-        for name, wanted in (("answerable", True), ("unanswerable", False)):
-            part = [pair[at] for pair, gold in zip(after, golds, strict=True) if bool(gold) is wanted]
-            if part:
-                found[f"{key}_{name}"] = float(np.mean(part))
-        running = best = sum(not gold for gold in golds)
-        for place in np.argsort(doubts, kind="stable"):
-            running += raw[place][at] if golds[place] else -bool(said[place])
-            best = max(best, running)
-        found[f"best_{key}"] = best / len(golds)
-    return found
+    metrics = {}
+    for index, key in enumerate(("exact", "f1")):
+        metrics[key] = float(np.mean([pair[index] for pair in final_scores]))
+        for name, is_answerable in (("answerable", True), ("unanswerable", False)):
+            subset = [
+                pair[index]
+                for pair, answers in zip(final_scores, references, strict=True)
+                if bool(answers) is is_answerable
+            ]
+            if subset:
+                metrics[f"{key}_{name}"] = float(np.mean(subset))
+        total = best = sum(not answers for answers in references)
+        for question in np.argsort(no_answer_scores, kind="stable"):
+            total += scores[question][index] if references[question] else -bool(predictions[question])
+            best = max(best, total)
+        metrics[f"best_{key}"] = best / len(references)
+    return metrics
 
 
 phrases = st.lists(
@@ -110,6 +121,7 @@ phrases = st.lists(
     ),
     max_size=4,
 ).map(" ".join)
+# References, prediction and no-answer score of each question.
 questions = st.lists(
     st.tuples(st.lists(phrases, max_size=3), phrases, st.sampled_from([-1.5, -0.2, 0.0, 0.3, 2.0])),
     min_size=1,
@@ -119,29 +131,30 @@ questions = st.lists(
 
 @given(questions, st.sampled_from([-1.0, 0.0, 1.0]))
 def test_squad_metrics_match_reference(drawn: list[tuple[list[str], str, float]], threshold: float) -> None:
-    golds, said, doubts = (list(column) for column in zip(*drawn, strict=True))
-    expected = reference_squad_metrics(golds, said, doubts, threshold)
-    found = squad_metrics(golds, said, doubts, threshold)
+    references, predictions, no_answer_scores = (list(column) for column in zip(*drawn, strict=True))
+    expected = reference_squad_metrics(references, predictions, no_answer_scores, threshold)
+    actual = squad_metrics(references, predictions, no_answer_scores, threshold)
     for key, value in expected.items():
-        assert found[key] == pytest.approx(value), key
-    assert set(found) == set(expected) | {"best_exact_threshold", "best_f1_threshold"}
+        assert actual[key] == pytest.approx(value), key
+    assert set(actual) == set(expected) | {"best_exact_threshold", "best_f1_threshold"}
 
 
 @given(questions)
 def test_best_threshold_reaches_best_f1_without_ties(
     drawn: list[tuple[list[str], str, float]],
 ) -> None:
-    golds, said, _ = (list(column) for column in zip(*drawn, strict=True))
-    doubts = [0.1 * at - 0.3 for at in range(len(golds))]
-    threshold = squad_metrics(golds, said, doubts)["best_f1_threshold"]
-    after = squad_metrics(golds, said, doubts, threshold)
-    # An article alone counts as something said, and is worth as much as nothing.
-    if all(bool(one) == bool(normalized_answer(one)) for one in said):
-        assert after["f1"] == pytest.approx(after["best_f1"])
+    references, predictions, _ = (list(column) for column in zip(*drawn, strict=True))
+    no_answer_scores = [0.1 * index - 0.3 for index in range(len(references))]
+    threshold = squad_metrics(references, predictions, no_answer_scores)["best_f1_threshold"]
+    metrics = squad_metrics(references, predictions, no_answer_scores, threshold)
+    # Predictions such as "the" are excluded: to a question without an answer, they are wrong in the best F1,
+    # but correct in the F1 at a threshold, which compares normalized texts.
+    if all(bool(prediction) == bool(normalized_answer(prediction)) for prediction in predictions):
+        assert metrics["f1"] == pytest.approx(metrics["best_f1"])
 
 
 @pytest.mark.parametrize(
-    ("gold", "said", "exact", "f1"),
+    ("reference", "prediction", "exact", "f1"),
     [
         ("The Key", "key", 1, 1),
         ("a key, of brass", "key of brass!", 1, 1),
@@ -151,8 +164,8 @@ def test_best_threshold_reaches_best_f1_without_ties(
         ("Zürich", "zürich", 1, 1),
     ],
 )
-def test_exact_match_and_f1(gold: str, said: str, exact: float, f1: float) -> None:
-    assert squad_metrics([[gold]], [said]) == pytest.approx({"exact": exact, "f1": f1})
+def test_exact_match_and_f1(reference: str, prediction: str, exact: float, f1: float) -> None:
+    assert squad_metrics([[reference]], [prediction]) == pytest.approx({"exact": exact, "f1": f1})
 
 
 def test_squad_1_counts_references_without_words() -> None:
@@ -175,11 +188,11 @@ def test_tag_entities_and_metrics() -> None:
         (4, 7, "A"),
         (7, 8, "B"),
     ]
-    right = [["B-A", "I-A", "O"], ["B-B", "O"]]
-    assert tagging_metrics(right, right) == {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
-    found = tagging_metrics(right, [["B-A", "O", "O"], ["B-B", "B-A"]])
-    assert found == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
-    assert tagging_metrics([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no marks, words alone
+    tags = [["B-A", "I-A", "O"], ["B-B", "O"]]
+    assert tagging_metrics(tags, tags) == {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
+    metrics = tagging_metrics(tags, [["B-A", "O", "O"], ["B-B", "B-A"]])
+    assert metrics == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
+    assert tagging_metrics([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no entities
 
 
 def test_primary_metric() -> None:

@@ -1,4 +1,4 @@
-"""A task type is one file and one registry entry: no other module distinguishes types by name."""
+"""Tests of the registry, and that a task type needs only one file and one registry entry."""
 
 import ast
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ ALLOWED = (
     *("tasks/types/", "tasks/registry.py"),
     # Kinds of heads, which partly have the same names.
     *("model/", "interop/", "settings/", "bench/peer_finetuning.py"),
-    # A key of the JSON of DREAM; a term of grammar.
+    # "choice" is a key in the JSON of DREAM, and "tag" a term of grammar.
     *("tasks/formats/race.py", "world/"),
 )
 
@@ -32,8 +32,11 @@ def type_name_uses(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         constants: list[ast.expr | None] = []
         if isinstance(node, ast.Compare):
-            for one in (node.left, *node.comparators):
-                constants += one.elts if isinstance(one, ast.Tuple | ast.List | ast.Set) else [one]
+            for operand in (node.left, *node.comparators):
+                if isinstance(operand, ast.Tuple | ast.List | ast.Set):
+                    constants += operand.elts
+                else:
+                    constants.append(operand)
         elif isinstance(node, ast.MatchValue):
             constants = [node.value]
         elif isinstance(node, ast.Dict):
@@ -55,10 +58,8 @@ def test_no_other_module_distinguishes_task_types() -> None:
     assert [use for file in files for use in type_name_uses(file)] == []
 
 
-def test_help_of_task_names_all_tasks() -> None:
-    help_text = next(
-        one.metadata["doc"] for one in DataSettings.__dataclass_fields__.values() if one.name == "task"
-    )
+def test_help_of_task_lists_all_tasks() -> None:
+    help_text = DataSettings.__dataclass_fields__["task"].metadata["doc"]
     assert [name for name in TASK_NAMES if name not in help_text] == []
 
 
@@ -78,7 +79,7 @@ def test_names_and_aliases() -> None:
 
 
 class Sentiment(Classification):
-    """A new task type."""
+    """A task type that is not in the registry."""
 
     name = "sentiment"
 
@@ -90,7 +91,7 @@ def test_new_task_type_needs_one_registry_entry(
     monkeypatch.setitem(registry.TASKS, "sentiment", Task("sentiment", Sentiment))
     card = TaskCard("sentiment", "sentiment", ("good", "bad"), ("accuracy",), max_length=64)
     folder = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify"), card)
-    judge = albertine.pipeline(folder, device="cpu")
-    assert judge("ka lo")["label"] in ("good", "bad")
+    pipeline = albertine.pipeline(folder, device="cpu")
+    assert pipeline("ka lo")["label"] in ("good", "bad")
     (endpoint,) = load_served_model(str(folder), "cpu", "fp32").endpoints.values()
     assert (endpoint.type_name, endpoint.fields[0].name) == ("sentiment", "text")

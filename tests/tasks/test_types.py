@@ -1,6 +1,5 @@
-"""Examples become the sequences that `transformers` makes, and scores answers in the text's own words."""
+"""Tests of the task types: sequences equal those of `transformers`, and scores give predictions."""
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from albertine.tasks.examples import (
     TaggedExample,
     TextExample,
 )
-from albertine.tasks.sequences import strip_from_samples
+from albertine.tasks.sequences import EncodedExample, strip_from_samples
 from albertine.tasks.settings import SequenceSettings
 from albertine.tasks.types.classification import Classification
 from albertine.tasks.types.multiple_choice import MultipleChoice
@@ -29,6 +28,7 @@ from albertine.tasks.types.passage_windows import AnswerPosition
 from albertine.tasks.types.regression import Regression
 from albertine.tasks.types.span_extraction import SpanExtraction
 from albertine.tasks.types.tagging import Tagging
+from albertine.tasks.types.task_type import SampleScores
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.conftest import made_up_sentences
 
@@ -38,7 +38,7 @@ texts = st.lists(
 
 
 @pytest.fixture(scope="module")
-def our_tokenizer(tokenizer: Path) -> Tokenizer:
+def albertine_tokenizer(tokenizer: Path) -> Tokenizer:
     return load_tokenizer(tokenizer)
 
 
@@ -47,152 +47,156 @@ def hf_tokenizer(tokenizer: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(tokenizer)
 
 
-@given(one=texts, other=texts, length=st.integers(8, 40))
+@given(first=texts, second=texts, max_length=st.integers(8, 40))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_single_and_pair_inputs_match_transformers(
-    our_tokenizer: Tokenizer, hf_tokenizer: Any, one: str, other: str, length: int
+    albertine_tokenizer: Tokenizer, hf_tokenizer: Any, first: str, second: str, max_length: int
 ) -> None:
-    if "[MASK]" in one + other:  # to them that is one piece; to us, what a person wrote
-        one, other = (text.replace("[MASK]", "mask") for text in (one, other))
-    other = other or "ka"  # an empty second text is none to them
-    kind = Classification(our_tokenizer, ("a", "b"), length, ("accuracy",), 0.0)
-    alone, pair = kind.encode([TextExample("", "", (one,), "a"), TextExample("", "", (one, other), "b")])
-    for sheet, given_ in ((alone, (one,)), (pair, (one, other))):
-        expected = hf_tokenizer(*given_, truncation=True, max_length=length)
-        (sample,) = sheet.samples
-        assert len(sample.ids[0]) <= length
+    # `transformers` encodes "[MASK]" in a text as the special token, and ignores an empty second text.
+    first, second = (text.replace("[MASK]", "mask") for text in (first, second or "ka"))
+    task_type = Classification(albertine_tokenizer, ("a", "b"), max_length, ("accuracy",), 0.0)
+    single, pair = task_type.encode(
+        [TextExample("", "", (first,), "a"), TextExample("", "", (first, second), "b")]
+    )
+    for encoded, inputs in ((single, (first,)), (pair, (first, second))):
+        expected = hf_tokenizer(*inputs, truncation=True, max_length=max_length)
+        (sample,) = encoded.samples
+        assert len(sample.ids[0]) <= max_length
         assert sample.ids[0].tolist() == expected["input_ids"]
         assert sample.segments[0].tolist() == expected["token_type_ids"]
-    assert [sheet.samples[0].target for sheet in (alone, pair)] == [0, 1]
+    assert [encoded.samples[0].target for encoded in (single, pair)] == [0, 1]
 
 
-def test_special_tokens_in_text_are_encoded_as_unknown(our_tokenizer: Tokenizer) -> None:
-    special = set(vars(our_tokenizer.special_ids).values()) - {our_tokenizer.special_ids.unk}
-    (sheet,) = Classification(our_tokenizer, ("a", "b"), 60, ("accuracy",), 0.0).encode(
+def test_special_tokens_in_text_are_encoded_as_unknown(albertine_tokenizer: Tokenizer) -> None:
+    special = set(vars(albertine_tokenizer.special_ids).values()) - {albertine_tokenizer.special_ids.unk}
+    (encoded,) = Classification(albertine_tokenizer, ("a", "b"), 60, ("accuracy",), 0.0).encode(
         [TextExample("", "", ("[MASK] ka [SEP]",))]
     )
-    assert special.isdisjoint(sheet.samples[0].ids[0][1:-1].tolist())
-    spans = SpanExtraction(
-        our_tokenizer, SequenceSettings(), 60, 0.0, allows_no_answer=False, answerable=False
+    assert special.isdisjoint(encoded.samples[0].ids[0][1:-1].tolist())
+    span_extraction = SpanExtraction(
+        albertine_tokenizer, SequenceSettings(), 60, 0.0, allows_no_answer=False, answerable=False
     )
-    (sheet,) = spans.encode([QuestionExample("", "", "[SEP]?", "[MASK] ka [CLS] lo")])
-    inside = sheet.samples[0].ids[0].tolist()
-    assert [one for one in inside if one in special] == [
-        our_tokenizer.special_ids.cls,
-        *[our_tokenizer.special_ids.sep] * 2,
+    (encoded,) = span_extraction.encode([QuestionExample("", "", "[SEP]?", "[MASK] ka [CLS] lo")])
+    ids = encoded.samples[0].ids[0].tolist()
+    assert [token_id for token_id in ids if token_id in special] == [
+        albertine_tokenizer.special_ids.cls,
+        *[albertine_tokenizer.special_ids.sep] * 2,
     ]
 
 
-def test_unknown_label_is_an_error_with_location(our_tokenizer: Tokenizer) -> None:
-    kind = Classification(our_tokenizer, ("good", "bad"), 20, ("accuracy",), 0.0)
-    with pytest.raises(InputError, match=r"a.csv, line 3: label fine is new; the model knows good, bad"):
-        kind.encode([TextExample("a.csv, line 3", "1", ("x",), "fine")])
+def test_unknown_label_is_an_error_with_location(albertine_tokenizer: Tokenizer) -> None:
+    task_type = Classification(albertine_tokenizer, ("good", "bad"), 20, ("accuracy",), 0.0)
+    message = r"a.csv, line 3: label fine is not one of the model's: good, bad"
+    with pytest.raises(InputError, match=message):
+        task_type.encode([TextExample("a.csv, line 3", "1", ("x",), "fine")])
 
 
-def test_classification_and_regression_predictions(our_tokenizer: Tokenizer) -> None:
-    kind = Classification(our_tokenizer, ("x", "y"), 20, ("accuracy", "f1"), 0.0)
-    examples = [TextExample("", str(at), ("ka",), "xy"[at % 2]) for at in range(4)]
-    rows = [np.array([0.75, 0.25], np.float32), np.array([0.5, 0.5], np.float32)] * 2
-    answers = [kind.prediction(one, None, [row]) for one, row in zip(examples, rows, strict=True)]  # type: ignore[arg-type]
-    assert answers[0] == {"label": "x", "probability": 0.75, "probabilities": {"x": 0.75, "y": 0.25}}
-    assert kind.compute_metrics(examples, answers) == {"accuracy": 0.5, "f1": 0.0}
-    assert kind.collapse_reason(examples * 5, answers * 5) == "every prediction is x"
-    assert kind.collapse_reason(examples, answers) is None  # too few to judge by
-    assert (
-        kind.collapse_reason(examples[:1] * 19 + examples[1:2], answers * 5) is None
-    )  # that is nearly all there is
-    numbers = Regression(our_tokenizer, 20, ("pearson",), 0.0)
-    valued = [TextExample("", "", ("ka",), value=float(at)) for at in range(4)]
-    same = [{"value": 1.5 + 0.001 * at} for at in range(4)]
-    assert numbers.collapse_reason(valued * 5, same * 5) == "every prediction is about 1.5"
-    assert numbers.compute_metrics(valued, [{"value": 2.0 * at} for at in range(4)]) == pytest.approx(
-        {"pearson": 1.0}
-    )
+def test_classification_predictions(albertine_tokenizer: Tokenizer) -> None:
+    task_type = Classification(albertine_tokenizer, ("x", "y"), 20, ("accuracy", "f1"), 0.0)
+    examples = [TextExample("", str(index), ("ka",), "xy"[index % 2]) for index in range(4)]
+    scores = [np.array([0.75, 0.25], np.float32), np.array([0.5, 0.5], np.float32)] * 2
+    predictions = [
+        task_type.prediction(example, None, [probabilities])  # type: ignore[arg-type]  # not used
+        for example, probabilities in zip(examples, scores, strict=True)
+    ]
+    assert predictions[0] == {"label": "x", "probability": 0.75, "probabilities": {"x": 0.75, "y": 0.25}}
+    assert task_type.compute_metrics(examples, predictions) == {"accuracy": 0.5, "f1": 0.0}
+    assert task_type.collapse_reason(examples * 5, predictions * 5) == "every prediction is x"
+    too_few = task_type.collapse_reason(examples, predictions)
+    assert too_few is None
+    nearly_one_label = examples[:1] * 19 + examples[1:2]
+    assert task_type.collapse_reason(nearly_one_label, predictions * 5) is None
     with pytest.raises(InputError, match="line 1: has no label, which training and evaluation need"):
-        kind.compute_metrics([TextExample("line 1", "", ("ka",))], answers[:1])
+        task_type.compute_metrics([TextExample("line 1", "", ("ka",))], predictions[:1])
 
 
-def test_long_sentences_are_split_and_every_word_is_tagged(our_tokenizer: Tokenizer) -> None:
+def test_regression_predictions(albertine_tokenizer: Tokenizer) -> None:
+    task_type = Regression(albertine_tokenizer, 20, ("pearson",), 0.0)
+    examples = [TextExample("", "", ("ka",), value=float(index)) for index in range(4)]
+    nearly_same = [{"value": 1.5 + 0.001 * index} for index in range(4)]
+    assert task_type.collapse_reason(examples * 5, nearly_same * 5) == "every prediction is about 1.5"
+    proportional = [{"value": 2.0 * index} for index in range(4)]
+    assert task_type.compute_metrics(examples, proportional) == pytest.approx({"pearson": 1.0})
+
+
+def test_long_sentences_are_split_and_every_word_is_tagged(albertine_tokenizer: Tokenizer) -> None:
     words = tuple(" ".join(made_up_sentences(3, 8)).split())
     tags = tuple("AB"[len(word) % 2] for word in words)
-    kind = Tagging(our_tokenizer, ("A", "B"), 24, 0.0)
-    (sheet,) = kind.encode([TaggedExample("", "", words, tags)])
-    assert len(sheet.samples) > 2
-    assert all(len(one.ids[0]) <= 24 for one in sheet.samples)
-    whole = our_tokenizer.encode_batch(list(words))
-    assert [id_ for one in sheet.samples for id_ in one.ids[0][1:-1].tolist()] == [
-        i for w in whole for i in w
-    ]
-    rows = []
-    for sample in sheet.samples:  # as if the network knew
-        each = np.zeros((len(sample.ids[0]), 2), np.float32)
-        each[np.arange(len(each)), np.maximum(sample.target[0], 0)] = 1
-        rows.append(each.reshape(-1))
-    answer = kind.prediction(TaggedExample("", "", words), sheet, rows)
-    assert tuple(answer["tags"]) == tags
-    assert kind.target_counts(sheet.samples) == (len(words),)
-    (untold,) = kind.encode([TaggedExample("", "", words)])
-    assert kind.prediction(TaggedExample("", "", words), untold, rows)["tags"] == answer["tags"]
+    task_type = Tagging(albertine_tokenizer, ("A", "B"), 24, 0.0)
+    (encoded,) = task_type.encode([TaggedExample("", "", words, tags)])
+    assert len(encoded.samples) > 2
+    assert all(len(sample.ids[0]) <= 24 for sample in encoded.samples)
+    expected_ids = [token_id for ids in albertine_tokenizer.encode_batch(list(words)) for token_id in ids]
+    ids_without_special = [sample.ids[0][1:-1].tolist() for sample in encoded.samples]
+    assert [token_id for ids in ids_without_special for token_id in ids] == expected_ids
+    correct_scores = []
+    for sample in encoded.samples:
+        probabilities = np.zeros((len(sample.ids[0]), 2), np.float32)
+        probabilities[np.arange(len(probabilities)), np.maximum(sample.target[0], 0)] = 1
+        correct_scores.append(probabilities.reshape(-1))
+    unlabelled = TaggedExample("", "", words)
+    prediction = task_type.prediction(unlabelled, encoded, correct_scores)
+    assert tuple(prediction["tags"]) == tags
+    assert task_type.target_counts(encoded.samples) == (len(words),)
+    (encoded_unlabelled,) = task_type.encode([unlabelled])
+    assert task_type.prediction(unlabelled, encoded_unlabelled, correct_scores) == prediction
 
 
-def test_word_without_tokens_is_encoded_as_unknown(our_tokenizer: Tokenizer) -> None:
-    kind = Tagging(our_tokenizer, ("A", "B"), 24, 0.0)
-    (sheet,) = kind.encode([TaggedExample("", "", ("ka", "\u200d", "lo"), ("A", "B", "A"))])
-    assert kind.target_counts(sheet.samples) == (3,)
+def test_word_without_tokens_is_encoded_as_unknown(albertine_tokenizer: Tokenizer) -> None:
+    task_type = Tagging(albertine_tokenizer, ("A", "B"), 24, 0.0)
+    (encoded,) = task_type.encode([TaggedExample("", "", ("ka", "\u200d", "lo"), ("A", "B", "A"))])
+    assert task_type.target_counts(encoded.samples) == (3,)
 
 
-def test_context_is_truncated_before_question_and_option(our_tokenizer: Tokenizer) -> None:
-    passage, question, options = (
-        " ".join(made_up_sentences(1, 30)),
-        "ka lo mi?",
-        ("ren tas", "vu", "dor wel shi gon"),
+def test_context_is_truncated_before_question_and_option(albertine_tokenizer: Tokenizer) -> None:
+    passage, question = " ".join(made_up_sentences(1, 30)), "ka lo mi?"
+    options = ("ren tas", "vu", "dor wel shi gon")
+    task_type = MultipleChoice(albertine_tokenizer, 3, 40, 0.0)
+    (encoded,) = task_type.encode([MultipleChoiceExample("", "", passage, question, options, 1)])
+    (sample,) = encoded.samples
+    passage_ids, question_ids = (
+        albertine_tokenizer.encode(text, add_special_tokens=False) for text in (passage, question)
     )
-    (sheet,) = MultipleChoice(our_tokenizer, 3, 40, 0.0).encode(
-        [MultipleChoiceExample("", "", passage, question, options, 1)]
-    )
-    (sample,) = sheet.samples
-    for ids, types, option in zip(sample.ids, sample.segments, options, strict=True):
+    for ids, segments, option in zip(sample.ids, sample.segments, options, strict=True):
         assert len(ids) == 40
-        asked = our_tokenizer.encode(question, add_special_tokens=False) + our_tokenizer.encode(
-            option, add_special_tokens=False
-        )
-        assert ids[types == 1].tolist() == [*asked, our_tokenizer.special_ids.sep]
-        assert (
-            ids[types == 0].tolist()[1:-1]
-            == our_tokenizer.encode(passage, add_special_tokens=False)[: 40 - 3 - len(asked)]
-        )
+        second_ids = question_ids + albertine_tokenizer.encode(option, add_special_tokens=False)
+        assert ids[segments == 1].tolist() == [*second_ids, albertine_tokenizer.special_ids.sep]
+        assert ids[segments == 0].tolist()[1:-1] == passage_ids[: 40 - 3 - len(second_ids)]
     with pytest.raises(InputError, match="b: 2 options, where others have 3"):
-        MultipleChoice(our_tokenizer, 3, 40, 0.0).encode(
-            [MultipleChoiceExample("b", "", passage, question, options[:2], 1)]
-        )
+        task_type.encode([MultipleChoiceExample("b", "", passage, question, options[:2], 1)])
 
 
-# Spans.
+# Span extraction.
 
 
-def span_extraction(own: Tokenizer, **changes: Any) -> SpanExtraction:
-    reading = SequenceSettings(stride=10, max_question_length=8, max_answer_length=6, num_candidates=5)
-    given_ = {"allows_no_answer": False, "answerable": False, **changes}
-    return SpanExtraction(own, reading, 40, 0.0, **given_)
+def span_extraction(
+    tokenizer: Tokenizer, *, allows_no_answer: bool = False, answerable: bool = False
+) -> SpanExtraction:
+    sequence = SequenceSettings(stride=10, max_question_length=8, max_answer_length=6, num_candidates=5)
+    return SpanExtraction(
+        tokenizer, sequence, 40, 0.0, allows_no_answer=allows_no_answer, answerable=answerable
+    )
 
 
-def oracle_scores(kind: SpanExtraction, sheet: Any, strength: float = 5.0) -> list[Any]:
-    """Return the scores of a network that knows where the answers are."""
-    strip = strip_from_samples(sheet.samples)
+def correct_span_scores(task_type: SpanExtraction, encoded: EncodedExample) -> list[SampleScores]:
+    """Return scores that are highest at the targets."""
+    strip = strip_from_samples(encoded.samples)
     start, end = torch.zeros(2, len(strip.tokens))
-    for at, sample in enumerate(sheet.samples):
-        base = int(strip.offsets[at])
-        start[base + sample.target.start] += strength
-        end[base + sample.target.end] += strength
-    answerable = torch.tensor([4.0 * sample.target.answerable - 2 for sample in sheet.samples])
-    output = SpanOutput(start, end, answerable if kind.head_settings.answerable else None, None)
-    return kind.sample_scores(output, strip)
+    for index, sample in enumerate(encoded.samples):
+        offset = int(strip.offsets[index])
+        start[offset + sample.target.start] += 5.0
+        end[offset + sample.target.end] += 5.0
+    answerable = torch.tensor([4.0 * sample.target.answerable - 2 for sample in encoded.samples])
+    output = SpanOutput(start, end, answerable if task_type.head_settings.answerable else None, None)
+    return task_type.sample_scores(output, strip)
 
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_answer_is_a_verbatim_substring_of_the_context(our_tokenizer: Tokenizer, data: st.DataObject) -> None:
-    words_ = data.draw(
+def test_answer_is_a_verbatim_substring_of_the_context(
+    albertine_tokenizer: Tokenizer, data: st.DataObject
+) -> None:
+    words = data.draw(
         st.lists(
             st.sampled_from(
                 ["ka", "Lo", "MIREN", "é", "cafe\u0301", "“tas”", "1,000", "vu,", "dor-wel", "ß", "  "]
@@ -201,82 +205,83 @@ def test_answer_is_a_verbatim_substring_of_the_context(our_tokenizer: Tokenizer,
             max_size=60,
         )
     )
-    passage = " ".join(words_)
-    places = [at for at, one in enumerate(passage) if at == 0 or passage[at - 1] == " "]
-    start = data.draw(st.sampled_from(places))
-    rest = passage[start:].split()
-    if not rest or passage[start] == " ":
+    passage = " ".join(words)
+    word_starts = [index for index in range(len(passage)) if index == 0 or passage[index - 1] == " "]
+    start = data.draw(st.sampled_from(word_starts))
+    remaining_words = passage[start:].split()
+    if not remaining_words or passage[start] == " ":
         return
-    text = rest[0]
-    kind = span_extraction(our_tokenizer)
+    text = remaining_words[0]
+    task_type = span_extraction(albertine_tokenizer)
     example = QuestionExample("", "q", "ka lo?", passage, (AnswerText(text, start),))
-    (sheet,) = kind.encode([example])
-    # Every token of the passage is best in one window, and windows overlap as asked.
-    best = [window.char_offsets[flag] for window in sheet.details for flag in [window.is_max_context]]
-    assert sum(len(one) for one in best) == len(our_tokenizer.encode_with_offsets([passage])[0][0])
-    found = [one.target for one in sheet.samples if one.target.answerable]
-    if not found or kind._sequence.max_answer_length < found[0].end - found[0].start + 1:
+    (encoded,) = task_type.encode([example])
+    num_tokens = len(albertine_tokenizer.encode_with_offsets([passage])[0][0])
+    assert sum(int(window.is_max_context.sum()) for window in encoded.details) == num_tokens
+    targets = [sample.target for sample in encoded.samples if sample.target.answerable]
+    if not targets or task_type._sequence.max_answer_length < targets[0].end - targets[0].start + 1:
         return
-    answer = kind.prediction(example, sheet, oracle_scores(kind, sheet))
-    assert answer["answer"] == text
-    assert answer["start"] == start
-    assert answer["candidates"][0]["text"] == text
+    prediction = task_type.prediction(example, encoded, correct_span_scores(task_type, encoded))
+    assert prediction["answer"] == text
+    assert prediction["start"] == start
+    assert prediction["candidates"][0]["text"] == text
 
 
-def test_long_context_is_split_into_overlapping_windows(our_tokenizer: Tokenizer) -> None:
+def test_long_context_is_split_into_overlapping_windows(albertine_tokenizer: Tokenizer) -> None:
     passage = " ".join(made_up_sentences(5, 20))
-    place = passage.index(" ", len(passage) // 2) + 1
-    text = passage[place:].split()[0]
-    kind = span_extraction(our_tokenizer)
-    (sheet,) = kind.encode([QuestionExample("", "", "ka?", passage, (AnswerText(text, place),))])
-    firsts = [window.char_offsets[0, 0] for window in sheet.details]
-    assert len(firsts) > 3
-    assert all(a < b for a, b in pairwise(firsts))
-    assert all(len(one.ids[0]) <= 40 for one in sheet.samples)
-    assert sheet.details[-1].char_offsets[-1, 1] == len(passage)
-    told = [one.target for one in sheet.samples]
-    assert 1 <= sum(one.answerable for one in told) < len(told)
-    assert all(one == AnswerPosition(0, 0, 0) for one in told if not one.answerable)
+    answer_start = passage.index(" ", len(passage) // 2) + 1
+    text = passage[answer_start:].split()[0]
+    task_type = span_extraction(albertine_tokenizer)
+    example = QuestionExample("", "", "ka?", passage, (AnswerText(text, answer_start),))
+    (encoded,) = task_type.encode([example])
+    window_starts = [window.char_offsets[0, 0] for window in encoded.details]
+    assert len(window_starts) > 3
+    assert all(a < b for a, b in pairwise(window_starts))
+    assert all(len(sample.ids[0]) <= 40 for sample in encoded.samples)
+    assert encoded.details[-1].char_offsets[-1, 1] == len(passage)
+    targets = [sample.target for sample in encoded.samples]
+    assert 1 <= sum(target.answerable for target in targets) < len(targets)
+    assert all(target == AnswerPosition(0, 0, 0) for target in targets if not target.answerable)
 
 
-def test_max_answer_length(our_tokenizer: Tokenizer) -> None:
-    kind = span_extraction(our_tokenizer)
-    passage = " ".join(made_up_sentences(6, 2))
+def test_max_answer_length(albertine_tokenizer: Tokenizer) -> None:
+    task_type = span_extraction(albertine_tokenizer)
+    passage = " ".join(made_up_sentences(6, 2))[:60]
     example = QuestionExample("", "", "ka?", passage, (AnswerText(passage, 0),))
-    (sheet,) = kind.encode([replace(example, context=passage[:60], answers=(AnswerText(passage[:60], 0),))])
-    answer = kind.prediction(replace(example, context=passage[:60]), sheet, oracle_scores(kind, sheet))
-    tokens = our_tokenizer.encode_with_offsets([answer["answer"]])[0][0]
+    (encoded,) = task_type.encode([example])
+    prediction = task_type.prediction(example, encoded, correct_span_scores(task_type, encoded))
+    tokens = albertine_tokenizer.encode_with_offsets([prediction["answer"]])[0][0]
     assert len(tokens) <= 6
 
 
 @pytest.mark.parametrize("answerable", [True, False])
-def test_unanswerable_questions_and_threshold(our_tokenizer: Tokenizer, answerable: bool) -> None:
-    kind = span_extraction(our_tokenizer, allows_no_answer=True, answerable=answerable)
+def test_unanswerable_questions_and_threshold(albertine_tokenizer: Tokenizer, answerable: bool) -> None:
+    task_type = span_extraction(albertine_tokenizer, allows_no_answer=True, answerable=answerable)
     passage = "Ka has the lo. Mi has no lo."
     examples = [
         QuestionExample("", "1", "Who?", passage, (AnswerText("Ka", 0),)),
         QuestionExample("", "2", "Where?", passage, ()),
         QuestionExample("", "3", "Who not?", passage, (AnswerText("Mi", 15),)),
     ]
-    sheets = kind.encode(examples)
-    answers = [
-        kind.prediction(one, sheet, oracle_scores(kind, sheet))
-        for one, sheet in zip(examples, sheets, strict=True)
+    predictions = [
+        task_type.prediction(example, encoded, correct_span_scores(task_type, encoded))
+        for example, encoded in zip(examples, task_type.encode(examples), strict=True)
     ]
-    assert [one["answer"] for one in answers] == ["Ka", "", "Mi"]
-    assert answers[1]["no_answer_score"] > answers[0]["no_answer_score"]
-    # A network that is always sure can still be told apart by a threshold that dev gives.
-    doubtful = [{**one, "no_answer_score": one["no_answer_score"] + 50} for one in answers]
-    assert kind.fit_threshold(examples, doubtful)
-    assert kind.no_answer_threshold >= 40
-    assert kind.compute_metrics(examples, doubtful)["f1"] == 1.0
-    assert kind.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every prediction is none"
+    assert [prediction["answer"] for prediction in predictions] == ["Ka", "", "Mi"]
+    assert predictions[1]["no_answer_score"] > predictions[0]["no_answer_score"]
+    # If all no-answer scores are too high by the same amount, the fitted threshold corrects it.
+    shifted = [
+        {**prediction, "no_answer_score": prediction["no_answer_score"] + 50} for prediction in predictions
+    ]
+    assert task_type.fit_threshold(examples, shifted)
+    assert task_type.no_answer_threshold >= 40
+    assert task_type.compute_metrics(examples, shifted)["f1"] == 1.0
+    assert task_type.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every prediction is no answer"
 
 
-def test_empty_context_gives_empty_answer(our_tokenizer: Tokenizer) -> None:
-    kind = span_extraction(our_tokenizer)
+def test_empty_context_gives_empty_answer(albertine_tokenizer: Tokenizer) -> None:
+    task_type = span_extraction(albertine_tokenizer)
     example = QuestionExample("", "", "Who?", " ")
-    (sheet,) = kind.encode([example])
-    strip = strip_from_samples(sheet.samples)
-    scores = SpanOutput(torch.zeros(len(strip.tokens)), torch.zeros(len(strip.tokens)), None, None)
-    assert kind.prediction(example, sheet, kind.sample_scores(scores, strip))["answer"] == ""
+    (encoded,) = task_type.encode([example])
+    strip = strip_from_samples(encoded.samples)
+    output = SpanOutput(torch.zeros(len(strip.tokens)), torch.zeros(len(strip.tokens)), None, None)
+    assert task_type.prediction(example, encoded, task_type.sample_scores(output, strip))["answer"] == ""

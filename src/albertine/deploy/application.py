@@ -1,7 +1,7 @@
-"""The web application: the endpoints of a model, a page for trying them, and GET /info and /health.
+"""The web application: the endpoints of a model, a page for trying them, GET /info and GET /health.
 
-A request body is one item or a list of items, as JSON. Every error is returned as JSON with one
-line; the status shows whether the request or the server caused it.
+A request body is one item or a list of items, as JSON. Every error is returned as one line in
+JSON; the HTTP status shows whether the request or the server caused it.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ def create_app(
     """Return the application that serves a model.
 
     Args:
-        model: The model and its endpoints.
-        batchers: The batcher of each endpoint, by path.
-        on_startup: Called once requests and signals are handled.
-        debug: Whether internal errors print a traceback.
+        model: the model and its endpoints.
+        batchers: batcher of each endpoint, by path.
+        on_startup: called when the server handles requests and signals.
+        debug: whether internal errors print a traceback.
     """
 
     @asynccontextmanager
@@ -92,17 +92,18 @@ def _constant_handler(response: Response) -> RequestHandler:
 
 
 def _model_info(model: ServedModel) -> dict[str, Any]:
+    """Return the response of GET /info."""
     return {
         "model": model.name,
         "labels": model.labels,
         "endpoints": [
             {
-                "path": one.path,
-                "type": one.type_name,
-                "mask_token": one.mask_token,
-                "fields": [asdict(field) for field in one.fields],
+                "path": endpoint.path,
+                "type": endpoint.type_name,
+                "mask_token": endpoint.mask_token,
+                "fields": [asdict(field) for field in endpoint.fields],
             }
-            for one in model.endpoints.values()
+            for endpoint in model.endpoints.values()
         ],
         "albertine": __version__,
     }
@@ -119,7 +120,7 @@ def _endpoint_handler(endpoint: Endpoint, batcher: RequestBatcher) -> RequestHan
             raise HTTPException(
                 408, f"the request was not complete within {BODY_TIMEOUT_SECONDS:.0f} seconds"
             ) from None
-        except asyncio.CancelledError:  # the timeout of a graceful shutdown has passed
+        except asyncio.CancelledError:  # by uvicorn, when the timeout of a graceful shutdown has passed
             return _error_response(503, _SHUTDOWN_MESSAGE)
         return JSONResponse(results if isinstance(payload, list) else results[0])
 
@@ -139,16 +140,16 @@ async def _read_body(request: Request) -> bytes:
 
 
 async def _unless_disconnected(request: Request, pending: Awaitable[list[Any]]) -> list[Any]:
-    """Return the results, or raise ClientDisconnect if the client disconnects first."""
-    answers, disconnect = asyncio.ensure_future(pending), asyncio.ensure_future(_wait_for_disconnect(request))
+    """Return the results, or raise `ClientDisconnect` if the client disconnects first."""
+    results, disconnect = asyncio.ensure_future(pending), asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait((answers, disconnect), return_when=asyncio.FIRST_COMPLETED)
-        if not answers.done():
+        await asyncio.wait((results, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        if not results.done():
             raise ClientDisconnect
-        return answers.result()
+        return results.result()
     finally:
-        for one in (answers, disconnect):
-            one.cancel()
+        for future in (results, disconnect):
+            future.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -164,22 +165,22 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _parse_items(payload: Any, endpoint: Endpoint) -> list[tuple[Any, int]]:
-    """Return the items of a request, each with its size; an error names the item."""
+    """Return the batch input of each item of a request, with its size in characters; errors name the item."""
     if not isinstance(payload, list):
         return [endpoint.parse_item(payload)]
     if len(payload) > MAX_REQUEST_ITEMS:
         raise InputError(f"{len(payload):,} items; send at most {MAX_REQUEST_ITEMS:,} per request")
     items = []
-    for number, one in enumerate(payload, 1):
+    for number, item in enumerate(payload, 1):
         try:
-            items.append(endpoint.parse_item(one))
+            items.append(endpoint.parse_item(item))
         except InputError as error:
             raise InputError(f"item {number}: {error}") from None
     return items
 
 
 def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
-    """Return the handlers that turn errors into JSON responses with one line."""
+    """Return the handlers that turn errors into JSON responses of one line, by exception class."""
     known = ", ".join(route.path for route in routes)
 
     async def bad_request(_: Request, error: Exception) -> Response:

@@ -1,8 +1,8 @@
-"""Dynamic batching: requests of several clients are computed together.
+"""Dynamic batching: the items of several clients are computed together.
 
-While the model computes a batch, new items are queued; when it is free, it takes the queued items,
-up to a maximum batch size. No item waits for a batch to fill, a single client is answered at once,
-and under load batches grow. Items of disconnected clients are dropped.
+While the model computes a batch, new items are queued. When it is free, it takes the queued
+items, up to a maximum batch size. No item waits for a batch to fill, so a single client is
+answered at once; under load batches grow. Items of disconnected clients are dropped.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from albertine.errors import AlbertineError
 BatchInput: TypeAlias = Any
 BatchOutput: TypeAlias = Any
 
-# Limits of a batch: large enough to use the hardware, small enough to keep waiting times short.
+# Limits of a batch: large enough to use the hardware, small enough for short waiting times.
 MAX_BATCH_ITEMS, MAX_BATCH_CHARACTERS = 1_024, 64_000
 # Limits of the queue.
 MAX_QUEUED_ITEMS, MAX_QUEUED_CHARACTERS = 8_192, 16_000_000
@@ -29,7 +29,7 @@ class ServerBusy(AlbertineError):  # noqa: N818  # not an error of the client or
 
 @dataclass(frozen=True)
 class _QueuedItem:
-    """An item in the queue, with its size in characters and the future for its result."""
+    """An item in the queue, with its size in characters and the future that gets its result."""
 
     item: BatchInput
     size: int
@@ -47,7 +47,7 @@ class RequestBatcher:
     """Collects the items of all clients of an event loop into batches.
 
     Attributes:
-        num_answered: Number of items answered.
+        num_answered: number of items that got a result.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class RequestBatcher:
         """Store the function that computes batches, and the executor that runs it.
 
         Args:
-            process_batch: Returns one result per item, in order.
-            executor: Runs one batch at a time.
+            process_batch: returns one result per item, in order.
+            executor: runs one batch at a time.
         """
         self.num_answered = 0
         self._process_batch, self._executor = process_batch, executor
@@ -66,22 +66,22 @@ class RequestBatcher:
         self._has_items = asyncio.Event()
 
     async def submit(self, items: Sequence[tuple[BatchInput, int]]) -> list[BatchOutput]:
-        """Return the results of items, given as (item, characters); raise the first error among them."""
-        size = sum(size for _, size in items)
+        """Return the results of (item, size in characters) pairs; raise the first error among them."""
+        total_size = sum(size for _, size in items)
         if (
             len(self._queue) + len(items) > MAX_QUEUED_ITEMS
-            or self._queued_characters + size > MAX_QUEUED_CHARACTERS
+            or self._queued_characters + total_size > MAX_QUEUED_CHARACTERS
         ):
             raise ServerBusy(f"the queue is full with {len(self._queue):,} items; retry later")
         loop = asyncio.get_running_loop()
-        queued = [_QueuedItem(one, its_size, loop.create_future()) for one, its_size in items]
-        self._queue.extend(queued)
-        self._queued_characters += size
+        queued_items = [_QueuedItem(item, size, loop.create_future()) for item, size in items]
+        self._queue.extend(queued_items)
+        self._queued_characters += total_size
         self._has_items.set()
-        results = await asyncio.gather(*(one.future for one in queued), return_exceptions=True)
-        for one in results:
-            if isinstance(one, BaseException):
-                raise one
+        results = await asyncio.gather(*(queued.future for queued in queued_items), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         return results
 
     async def run(self) -> None:
@@ -93,22 +93,27 @@ class RequestBatcher:
             while batch := self._next_batch():
                 items = [queued.item for queued in batch]
                 results = await loop.run_in_executor(self._executor, self._process_isolated, items)
-                for queued, answer in zip(batch, results, strict=True):
-                    self._deliver(queued, answer)
+                for queued, result in zip(batch, results, strict=True):
+                    self._deliver(queued, result)
 
     def _next_batch(self) -> list[_QueuedItem]:
-        """Remove a batch from the queue, without items of disconnected clients."""
+        """Take the next batch from the queue; drop items of disconnected clients."""
         batch: list[_QueuedItem] = []
-        size = 0
-        while self._queue and len(batch) < MAX_BATCH_ITEMS and (not batch or size < MAX_BATCH_CHARACTERS):
+        batch_characters = 0
+        while (
+            self._queue
+            and len(batch) < MAX_BATCH_ITEMS
+            and (not batch or batch_characters < MAX_BATCH_CHARACTERS)
+        ):
             queued = self._queue.popleft()
             self._queued_characters -= queued.size
             if not queued.future.done():
                 batch.append(queued)
-                size += queued.size
+                batch_characters += queued.size
         return batch
 
     def _deliver(self, queued: _QueuedItem, result: BatchOutput | _FailedItem) -> None:
+        """Set the result or the error of an item."""
         if queued.future.done():  # the client has disconnected
             return
         if isinstance(result, _FailedItem):
@@ -124,15 +129,15 @@ class RequestBatcher:
             if len(results) != len(items):
                 raise RuntimeError(f"{len(results)} results for {len(items)} items")
             return results
-        # A panic in a Rust library is a BaseException; it must not end the loop either.
+        # BaseException, because a panic in a Rust library is one, and must not stop the batcher either.
         except BaseException as error:
             if len(items) == 1:
                 return [_FailedItem(_as_exception(error))]
-        return [self._process_isolated([one])[0] for one in items]
+        return [self._process_isolated([item])[0] for item in items]
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """Return an exception that a future accepts."""
+    """Return an error as an exception that a future accepts."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

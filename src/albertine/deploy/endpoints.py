@@ -1,8 +1,8 @@
-"""The endpoints of a model: paths, fields of a request, and the functions that answer it.
+"""The endpoints of a model: their paths, the fields of an item, and the functions that compute results.
 
 A fine-tuned model has `/predict`, with the fields of its task type. A pre-trained model has
-`/fill-mask` and, if it has a pair head, `/order`, which predicts whether two segments are in order.
-GET /info returns this table, from which the page builds its forms.
+`/fill-mask` and, if it has a pair head, `/order`, which predicts whether two texts are in order.
+GET /info returns paths and fields, from which the page builds its forms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from albertine.tasks.types.inputs import InputField
 from albertine.text.token_text import token_text
 from albertine.text.tokenizer import Tokenizer
 
-# An item is computed in one pass, while all other items wait.
+# The limit of an item, which is computed in one pass while all later items wait.
 MAX_CHARACTERS = 100_000
 
 
@@ -34,12 +34,12 @@ class Endpoint:
     """A path that accepts POST requests.
 
     Attributes:
-        path: The path.
-        type_name: Name of the task type, or fill-mask or order.
-        fields: The fields of an item.
-        parse_fields: Returns the batcher's item for the fields of a request item; raises InputError.
-        process_batch: Returns the results of several items.
-        mask_token: The mask token of the model; only for fill-mask.
+        path: the path.
+        type_name: name of the task type, or "fill-mask" or "order".
+        fields: the fields of an item.
+        parse_fields: returns the batch input of an item from its fields; raises `InputError`.
+        process_batch: returns the results of a batch, one per batch input.
+        mask_token: mask token of the model; only for "fill-mask".
     """
 
     path: str
@@ -50,7 +50,7 @@ class Endpoint:
     mask_token: str = ""
 
     def parse_item(self, payload: Any) -> tuple[Any, int]:
-        """Return a JSON item as the batcher's item, and its size in characters."""
+        """Return the batch input of a JSON item, and its size in characters."""
         names = [field.name for field in self.fields]
         if not isinstance(payload, Mapping):
             raise InputError(f"must be a JSON object with {', '.join(names)}")
@@ -67,12 +67,12 @@ class Endpoint:
         size = sum(map(_num_characters, payload.values()))
         if size > MAX_CHARACTERS:
             raise InputError(f"{size:,} characters; an item may have at most {MAX_CHARACTERS:,}")
-        return self.parse_fields(
-            **{name: value for name, value in payload.items() if value is not None}
-        ), size
+        values = {name: value for name, value in payload.items() if value is not None}
+        return self.parse_fields(**values), size
 
 
 def _num_characters(value: Any) -> int:
+    """Return the length of a text, or of all texts of a list; 0 for None."""
     return sum(map(len, value)) if isinstance(value, list) else len(value or "")
 
 
@@ -81,9 +81,9 @@ class ServedModel:
     """A model and its endpoints.
 
     Attributes:
-        name: The name given by the user.
-        labels: The labels that it predicts.
-        endpoints: The endpoints, by path.
+        name: name given by the user.
+        labels: labels that the model predicts, if any.
+        endpoints: the endpoints, by path.
     """
 
     name: str
@@ -112,11 +112,13 @@ def _pipeline_endpoint(pipeline: Pipeline) -> Endpoint:
 
 
 def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
-    def fill_batch(items: Sequence[Any]) -> list[dict[str, Any]]:
-        return [_fill_mask_response(pipeline, one) for one in items]
+    def fill_batch(encoded_texts: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_fill_mask_response(pipeline, encoded) for encoded in encoded_texts]
 
-    def order_batch(items: Sequence[Any]) -> list[dict[str, float]]:
-        return [{"in_order": round(pipeline.order_probability_of_ids(*one), 6)} for one in items]
+    def order_batch(encoded_pairs: Sequence[Any]) -> list[dict[str, float]]:
+        return [
+            {"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)} for encoded in encoded_pairs
+        ]
 
     text = InputField("text", f"She put the key in the {pipeline.mask_token}.")
     first, second = (
@@ -138,7 +140,7 @@ def _fill_mask_response(
 ) -> dict[str, Any]:
     return {
         "masks": [
-            [_prediction_json(one, pipeline.tokenizer) for one in predictions]
+            [_prediction_json(prediction, pipeline.tokenizer) for prediction in predictions]
             for predictions in pipeline.predict_tokens(*encoded, top_k=5)
         ]
     }

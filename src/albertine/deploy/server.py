@@ -1,7 +1,7 @@
 """`albertine serve`: the server process, from binding its address to a graceful shutdown.
 
-The address is bound before the model is loaded, and printed when requests are accepted. A signal
-lets pending requests finish first.
+The address is bound before the model is loaded, and printed when the server accepts requests.
+After a signal, the server finishes pending requests before it stops.
 """
 
 import math
@@ -39,7 +39,7 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
         def on_startup() -> None:
             try:
                 print(_url(listener), flush=True)
-            except OSError as error:  # raised after the shutdown: uvicorn would hide the cause
+            except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
                 startup_errors.append(error)
                 server.should_exit = True
             progress.print_message(
@@ -62,21 +62,21 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
             )
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
-    for failure in startup_errors:
-        raise failure
+    for error in startup_errors:
+        raise error
 
 
 class SignalAwareServer(uvicorn.Server):
-    """A uvicorn server that treats two signals in quick succession as one, like all commands."""
+    """A uvicorn server that counts two signals in quick succession as one, as all commands do."""
 
     def __init__(self, config: uvicorn.Config):
         super().__init__(config)
         self._last_signal_time = -math.inf
-        # A background process of a script ignores the Ctrl-C of its foreground processes.
+        # A shell starts background processes of a script with SIGINT ignored; uvicorn would handle it.
         self._ignores_sigint = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Shut down after pending requests; a later second signal stops at once."""
+        """Shut down after pending requests; stop at once if this is a second signal, sent later."""
         if (
             self._ignores_sigint and sig == signal.SIGINT
         ) or time.monotonic() - self._last_signal_time < SAME_REQUEST_SECONDS:
@@ -87,7 +87,7 @@ class SignalAwareServer(uvicorn.Server):
 
 
 def uvicorn_config(app: Starlette) -> uvicorn.Config:
-    """Return the configuration of uvicorn; errors are printed by this package, not by uvicorn."""
+    """Return the configuration of uvicorn, with its log off because this package prints the errors."""
     max_open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return uvicorn.Config(
         app,
@@ -102,7 +102,7 @@ def uvicorn_config(app: Starlette) -> uvicorn.Config:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket; binding before loading the model reports a used port at once."""
+    """Return a listening socket; raise `InputError` if the address or the port cannot be used."""
     try:
         family, socket_type, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""Settings of serving, in a module of their own so that the help page loads fast."""
+"""Settings of serving, in a module of their own so that `--help` does not import the server."""
 
 from dataclasses import dataclass
 

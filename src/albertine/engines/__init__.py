@@ -1,1 +1,1 @@
-"""Engines run a model for inference: one interface, and an implementation in torch."""
+"""Engines, which run a model for inference: the interface and its implementation with torch."""

@@ -9,8 +9,8 @@ from albertine.settings import HeadSettings, ModelSettings
 class Engine(Protocol):
     """Runs the encoder and the head of one model; threads may share it.
 
-    A new engine is one file that implements these members; `tasks`, `finetune` and
-    `inference` use nothing else.
+    A new engine is one file that implements these members; no other package uses more of an
+    engine than these.
     """
 
     @property
@@ -23,7 +23,7 @@ class Engine(Protocol):
 
     @property
     def micro_batch_tokens(self) -> int:
-        """Maximum tokens of a strip that the engine runs efficiently."""
+        """Number of tokens up to which callers fill a strip; a longer sample is a strip by itself."""
 
     def run(self, strip: Strip) -> Any:
-        """Return the output of the head for a strip, as `Model` returns it."""
+        """Return the output of the head for a strip; `model/heads.py` has the types and shapes."""

@@ -1,4 +1,4 @@
-"""The engine of torch."""
+"""The engine that runs a model with torch."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from albertine.settings import HeadSettings, ModelSettings
 
 
 class TorchEngine:
-    """Runs a `Model` that is on its device already and in evaluation mode.
+    """Runs a `Model`, which must be on the device and in evaluation mode.
 
     Attributes:
         model: the model.
-        device: its device.
-        micro_batch_tokens: maximum tokens of a strip.
+        device: device of the model.
+        micro_batch_tokens: number of tokens up to which callers fill a strip.
     """
 
     def __init__(self, model: Model, device: torch.device, micro_batch_tokens: int | None = None):
@@ -36,7 +36,7 @@ class TorchEngine:
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip."""
-        # Not `inference_mode`, in which sharded parameters cannot be gathered.
+        # Sharded parameters cannot be gathered in `inference_mode`.
         with torch.no_grad():
             return self.model(strip.to(self.device))
 
@@ -45,7 +45,7 @@ def prepare_torch_engine(model: Model, device: str, precision: str) -> TorchEngi
     """Return an engine for a loaded model.
 
     Args:
-        model: the model; it is moved to the device.
+        model: the model, which this function moves to the device.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "auto", "fp32" or "bf16".
     """

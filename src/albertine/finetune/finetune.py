@@ -1,7 +1,7 @@
-"""Fine-tuning: one run, several with different seeds, or a sweep; the folder is the best model.
+"""Fine-tunes a model on a task: one run, one run for each seed, or a sweep.
 
-OUT/                       the best model on dev
-OUT/results.json           results of all runs
+OUT/                       the best model on dev, of the best run
+OUT/results.json           the results of all runs
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
@@ -29,7 +29,7 @@ RESULTS_FILE = "results.json"
 
 @dataclass(frozen=True)
 class FinetuneResults:
-    """The results of all runs; empty in all processes but the main one.
+    """The results of all runs; only the main process gets them, in the others `runs` is empty.
 
     Attributes:
         task: name of the task.
@@ -42,23 +42,23 @@ class FinetuneResults:
     @property
     def best(self) -> FinetuneResult:
         """The run with the highest primary metric on dev."""
-        return max(self.runs, key=lambda one: primary_metric(self.task, one.metrics))
+        return max(self.runs, key=lambda run: primary_metric(self.task, run.metrics))
 
     @property
     def median_metrics(self) -> dict[str, float]:
         """The median of each metric over the runs."""
-        return {name: median(one.metrics[name] for one in self.runs) for name in self.runs[0].metrics}
+        return {name: median(run.metrics[name] for run in self.runs) for name in self.runs[0].metrics}
 
     def write(self, out: Path) -> None:
-        """Write the results into the folder of the runs."""
-        found = {
+        """Write `results.json` into the output folder."""
+        report = {
             "task": self.task,
             "median": self.median_metrics,
             "best_run": self.best.run_name,
-            "runs": [asdict(one) for one in self.runs],
+            "runs": [asdict(run) for run in self.runs],
         }
         with atomic_file(out / RESULTS_FILE) as file:
-            file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 def finetune(
@@ -68,9 +68,9 @@ def finetune(
 
     Args:
         model: a run, the folder of a checkpoint, or a hub name; None if `settings.init_from` names it.
-        out: folder of the runs, which is the best model on dev when the function returns.
-        settings: task, data and hyperparameters; what is not set is the paper's for the task.
-        sweep: try all combinations of `settings.grid`; needs `SweepSettings`.
+        out: output folder, which holds the best model on dev when the function returns.
+        settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task.
+        sweep: try all combinations of `settings.grid`, which only `SweepSettings` have.
     """
     out = Path(out)
     check_tracker_installed(settings.train.tracker)
@@ -78,38 +78,38 @@ def finetune(
     with init_distributed(settings.device) as distributed:
         source = None if model is None else str(model)
         data = prepare_task(source, settings)
-        base = with_task_defaults(
+        base_settings = with_task_defaults(
             replace(settings, init_from=source or settings.init_from),
             data.task.name,
             data.model_settings,
             data.num_samples,
             data.card.max_length,
         )
-        runs = dict(trials(base, sweep=sweep)) or {"": base}
-        if "" not in runs and (out / CHECKPOINTS_FOLDER).exists():
+        settings_by_run = dict(trials(base_settings, sweep=sweep)) or {"": base_settings}
+        if "" not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")
-        results = []
-        for number, (name, one) in enumerate(runs.items(), start=1):
-            if len(runs) > 1 and distributed.is_main:
-                progress.print_message(f"run {number} of {len(runs)}: {name}")
-            results.append(finetune_run(out / name, name, one, data, distributed))
+        runs = []
+        for number, (name, run_settings) in enumerate(settings_by_run.items(), start=1):
+            if len(settings_by_run) > 1 and distributed.is_main:
+                progress.print_message(f"run {number} of {len(settings_by_run)}: {name}")
+            runs.append(finetune_run(out / name, name, run_settings, data, distributed))
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
-        found = FinetuneResults(data.task.name, tuple(results))
-        if found.best.run_name:
-            publish_model(out, out / found.best.run_name)
-        found.write(out)
-        return found
+        results = FinetuneResults(data.task.name, tuple(runs))
+        if results.best.run_name:
+            publish_model(out, out / results.best.run_name)
+        results.write(out)
+        return results
 
 
 def _check_output_folder(out: Path) -> None:
-    """Raise `InputError` for a folder of something else, before any work is done."""
-    if out.exists() and (
-        not out.is_dir()
-        or (
-            any(out.iterdir())
-            and not (out / CHECKPOINTS_FOLDER).is_dir()
-            and not any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
-        )
-    ):
+    """Raise `InputError` unless the folder is missing, is empty or holds fine-tuning runs."""
+    if not out.exists():
+        return
+    is_usable = out.is_dir() and (
+        not any(out.iterdir())
+        or (out / CHECKPOINTS_FOLDER).is_dir()
+        or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
+    )
+    if not is_usable:
         raise InputError(f"{out}: exists already and is no run; name another folder or remove it")

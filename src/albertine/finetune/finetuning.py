@@ -1,4 +1,4 @@
-"""Fine-tuning as the trainer sees it: batches in a new order each epoch, losses, evaluation on dev."""
+"""Fine-tuning as a `Trainable`: batches in a new order each epoch, losses, evaluation on dev."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from albertine.tasks.examples import Example
 from albertine.tasks.registry import primary_metric
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.sequences import EncodedExample, TaskSample, split_by_tokens, strip_from_samples
-from albertine.tasks.types.task_type import Prediction, TaskType
+from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
 from albertine.text.tokenizer import Tokenizer
 from albertine.train.distributed import Distributed
 from albertine.train.sharding import full_tensor
@@ -32,16 +32,16 @@ from albertine.train.trainable import StepBatch
 
 
 class TrainingCollapsed(Exception):  # noqa: N818  # not an error: the run restarts
-    """All predictions of the model are the same."""
+    """All predictions on dev have been the same up to the middle of the run."""
 
 
 @dataclass(frozen=True)
 class FinetuneMicroBatch:
-    """Samples that are computed together.
+    """Samples that one forward and backward pass computes.
 
     Attributes:
-        strip: their sequences.
-        targets: their targets, as the head takes them.
+        strip: the sequences of the samples.
+        targets: the targets of the samples, in the form that the head takes.
         target_counts: number of targets of each objective.
     """
 
@@ -50,12 +50,12 @@ class FinetuneMicroBatch:
     target_counts: Sequence[int]
 
     def to(self, device: torch.device) -> "FinetuneMicroBatch":
-        """Move the micro-batch to a device."""
+        """Return the micro-batch on a device."""
         return FinetuneMicroBatch(self.strip.to(device), self.targets.to(device), self.target_counts)
 
 
 class Finetuning:
-    """Fine-tuning on encoded examples, evaluated on others; a `Trainable`."""
+    """The `Trainable` of fine-tuning: trains on the samples of encoded examples and evaluates on dev."""
 
     def __init__(
         self,
@@ -73,15 +73,28 @@ class Finetuning:
         collapse_check_step: int,
         is_sharded: bool = False,
     ):
-        self.samples = [sample for one in train for sample in one.samples]
+        """Store the data and the settings of a run.
+
+        Args:
+            train: training examples.
+            dev: evaluation examples, each with its encoding.
+            task_type: encodes examples and computes losses, predictions and metrics.
+            card: task card that checkpoints get.
+            tokenizer: tokenizer that checkpoints get.
+            model_settings: settings of the encoder, from which the cost of a step is computed.
+            batch_size: samples of a step, over all processes.
+            seed: seed of the order of the samples.
+            distributed: the processes.
+            micro_batch_tokens: maximum tokens of a micro-batch.
+            collapse_check_step: first step whose evaluation may raise `TrainingCollapsed`.
+            is_sharded: whether the weights are sharded over the processes.
+        """
+        self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
         self._model_settings, self._batch_size, self._seed = model_settings, batch_size, seed
-        self._distributed, self._micro_batch_tokens, self._collapse_check_step = (
-            distributed,
-            micro_batch_tokens,
-            collapse_check_step,
-        )
-        self._is_sharded = is_sharded
+        self._distributed, self._is_sharded = distributed, is_sharded
+        self._micro_batch_tokens = micro_batch_tokens
+        self._collapse_check_step = collapse_check_step
         self.objectives = tuple(task_type.objectives)
         self._samples_taken, self._predictions_varied = 0, False
         self._epoch, self._order = -1, np.empty(0, np.int64)
@@ -90,20 +103,20 @@ class Finetuning:
 
     @property
     def data_position(self) -> dict[str, Any]:
-        """Number of samples taken, and whether predictions have ever differed; as JSON."""
+        """Samples taken so far, and whether predictions on dev have ever differed, as JSON values."""
         return {"samples_taken": self._samples_taken, "predictions_varied": self._predictions_varied}
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002
-        """Continue at a position."""
+        """Continue at a position in the data."""
         self._samples_taken = int(data_position["samples_taken"])
         self._predictions_varied = bool(data_position["predictions_varied"])
 
     def close(self) -> None:
-        """Do nothing: samples are in memory."""
+        """Do nothing: no process prepares batches."""
 
     @property
     def data_fingerprint(self) -> dict[str, Any]:
-        """Counts and hashes of the samples; as JSON."""
+        """Numbers and hashes of the samples of train and dev, as JSON values."""
         held_out = [sample for _, encoded in self._dev for sample in encoded.samples]
         return {
             "num_samples": len(self.samples),
@@ -114,44 +127,45 @@ class Finetuning:
 
     def check_same_data(self, fingerprint: dict[str, Any]) -> None:
         """Raise `InputError` if the samples are not those that the run started with."""
-        found = self.data_fingerprint
-        if fingerprint != found:
+        current = self.data_fingerprint
+        if fingerprint != current:
             raise InputError(
                 f"the examples differ from those that the run started with ({fingerprint['num_samples']:,} "
-                f"samples and {fingerprint['num_held_out']:,} held out then, {found['num_samples']:,} and "
-                f"{found['num_held_out']:,} now); restore them, or name another --out"
+                f"samples and {fingerprint['num_held_out']:,} held out then, {current['num_samples']:,} and "
+                f"{current['num_held_out']:,} now); restore them, or name another --out"
             )
 
     # Training.
 
-    def after_step(self, network: Model, step: int) -> None:
-        """Do nothing: all parameters have gradients."""
+    def after_step(self, model: Model, step: int) -> None:
+        """Do nothing: only the optimizer updates weights."""
 
     def objective_changes(self, step: int) -> bool:  # noqa: ARG002
-        """Return that the objective never changes."""
+        """Return False: the objectives are the same in every step."""
         return False
 
     def next_batch(self, step: int) -> StepBatch:  # noqa: ARG002
         """Return this process's part of the next batch."""
-        batch = [self.samples[at] for at in self._next_indices()]
+        batch = [self.samples[index] for index in self._next_indices()]
         local_samples = batch[self._distributed.rank :: self._distributed.world_size]
-        groups = split_by_tokens(local_samples, lambda one: one.num_tokens, self._micro_batch_tokens)
+        groups = split_by_tokens(local_samples, lambda sample: sample.num_tokens, self._micro_batch_tokens)
         micro_batches = [self._micro_batch(group) for group in groups]
         tokens = sum(sample.num_tokens for sample in local_samples)
         longest = max((len(ids) for sample in local_samples for ids in sample.ids), default=1)
+        # The backward pass takes twice the operations of the forward pass.
         flops = 3 * tokens * count_flops(self._model_settings, longest).forward_per_token
         return StepBatch(micro_batches, tokens, flops, self._micro_batch([]))
 
     def _next_indices(self) -> list[int]:
-        """Return the indices of the next batch, which may continue in the next epoch."""
-        found = []
+        """Advance by one batch and return its sample indices; a batch may span two epochs."""
+        indices = []
         for position in range(self._samples_taken, self._samples_taken + self._batch_size):
-            epoch, at = divmod(position, len(self.samples))
+            epoch, position_in_epoch = divmod(position, len(self.samples))
             if epoch != self._epoch:
                 self._epoch, self._order = epoch, epoch_order(self._seed, epoch, len(self.samples))
-            found.append(int(self._order[at]))
+            indices.append(int(self._order[position_in_epoch]))
         self._samples_taken += self._batch_size
-        return found
+        return indices
 
     def _micro_batch(self, samples: Sequence[TaskSample]) -> FinetuneMicroBatch:
         return FinetuneMicroBatch(
@@ -174,50 +188,56 @@ class Finetuning:
     # Evaluation.
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
-        """Return the metrics on dev; fit the threshold of no answer first."""
-        engine = TorchEngine(model, self._distributed.device, self._micro_batch_tokens)
-        scorer = Scorer(engine, self._task_type)
-        # All processes gather sharded weights together, so each of them scores all examples.
-        local_indices = (
-            range(len(self._dev))[self._distributed.rank :: self._distributed.world_size]
-            if not self._is_sharded
-            else range(len(self._dev))
-        )
-        local_scores = scorer.score([self._dev[at][1] for at in local_indices])
-        scores_by_index = dict(
-            pair
-            for part in self._distributed.all_gather(list(zip(local_indices, local_scores, strict=True)))
-            for pair in part
-        )
+        """Return the metrics on dev, after fitting the no-answer threshold if the task type has one.
+
+        Raises:
+            TrainingCollapsed: if all predictions have been the same up to this step, and it is late enough.
+        """
         examples = [example for example, _ in self._dev]
+        scores = self._dev_scores(model)
 
         def predict() -> list[Prediction]:
             return [
-                self._task_type.prediction(example, encoded, scores_by_index[at])
-                for at, (example, encoded) in enumerate(self._dev)
+                self._task_type.prediction(example, encoded, sample_scores)
+                for (example, encoded), sample_scores in zip(self._dev, scores, strict=True)
             ]
 
         predictions = predict()
         if self._task_type.fit_threshold(examples, predictions):
             predictions = predict()
         metrics = self._task_type.compute_metrics(examples, predictions)
-        collapse = self._task_type.collapse_reason(examples, predictions)
-        if collapse and step >= self._collapse_check_step and not self._predictions_varied:
-            raise TrainingCollapsed(collapse)
-        self._predictions_varied = self._predictions_varied or (step > 0 and not collapse)
+        collapse_reason = self._task_type.collapse_reason(examples, predictions)
+        if collapse_reason and step >= self._collapse_check_step and not self._predictions_varied:
+            raise TrainingCollapsed(collapse_reason)
+        # Before training, predictions may vary by chance.
+        self._predictions_varied = self._predictions_varied or (step > 0 and not collapse_reason)
         return metrics
 
+    def _dev_scores(self, model: Any) -> list[list[SampleScores]]:
+        """Return the scores of each example of dev; the processes divide the work."""
+        engine = TorchEngine(model, self._distributed.device, self._micro_batch_tokens)
+        scorer = Scorer(engine, self._task_type)
+        indices = range(len(self._dev))
+        # A forward pass gathers sharded weights from all processes, so all must compute the same batches.
+        local_indices = (
+            indices if self._is_sharded else indices[self._distributed.rank :: self._distributed.world_size]
+        )
+        local_scores = scorer.score([self._dev[index][1] for index in local_indices])
+        scores_by_rank = self._distributed.all_gather(list(zip(local_indices, local_scores, strict=True)))
+        scores_by_index = dict(pair for pairs in scores_by_rank for pair in pairs)
+        return [scores_by_index[index] for index in indices]
+
     def score_to_minimize(self, metrics: dict[str, float]) -> float:
-        """Return the distance of the primary metric from its maximum."""
+        """Return 1 minus the primary metric."""
         return 1.0 - primary_metric(self._card.task, metrics)
 
     def diagnose(self, metrics: StepMetrics) -> str | None:  # noqa: ARG002
-        """Return no diagnosis."""
+        """Return None: fine-tuning has no diagnosis of its progress."""
         return None
 
     def checkpoint_writer(self, model: Model, step: int) -> Callable[[Path], None]:  # noqa: ARG002
         """Return a function that writes the model with its tokenizer and its task card."""
-        parameters = {name: full_tensor(one.detach()) for name, one in model.named_parameters()}
+        parameters = {name: full_tensor(parameter.detach()) for name, parameter in model.named_parameters()}
         write_model = checkpoint_writer(model, tokenizer=self._tokenizer, parameters=parameters)
         card = self._task_type.updated_card(self._card)
 
@@ -229,17 +249,18 @@ class Finetuning:
 
 
 def _digest(samples: Sequence[TaskSample]) -> str:
+    """Return the SHA-256 of the token ids and targets of samples."""
     digest = hashlib.sha256()
     for sample in samples:
         for ids in sample.ids:
             digest.update(ids.tobytes())
         target = sample.target
-        if is_dataclass(target) and not isinstance(target, type):  # its class may be renamed
+        if is_dataclass(target) and not isinstance(target, type):  # its repr has the name of the class
             target = astuple(target)
         digest.update(target.tobytes() if isinstance(target, np.ndarray) else repr(target).encode())
     return digest.hexdigest()
 
 
 def epoch_order(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
-    """Return the order of the samples of an epoch, which depends on nothing but the arguments."""
+    """Return a permutation of the sample indices, [count], which depends only on the arguments."""
     return np.argsort(random_bits(seed, Stream.FINETUNING_ORDER, epoch, np.arange(count)), kind="stable")

@@ -1,7 +1,8 @@
-"""Layer-wise learning-rate decay: lower layers get a lower rate, by the last layer that uses a parameter.
+"""Layer-wise learning-rate decay: the lower the layer, the lower its learning rate.
 
-A block that all layers share is used by the last one, so in ALBERT the decay affects only
-the embeddings; in BERT each layer has a lower rate than the one above it.
+A shared block counts as part of the last layer that uses it. In ALBERT both blocks therefore
+have the rate of the last layer, and only the embeddings have a much lower one. In BERT each
+layer has a lower rate than the layer above it.
 """
 
 from albertine.model.depth_plan import depth_plan
@@ -9,24 +10,19 @@ from albertine.model.model import Model
 
 
 def learning_rate_scales(model: Model, decay: float) -> dict[str, float]:
-    """Return the factor of the learning rate of each parameter; empty without decay."""
+    """Return the factor on the learning rate of each parameter, by its name; empty if `decay` is 1."""
     if decay == 1.0:
         return {}
-    plan = list(depth_plan(model.settings))
-    layers = len(plan)
-    last_use: dict[str, int] = {}
-    for depth, step in enumerate(plan, start=1):
-        last_use[f"encoder.attention.{step.attention}."] = depth
-        last_use[f"encoder.ffn.{step.ffn}."] = depth
+    plan = depth_plan(model.settings)
+    head_depth = len(plan) + 1
+    depth_by_prefix = {"encoder.embedding.": 0}
+    for depth, blocks in enumerate(plan, start=1):
+        depth_by_prefix[f"encoder.attention.{blocks.attention}."] = depth
+        depth_by_prefix[f"encoder.ffn.{blocks.ffn}."] = depth
     scales = {}
     for name, _ in model.named_parameters():
-        block_depth = next((depth for prefix, depth in last_use.items() if name.startswith(prefix)), None)
-        depth = (
-            block_depth
-            if block_depth is not None
-            else 0
-            if name.startswith("encoder.embedding.")
-            else layers + 1
+        depth = next(
+            (depth for prefix, depth in depth_by_prefix.items() if name.startswith(prefix)), head_depth
         )
-        scales[name] = decay ** (layers + 1 - depth)
+        scales[name] = decay ** (head_depth - depth)
     return scales

@@ -1,13 +1,14 @@
 """The paper's hyperparameters for each task (its Table 14), scaled to less data and smaller models.
 
-Steps: the paper's, for data of the paper's size. With less data a run makes as many
-epochs as the paper's did, but takes at least as many examples as the paper's runs on MRPC
-and RTE, and makes at most as many epochs as its run on WNLI. If that gives fewer than the
-800 steps of MRPC and RTE, batch sizes above 16 are halved.
+Steps: the paper's, if there is as much data as the paper had. With less data a run makes as many
+epochs as the paper's, within two limits: it takes at least as many examples as the paper's runs
+on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gives fewer than
+the 800 steps of MRPC and RTE, the batch size is halved until it does, but not below 16.
 
-Learning rate: the paper's, for its batch sizes and for models of its widths. It falls with
-the square root of a smaller batch size. Narrower models, which train without a GPU, want a
-higher rate: it grows with the inverse square of the width, up to a limit.
+Learning rate: the paper's, for its batch size and for models at least as wide as its smallest. For
+a smaller batch size it is multiplied by the square root of the ratio of the sizes. A narrower model,
+small enough to train without a GPU, needs a higher rate: it grows with the inverse square of the
+width, up to a limit.
 """
 
 import math
@@ -21,15 +22,15 @@ from albertine.tasks.registry import find_task
 S = TypeVar("S", bound=FinetuneSettings)
 
 _MIN_STEPS, _MIN_BATCH_SIZE = 800, 16
-_MIN_EXAMPLES_SEEN = _MIN_STEPS * 32
-_MAX_EPOCHS = 2000 * 16 / 635
+_MIN_EXAMPLES_SEEN = _MIN_STEPS * 32  # as for MRPC and RTE
+_MAX_EPOCHS = 2000 * 16 / 635  # as for WNLI
 _PAPER_MIN_WIDTH = 768
 _MAX_LEARNING_RATE = 5e-4
 
 
 @dataclass(frozen=True)
 class TaskDefaults:
-    """A row of the table; `num_train_examples`, the size of the task's train, turns steps into epochs."""
+    """A row of Table 14, and the size of the task's training split, from which epochs are computed."""
 
     lr: float
     batch_size: int
@@ -40,24 +41,24 @@ class TaskDefaults:
     num_train_examples: int
 
     def scaled_steps(self, examples: int, batch_size: int) -> int:
-        """Return the steps for a number of training samples."""
+        """Return the number of steps for a number of training samples and a batch size."""
         return max(1, round(self._examples_seen(examples) / batch_size))
 
     def scaled_batch_size(self, examples: int) -> int:
         """Return the batch size for a number of training samples."""
-        batch = self.batch_size
-        while batch >= 2 * _MIN_BATCH_SIZE and self.scaled_steps(examples, batch) < _MIN_STEPS:
-            batch //= 2
-        return batch
+        batch_size = self.batch_size
+        while batch_size >= 2 * _MIN_BATCH_SIZE and self.scaled_steps(examples, batch_size) < _MIN_STEPS:
+            batch_size //= 2
+        return batch_size
 
     def _examples_seen(self, examples: int) -> float:
-        """Return the number of examples that a run takes, over all epochs."""
+        """Return the number of examples that a run takes, counted again in each epoch."""
         paper_examples_seen = self.steps * self.batch_size
         if examples >= self.num_train_examples:
             return paper_examples_seen
         epochs = paper_examples_seen / self.num_train_examples
-        wanted = min(max(epochs * examples, _MIN_EXAMPLES_SEEN), max(_MAX_EPOCHS, epochs) * examples)
-        return min(wanted, paper_examples_seen)
+        examples_seen = min(max(epochs * examples, _MIN_EXAMPLES_SEEN), max(_MAX_EPOCHS, epochs) * examples)
+        return min(examples_seen, paper_examples_seen)
 
 
 TABLE_14 = {
@@ -79,45 +80,49 @@ _CLASSIFIER_DROPOUT = 0.1
 
 
 def task_defaults(task: str, *, albert_v2: bool = False) -> TaskDefaults:
-    """Return the row of a task, or of the task that is most similar to it."""
-    found = find_task(task)
-    name = found.name if found.name in TABLE_14 else found.similar_task or found.task_type.similar_task
+    """Return the row of a task, or for a task that is not in the table, of the most similar one."""
+    known_task = find_task(task)
+    name = (
+        known_task.name
+        if known_task.name in TABLE_14
+        else known_task.similar_task or known_task.task_type.similar_task
+    )
     return _ALBERT_V2.get(name, TABLE_14[name]) if albert_v2 else TABLE_14[name]
 
 
 def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) -> float:
     """Return the learning rate for a model's width and a batch size."""
-    narrow = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
-    smaller = math.sqrt(min(1.0, batch_size / defaults.batch_size))
-    return float(f"{min(defaults.lr * smaller * narrow, _MAX_LEARNING_RATE):.3g}")
+    width_factor = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
+    batch_factor = math.sqrt(min(1.0, batch_size / defaults.batch_size))
+    return float(f"{min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE):.3g}")
 
 
 def with_task_defaults(
     settings: S, task: str, model_settings: ModelSettings, num_samples: int, max_length: int
 ) -> S:
-    """Return settings with the task's hyperparameters in place of those that are not set.
+    """Return settings in which unset hyperparameters have the values for the task.
 
     Args:
-        settings: settings of the user.
+        settings: the user's settings.
         task: name of the task.
         model_settings: settings of the encoder.
         num_samples: number of training samples.
         max_length: maximum tokens of a sequence.
     """
     defaults, train = task_defaults(task, albert_v2=settings.albert_v2), settings.train
-    batch = train.batch_size or (
+    batch_size = train.batch_size or (
         defaults.batch_size if train.steps else defaults.scaled_batch_size(num_samples)
     )
-    steps = train.steps or defaults.scaled_steps(num_samples, batch)
+    steps = train.steps or defaults.scaled_steps(num_samples, batch_size)
     warmup = (
         min(steps, round(steps * defaults.warmup / defaults.steps)) if train.warmup is None else train.warmup
     )
     train_settings = replace(
         train,
-        batch_size=batch,
+        batch_size=batch_size,
         steps=steps,
         warmup=warmup,
-        lr=scaled_learning_rate(defaults, model_settings.hidden_size, batch)
+        lr=scaled_learning_rate(defaults, model_settings.hidden_size, batch_size)
         if train.lr is None
         else train.lr,
         evaluate_every=train.evaluate_every or max(1, steps // 10),

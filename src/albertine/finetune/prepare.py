@@ -1,4 +1,4 @@
-"""Prepares fine-tuning: examples, encoded once for all runs, and the model to start from."""
+"""Prepares fine-tuning: encodes the examples once for all runs, and builds the model that a run trains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,15 +30,15 @@ _ENCODING_CHUNK = 2048  # examples
 
 @dataclass(frozen=True)
 class FinetuneData:
-    """What all runs on one task from one checkpoint share.
+    """Checkpoint, task and encoded examples, which all runs share.
 
     Attributes:
         checkpoint: folder of the checkpoint to start from.
-        tokenizer: its tokenizer.
-        model_settings: settings of its encoder.
+        tokenizer: tokenizer of the checkpoint.
+        model_settings: settings of the checkpoint's encoder.
         task: the task.
-        card: the task card that the fine-tuned models get.
-        task_type: encodes examples and reads scores.
+        card: task card that the fine-tuned models get.
+        task_type: encodes examples and computes predictions from scores.
         train: training examples.
         dev: evaluation examples, each with its encoding.
     """
@@ -55,31 +55,38 @@ class FinetuneData:
     @property
     def num_samples(self) -> int:
         """Number of training samples."""
-        return sum(len(one.samples) for one in self.train)
+        return sum(len(encoded.samples) for encoded in self.train)
 
 
 def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData:
-    """Read the examples, determine the task card, and encode all examples."""
+    """Return the examples of a task, read and encoded, with the checkpoint to start from.
+
+    Args:
+        source: a run, the folder of a checkpoint, or a hub name; None if `settings.init_from` names it.
+        settings: the user's settings.
+    """
     task = find_task(settings.task)
     folder = _find_checkpoint(source, settings.init_from)
     tokenizer, model_settings = load_tokenizer(folder), checkpoint_model_settings(folder)
     train, dev = _train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
-    dropout = 0.1 if settings.classifier_dropout is None else settings.classifier_dropout
-    task_type = create_task_type(card, tokenizer, answerable=card.allows_no_answer, dropout=dropout)
-    encoded_train, encoded_dev = (_encode(task_type, each) for each in (train, dev))
-    pairs = list(zip(dev, encoded_dev, strict=True))
-    return FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, pairs)
+    classifier_dropout = 0.1 if settings.classifier_dropout is None else settings.classifier_dropout
+    task_type = create_task_type(
+        card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout
+    )
+    encoded_train, encoded_dev = _encode(task_type, train), _encode(task_type, dev)
+    dev_pairs = list(zip(dev, encoded_dev, strict=True))
+    return FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs)
 
 
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:
     if source is not None and init_from is not None:
         raise InputError(f"{source} and --init-from {init_from}: two models to start from; give one")
-    wanted = source or init_from
-    if wanted is None:
+    checkpoint = source or init_from
+    if checkpoint is None:
         raise InputError("MODEL is missing: a run, the folder of a checkpoint, or a hub name to start from")
-    return locate_checkpoint(wanted)
+    return locate_checkpoint(checkpoint)
 
 
 def _max_length(settings: FinetuneSettings, task: Task, model_settings: ModelSettings) -> int:
@@ -92,7 +99,7 @@ def _max_length(settings: FinetuneSettings, task: Task, model_settings: ModelSet
 
 
 def _train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], list[Example]]:
-    """Return the examples to train and to evaluate on."""
+    """Return the training examples and the evaluation examples; hold some out if there is no dev."""
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     dev_split = task.split_names("dev", settings.dev or settings.data)[0]
@@ -110,15 +117,15 @@ def _train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[lis
     held_out_indices = set(np.argsort(random_values, kind="stable")[:count].tolist())
     progress.print_message(f"{settings.data}: {count:,} of {len(train):,} examples held out for evaluation")
     return (
-        [one for at, one in enumerate(train) if at not in held_out_indices],
-        [one for at, one in enumerate(train) if at in held_out_indices],
+        [example for index, example in enumerate(train) if index not in held_out_indices],
+        [example for index, example in enumerate(train) if index in held_out_indices],
     )
 
 
 def build_card(
     task: Task, examples: Sequence[Example], settings: FinetuneSettings, max_length: int
 ) -> TaskCard:
-    """Return the card of a task; what the task leaves open, such as labels, comes from the examples."""
+    """Return the task card; facts that the task does not define, such as labels, come from the examples."""
     card = TaskCard(
         task=task.name,
         type_name=task.type_name,
@@ -134,7 +141,7 @@ def build_card(
 
 def _encode(task_type: TaskType, examples: Sequence[Example]) -> list[EncodedExample]:
     chunks = progress.track(
-        [examples[at : at + _ENCODING_CHUNK] for at in range(0, len(examples), _ENCODING_CHUNK)],
+        [examples[start : start + _ENCODING_CHUNK] for start in range(0, len(examples), _ENCODING_CHUNK)],
         "Encoding",
         unit=f"times {_ENCODING_CHUNK:,} examples",
     )
@@ -142,16 +149,25 @@ def _encode(task_type: TaskType, examples: Sequence[Example]) -> list[EncodedExa
 
 
 def build_model(
-    prepared: FinetuneData, head: HeadSettings, dropout: float, seed: int, *, random_weights: bool = False
+    data: FinetuneData, head: HeadSettings, dropout: float, seed: int, *, random_weights: bool = False
 ) -> Model:
-    """Return the model of the checkpoint with the head of the task, or with random weights."""
-    settings = replace(prepared.model_settings, dropout=dropout, attention_dropout=dropout)
+    """Return the model that a run trains: the checkpoint's encoder with a head for the task.
+
+    Args:
+        data: the checkpoint and the task.
+        head: settings of the head.
+        dropout: dropout of the encoder.
+        seed: seed of new weights.
+        random_weights: whether all weights are new, and only the checkpoint's architecture is kept.
+    """
+    settings = replace(data.model_settings, dropout=dropout, attention_dropout=dropout)
     if random_weights:
         model = Model(settings, head, seed=seed)
     else:
-        loaded = load_checkpoint(prepared.checkpoint, head, seed=seed)
+        loaded = load_checkpoint(data.checkpoint, head, seed=seed)
         settings = replace(loaded.settings, dropout=dropout, attention_dropout=dropout)
+        # Dropout is fixed when a model is built, so the loaded weights move to a new one.
         model = Model(settings, head, seed=None)
         model.load_state_dict(loaded.state_dict())
-    model.label_names = prepared.card.labels
+    model.label_names = data.card.labels
     return model

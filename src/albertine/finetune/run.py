@@ -1,7 +1,8 @@
 """One fine-tuning run, which restarts with a lower learning rate if it collapses.
 
-A run whose predictions are all the same at its middle has collapsed: it restarts at half
-the learning rate with twice the warm-up, at most twice, and prints a message.
+A run has collapsed if up to its middle every evaluation gave the same prediction for all
+examples of dev. It then restarts at half the learning rate with twice the warm-up, at most
+twice, and prints a message.
 """
 
 import json
@@ -38,15 +39,15 @@ _CHANGEABLE_SETTINGS = frozenset(
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """Hyperparameters and metrics of a run.
+    """Hyperparameters and metrics of one run.
 
     Attributes:
-        run_name: name of the run's folder; empty if there is one run.
+        run_name: name of the run's folder; empty if there is only one run.
         lr: peak learning rate, after restarts.
         batch_size: examples per step.
         dropout: dropout of the encoder.
         seed: seed of the run.
-        steps: optimizer steps.
+        steps: number of optimizer steps.
         best_step: step of the best model on dev.
         metrics: metrics of the best model on dev.
         restarts: number of times that the run collapsed.
@@ -66,7 +67,7 @@ class FinetuneResult:
 def finetune_run(
     run: Path, name: str, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
 ) -> FinetuneResult:
-    """Train, evaluate and write one run; restart it if it collapses."""
+    """Train, evaluate and write one run, restarting it if it collapses; return its result."""
     with ExitStack() as stack:
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
@@ -108,26 +109,28 @@ def build_trainer(
     *,
     can_collapse: bool = True,
 ) -> Trainer:
-    """Return the trainer of a run; `Trainer.resume` and `Trainer.train` follow.
+    """Return the trainer of a run, on which the caller calls `resume` and `train`.
 
     Args:
         run: folder of the run.
-        settings: settings with all defaults of the task resolved.
+        settings: settings without unset values; see `with_task_defaults`.
         data: examples and checkpoint.
         distributed: the processes.
-        restarts: number of times that the run collapsed.
-        can_collapse: whether to raise `TrainingCollapsed`.
+        restarts: number of times that the run has collapsed.
+        can_collapse: whether training may raise `TrainingCollapsed`.
     """
     train = settings.train
     assert train.lr is not None
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
     head, dropout = data.task_type.head_settings, settings.dropout or 0.0
-    with progress.quiet_output(has_checkpoints(run)):  # the weights are replaced by those of the checkpoint
+    # When a run resumes, a message about new weights would be wrong: a checkpoint replaces them.
+    with progress.quiet_output(has_checkpoints(run)):
         model = build_model(data, head, dropout, train.seed, random_weights=settings.random_weights)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    collapse_check_step = max(_MIN_STEPS_BEFORE_CHECK, train.steps // 2) if can_collapse else train.steps + 1
     finetuning = Finetuning(
         data.train,
         data.dev,
@@ -139,9 +142,7 @@ def build_trainer(
         seed=train.seed,
         distributed=distributed,
         micro_batch_tokens=micro_batch_tokens,
-        collapse_check_step=max(_MIN_STEPS_BEFORE_CHECK, train.steps // 2)
-        if can_collapse
-        else train.steps + 1,
+        collapse_check_step=collapse_check_step,
         is_sharded=train.shard and distributed.world_size > 1,
     )
     lr_scales = learning_rate_scales(model, train.layer_decay)
@@ -154,8 +155,9 @@ def _restart_count(run: Path) -> int:
 
 
 def _reset_run(run: Path, reason: str, restarts: int) -> None:
-    """Delete the checkpoints of a collapsed run, and print a message."""
-    # If interrupted here, the run resumes from an older checkpoint of the same attempt, or repeats it.
+    """Delete the checkpoints of a collapsed run, count the restart, and print a message."""
+    # The newest goes first: if interrupted, the run resumes from an older checkpoint, or starts again,
+    # and collapses as before.
     for folder in sorted((run / CHECKPOINTS_FOLDER).glob("step-*"), reverse=True):
         rmtree(folder)
     (run / METRICS_FILE).unlink(missing_ok=True)
@@ -169,8 +171,8 @@ def _reset_run(run: Path, reason: str, restarts: int) -> None:
 
 def _best_metrics(run: Path) -> tuple[int, dict[str, float]]:
     """Return step and metrics of the best checkpoint, whose model is in the run folder."""
-    newest = CheckpointStore(run, 1).newest_valid()
-    assert newest
-    step = int(newest.state["best"]["step"])
+    newest_checkpoint = CheckpointStore(run, 1).newest_valid()
+    assert newest_checkpoint
+    step = int(newest_checkpoint.state["best"]["step"])
     evaluations = [held_out_scores(line) for line in read_metrics(run) if line["step"] == step]
     return step, [scores for scores in evaluations if scores][-1]

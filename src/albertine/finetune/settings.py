@@ -10,10 +10,12 @@ from albertine.train.settings import OptimizerName, TrainerSettings
 
 @dataclass(frozen=True)
 class FinetuneTrainSettings(TrainerSettings):
-    """Training on a task; what is not set is the paper's value for the task (its Table 14)."""
+    """Training on a task; unset values are the paper's for the task (its Table 14)."""
 
     steps: int = setting(
-        0, "Optimizer steps; 0 takes the paper's for the task, fewer if there is less data.", minimum=0
+        0,
+        "Optimizer steps; 0 takes the paper's number for the task, or fewer if there is less data.",
+        minimum=0,
     )
     batch_size: int | None = setting(
         None,
@@ -21,7 +23,7 @@ class FinetuneTrainSettings(TrainerSettings):
         minimum=1,
         maximum=1_000_000,
     )
-    optimizer: OptimizerName = setting("adamw", "AdamW as in the paper, Muon or LAMB.")
+    optimizer: OptimizerName = setting("adamw", "Optimizer: AdamW as in the paper, Muon, or LAMB.")
     lr: float | None = setting(
         None,
         "Peak learning rate; if not set, the paper's for task and batch size, higher for narrow models.",
@@ -36,7 +38,7 @@ class FinetuneTrainSettings(TrainerSettings):
     )
     layer_decay: float = setting(
         1.0,
-        "Factor of the learning rate for each layer further down; a shared layer counts as the last.",
+        "Factor on the learning rate for each layer below the head; a shared block counts as the last layer.",
         minimum=0.01,
         maximum=1,
     )
@@ -52,12 +54,12 @@ class FinetuneSettings(DataSettings):
     )
     held_out: float = setting(
         0.1,
-        "Fraction of --data that is held out if there is no dev; drawn from --train.seed.",
+        "Fraction of --data to hold out if there is no dev; --train.seed selects the examples.",
         minimum=0.001,
         maximum=0.9,
     )
     init_from: str | None = setting(
-        None, "Run on another task to start from, in place of a pre-trained model (MNLI for RTE)."
+        None, "Run on another task to start from, in place of MODEL; for RTE, a run on MNLI."
     )
     random_weights: bool = setting(
         False, "Randomize the weights and keep only the architecture, to measure the gain of pre-training."
@@ -86,13 +88,13 @@ class SweepGrid(Settings):
     dropout: str = setting("0, 0.1", "Dropout of the encoder.")
 
     def check(self) -> None:
-        """Raise `SettingError` for anything but lists of numbers in range."""
+        """Raise `SettingError` unless all values are lists of numbers in range."""
         for key in ("lr", "batch_size", "dropout"):
             self.values(key)
 
     def values(self, key: str) -> list[tuple[float, bool]]:
-        """Return the numbers of a list, each with whether it is a multiple."""
-        found = []
+        """Return each entry of a list as its number and whether it is a multiple; "2x" is (2.0, True)."""
+        entries = []
         for word in getattr(self, key).split(","):
             try:
                 value = float(word.strip().removesuffix("x"))
@@ -101,12 +103,12 @@ class SweepGrid(Settings):
             if not (0 <= value < 1 if key == "dropout" else 0 < value < math.inf):
                 allowed = "from 0 to below 1" if key == "dropout" else "above 0"
                 raise SettingError(key, getattr(self, key), f"each must be {allowed}")
-            found.append((value, word.strip().endswith("x")))
-        return found
+            entries.append((value, word.strip().endswith("x")))
+        return entries
 
 
 @dataclass(frozen=True)
 class SweepSettings(FinetuneSettings):
-    """Fine-tuning runs over a grid."""
+    """Fine-tuning runs over a grid of hyperparameters."""
 
     grid: SweepGrid = setting(SweepGrid(), "Values that --sweep combines.")

@@ -1,8 +1,9 @@
-"""Ensembles of fine-tuned models: their scores are averaged, and the members are selected on dev.
+"""Ensembles of fine-tuned models: scores are averaged over the members, which are selected on dev.
 
-Probabilities of labels, tags and options are averaged, numbers as they are, and for spans
-the scores of each token and of no answer, as in the paper. Greedy selection starts with the
-best model and adds the one that helps most, as long as one helps.
+As in the paper, an ensemble averages probabilities for labels, tags and options, predicted
+values for regression, and for spans the scores of each token and of no answer. Greedy
+selection starts with the best model and adds the one that raises the metric most, until none
+raises it.
 """
 
 from collections.abc import Sequence
@@ -32,11 +33,11 @@ class EnsembleResult:
 
     Attributes:
         task: name of the task.
-        candidates: primary metric of each candidate.
-        selected: the members, in the order of their selection.
+        candidates: primary metric of each candidate, by its name.
+        selected: names of the members, in the order of their selection.
         metrics: metrics of the ensemble.
         primary_metric: primary metric of the ensemble.
-        gain: difference to the primary metric of the best candidate.
+        gain: primary metric of the ensemble minus that of the best candidate.
     """
 
     task: str
@@ -50,12 +51,12 @@ class EnsembleResult:
 def evaluate_ensemble(
     sources: Sequence[str | Path], settings: EnsembleSettings, out: str | Path | None = None
 ) -> EnsembleResult:
-    """Select the members of an ensemble on dev and evaluate it; write its predictions for test.
+    """Select the members of an ensemble on dev and evaluate it; with `out`, write its predictions.
 
     Args:
         sources: candidates: fine-tuned runs, folders of checkpoints, or hub names.
         settings: the data, and how members are selected.
-        out: where predictions for test go; without it, none are written.
+        out: output for predictions of test, or of a file; None to write none.
     """
     out = None if out is None else Path(out)
     if len(sources) < 2:
@@ -79,76 +80,83 @@ def evaluate_ensemble(
     encoded = first.create_scorer().encode(examples)
 
     def evaluate_members(members: Sequence[int]) -> tuple[float, dict[str, float]]:
-        scores = _compute_metrics(
-            first, examples, encoded, mean_scores([scores_by_model[at] for at in members])
-        )
-        return first.task.primary_metric(scores), scores
+        scores = mean_scores([scores_by_model[index] for index in members])
+        metrics = _compute_metrics(first, examples, encoded, scores)
+        return first.task.primary_metric(metrics), metrics
 
-    candidate_metrics = [evaluate_members([at])[0] for at in range(len(models))]
+    candidate_metrics = [evaluate_members([index])[0] for index in range(len(models))]
     members = (
         list(range(len(models)))
         if settings.selection == "all"
         else _select_greedily(candidate_metrics, evaluate_members)
     )
-    value, scores = evaluate_members(members)
+    # Last, because it leaves the no-answer threshold of these members in `first.task_type`.
+    primary_metric, metrics = evaluate_members(members)
     if out is not None:
         _write_ensemble_predictions(
             first,
-            [models[at] for at in members],
+            [models[index] for index in members],
             out,
             examples_by_split,
             official=Path(settings.data).is_dir(),
         )
     return EnsembleResult(
         first.card.task,
-        {model.source: one for model, one in zip(models, candidate_metrics, strict=True)},
-        [models[at].source for at in members],
-        scores,
-        value,
-        value - max(candidate_metrics),
+        {model.source: metric for model, metric in zip(models, candidate_metrics, strict=True)},
+        [models[index].source for index in members],
+        metrics,
+        primary_metric,
+        primary_metric - max(candidate_metrics),
     )
 
 
 def _select_greedily(candidate_metrics: Sequence[float], evaluate_members: Any) -> list[int]:
+    """Return the indices of the selected candidates, in the order of their selection."""
     members = [int(np.argmax(candidate_metrics))]
     best = candidate_metrics[members[0]]
     while len(members) < len(candidate_metrics):
-        others = [at for at in range(len(candidate_metrics)) if at not in members]
-        values = {at: evaluate_members([*members, at])[0] for at in others}
-        next_one = max(values, key=values.__getitem__)
-        if values[next_one] <= best:
+        others = [index for index in range(len(candidate_metrics)) if index not in members]
+        extended_metrics = {index: evaluate_members([*members, index])[0] for index in others}
+        best_addition = max(extended_metrics, key=extended_metrics.__getitem__)
+        if extended_metrics[best_addition] <= best:
             break
-        members.append(next_one)
-        best = values[next_one]
+        members.append(best_addition)
+        best = extended_metrics[best_addition]
     return members
 
 
-def _check_compatible(one: FinetunedModel, other: FinetunedModel) -> None:
-    """Raise `InputError` for models whose scores cannot be averaged."""
-    if other.card.type_name != one.card.type_name or other.card.labels != one.card.labels:
-        raise InputError(f"{other.source}: of another task, or with other labels, than {one.source}")
+def _check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
+    """Raise `InputError` if the scores of two models cannot be averaged."""
+    if other.card.type_name != first.card.type_name or other.card.labels != first.card.labels:
+        raise InputError(f"{other.source}: has another task type or other labels than {first.source}")
     has_same_tokens = (
-        other.tokenizer.fingerprint == one.tokenizer.fingerprint and other.card.sequence == one.card.sequence
+        other.tokenizer.fingerprint == first.tokenizer.fingerprint
+        and other.card.sequence == first.card.sequence
     )
-    if one.task_type.scores_per_token and not has_same_tokens:
+    if first.task_type.scores_per_token and not has_same_tokens:
         raise InputError(
-            f"{other.source}: tokenizes otherwise than {one.source}, so their scores cannot be averaged"
+            f"{other.source}: tokenizes text differently from {first.source}, "
+            "so their scores cannot be averaged"
         )
-    if other.engine.head_settings.answerable != one.engine.head_settings.answerable:
-        raise InputError(f"{other.source}: predicts in another way than {one.source} that there is no answer")
+    if other.engine.head_settings.answerable != first.engine.head_settings.answerable:
+        raise InputError(
+            f"{other.source}: computes the no-answer score differently from {first.source}, "
+            "so their scores cannot be averaged"
+        )
 
 
 def _score_examples(model: FinetunedModel, examples: Sequence[Example]) -> ExampleScores:
-    counted = progress.track(examples, f"Scoring {model.source}", unit="examples")
-    return [rows for _, _, rows in model.create_scorer().score_examples(counted)]
+    tracked_examples = progress.track(examples, f"Scoring {model.source}", unit="examples")
+    return [scores for _, _, scores in model.create_scorer().score_examples(tracked_examples)]
 
 
 def mean_scores(scores_by_model: Sequence[ExampleScores]) -> ExampleScores:
-    """Return the means of several models' scores."""
+    """Return scores averaged over models; all models must have scored the same samples."""
     if len(scores_by_model) == 1:
         return scores_by_model[0]
     return [
-        [_mean(rows) for rows in zip(*samples, strict=True)] for samples in zip(*scores_by_model, strict=True)
+        [_mean(sample_scores) for sample_scores in zip(*example_scores, strict=True)]
+        for example_scores in zip(*scores_by_model, strict=True)
     ]
 
 
@@ -163,6 +171,8 @@ def _compute_metrics(
     encoded: Sequence[EncodedExample],
     scores: ExampleScores,
 ) -> dict[str, float]:
+    """Return the metrics of scores, after fitting the no-answer threshold of the model's task type."""
+
     def predictions() -> list[Prediction]:
         return [model.task_type.prediction(*each) for each in zip(examples, encoded, scores, strict=True)]
 
@@ -171,7 +181,7 @@ def _compute_metrics(
 
 
 def _examples_to_predict(model: FinetunedModel, settings: EnsembleSettings) -> dict[str, list[Example]]:
-    """Return the examples of test, or of a file, by part."""
+    """Return the examples to predict, by split: those of test for a folder, else those of the file."""
     assert settings.data is not None
     split_names = model.task.split_names("test" if Path(settings.data).is_dir() else "dev", settings.data)
     return {name: list(read_split(model, name, settings, require_labels=False)) for name in split_names}
@@ -185,7 +195,7 @@ def _write_ensemble_predictions(
     *,
     official: bool,
 ) -> None:
-    """Write the predictions of several models; the threshold is the one fitted for the ensemble."""
+    """Write the predictions of an ensemble, with the no-answer threshold that `first.task_type` has."""
     for split_name, examples in examples_by_split.items():
         all_encoded = first.create_scorer().encode(examples)
         all_scores = mean_scores([_score_examples(model, examples) for model in models])

@@ -1,4 +1,4 @@
-"""Evaluation of fine-tuned models by the metrics of their tasks, and the averages of the paper."""
+"""Evaluation of fine-tuned models with the metrics of their tasks, and the paper's averages over tasks."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -23,16 +23,16 @@ _TABLE_2_TASKS = ("squad-1.1", "squad-2.0", "mnli", "sst-2", "race")
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The metrics of one model on one part of its task.
+    """The metrics of one model on one split of its task.
 
     Attributes:
         model: name of the model.
         task: name of the task.
-        split: part of the data, as "dev_matched".
+        split: name of the split, such as "dev_matched".
         num_examples: number of examples.
         metrics: metrics by name.
         primary_metric: mean of the metrics that the benchmark averages.
-        seconds: time of reading, encoding and computing.
+        seconds: time for reading, encoding and computing.
     """
 
     model: str
@@ -45,7 +45,7 @@ class EvaluationResult:
 
 
 def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettings) -> list[EvaluationResult]:
-    """Evaluate fine-tuned models, each on its own task or on the one that the settings name.
+    """Return the metrics of fine-tuned models, each on its own task or on the task in the settings.
 
     Args:
         models: one or several runs, folders of checkpoints, or hub names.
@@ -61,16 +61,19 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         model = load_finetuned(source, settings.device, settings.precision, task=settings.task)
         for split_name in model.task.split_names(settings.split, settings.data):
             results.append(_evaluate_split(model, split_name, settings))
-            if len(sources) > 1:  # results are printed at once, in case a later model fails
+            if len(sources) > 1:  # not only at the end, in case a later model fails
                 progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
     return results
 
 
 def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
     started = time.monotonic()
-    examples_read = read_split(model, split_name, settings, require_labels=True)
-    counted = progress.track(examples_read, f"Evaluating {model.card.task}, {split_name}", unit="examples")
-    pairs = list(model.create_scorer().predict(counted))
+    tracked_examples = progress.track(
+        read_split(model, split_name, settings, require_labels=True),
+        f"Evaluating {model.card.task}, {split_name}",
+        unit="examples",
+    )
+    pairs = list(model.create_scorer().predict(tracked_examples))
     if not any(example.is_labelled for example, _ in pairs):
         raise InputError(
             f"{settings.data}: {split_name} of {model.card.task} has no labels; "
@@ -92,7 +95,10 @@ def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSe
 def read_split(
     model: FinetunedModel, split_name: str, settings: DataSettings, *, require_labels: bool
 ) -> Iterator[Example]:
-    """Yield the examples of a split, at least one, with the columns that the model was fine-tuned on."""
+    """Yield the examples of a split; raise `InputError` if there are none.
+
+    Columns that the user did not name are those of the task card.
+    """
     assert settings.data is not None
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples = model.task.read_examples(
@@ -113,10 +119,10 @@ def read_split(
 
 
 def paper_averages(results: Sequence[EvaluationResult]) -> dict[str, float]:
-    """Return the averages of the paper for which there are results of all tasks."""
+    """Return the paper's averages, by name, if there are results for all tasks of an average."""
     metric_by_task: dict[str, float] = {}
-    for one in results:
-        metric_by_task.setdefault(one.task, one.primary_metric)
+    for result in results:
+        metric_by_task.setdefault(result.task, result.primary_metric)
     return {
         name: fmean(metric_by_task[task] for task in tasks)
         for name, tasks in (("GLUE", _GLUE_TASKS), ("Table 2", _TABLE_2_TASKS))

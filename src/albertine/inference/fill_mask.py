@@ -1,4 +1,4 @@
-"""`albertine.fill_mask_pipeline`: the pre-training objectives of a model as functions of text.
+"""`albertine.fill_mask_pipeline`: a pre-trained model that fills masks and scores the order of two texts.
 
 fill_mask = albertine.fill_mask_pipeline("runs/first")
 fill_mask.fill("The [MASK] was locked.")                       five predictions for each mask
@@ -37,11 +37,11 @@ class TokenPrediction:
 
 
 class FillMaskPipeline:
-    """A pre-trained model as functions of text; threads may share it.
+    """Fills masks and scores the order of texts with a pre-trained model; threads may share it.
 
     Attributes:
         engine: runs the model.
-        tokenizer: its tokenizer.
+        tokenizer: tokenizer of the model.
     """
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer):
@@ -49,17 +49,19 @@ class FillMaskPipeline:
 
     @property
     def mask_token(self) -> str:
-        """The mask token as in the vocabulary."""
+        """The mask token as the vocabulary spells it."""
         return self.tokenizer.vocabulary[self.tokenizer.special_ids.mask]
 
     def fill(self, text: str, *, top_k: int = 5) -> list[list[TokenPrediction]]:
-        """Return the most probable tokens for each [MASK] of a text."""
+        """Return the most probable tokens for each [MASK] of a text, best first."""
         return self.predict_tokens(*self.encode_masked_text(text), top_k)
 
     def encode_masked_text(self, text: str) -> tuple[list[int], list[int], list[int]]:
-        """Return token ids and segments of a text, and the indices of its masks."""
+        """Return token ids and segments of a text, each [tokens], and the positions of its masks, [masks]."""
         ids, segments = self._encode(text)
-        positions = [at for at, one in enumerate(ids) if one == self.tokenizer.special_ids.mask]
+        positions = [
+            position for position, token_id in enumerate(ids) if token_id == self.tokenizer.special_ids.mask
+        ]
         if not positions:
             raise InputError(f"{display_text(text) or 'an empty text'}: has no {self.mask_token} to fill")
         return ids, segments, positions
@@ -67,17 +69,19 @@ class FillMaskPipeline:
     def predict_tokens(
         self, ids: Sequence[int], segments: Sequence[int], positions: Sequence[int], top_k: int
     ) -> list[list[TokenPrediction]]:
-        """Return the most probable tokens at some positions of a sequence."""
+        """Return the most probable tokens at each of some positions of a sequence, best first."""
         output = self.engine.run(Strip.from_sequences([ids], [segments]))
-        logits = getattr(output, "masked", output).logits[list(positions)]
-        # Some checkpoints round the size of the embedding up; the spare rows are not tokens.
-        top = logits[:, : len(self.tokenizer)].float().softmax(1).topk(min(top_k, len(self.tokenizer)))
+        masked_lm_output = getattr(output, "masked", output)  # a pre-training head also has pair logits
+        logits: Tensor = masked_lm_output.logits[list(positions)]  # [positions, vocab]
+        # Some checkpoints round the vocabulary size up; the additional logits belong to no token.
+        probabilities = logits[:, : len(self.tokenizer)].float().softmax(1)
+        top = probabilities.topk(min(top_k, len(self.tokenizer)))
         return [
             [
-                TokenPrediction(self.tokenizer.vocabulary[at], score)
-                for score, at in zip(scores, found, strict=True)
+                TokenPrediction(self.tokenizer.vocabulary[token_id], score)
+                for score, token_id in zip(scores, token_ids, strict=True)
             ]
-            for scores, found in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+            for scores, token_ids in zip(top.values.tolist(), top.indices.tolist(), strict=True)
         ]
 
     @property
@@ -86,27 +90,27 @@ class FillMaskPipeline:
         return self.engine.head_settings.kind == "pretrain"
 
     def order_probability(self, first: str, second: str) -> float:
-        """Return the probability that two segments are in this order, and not swapped.
+        """Return the probability that two texts are in this order and not swapped.
 
-        Of a model trained with NSP, the probability that they are from one document.
+        If the model was trained with NSP, it is the probability that they are from one document.
         """
         return self.order_probability_of_ids(*self.encode_pair(first, second))
 
     def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        """Return token ids and segments of a pair of texts."""
+        """Return token ids and segments of a pair of texts, each [tokens]."""
         if not self.has_pair_head:
             raise InputError("order: the model has no pair head; it can only fill masks")
         return self._encode(first, second)
 
     def order_probability_of_ids(self, ids: Sequence[int], segments: Sequence[int]) -> float:
-        """Return the probability of the order of an encoded pair."""
-        logits: Tensor = self.engine.run(Strip.from_sequences([ids], [segments])).pair_logits
-        return float(logits[0].float().softmax(0)[0])
+        """Return the probability that an encoded pair is in order; see `order_probability`."""
+        logits: Tensor = self.engine.run(Strip.from_sequences([ids], [segments])).pair_logits  # [1, 2]
+        return float(logits[0].float().softmax(0)[0])  # label 1 is a swapped or random pair
 
     def _encode(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
-        for one in (text, other):
-            if one is not None:
-                check_text(one, "text")
+        for value in (text, other):
+            if value is not None:
+                check_text(value, "text")
         ids, segments = self.tokenizer.encode_with_special_tokens(text, other)
         max_length = self.engine.model_settings.max_length
         if len(ids) > max_length:
@@ -117,7 +121,7 @@ class FillMaskPipeline:
 def fill_mask_pipeline(
     source: str | Path, *, device: str = "auto", precision: str = "fp32", revision: str | None = None
 ) -> FillMaskPipeline:
-    """Load a pre-trained model as functions that fill masks and judge the order of segments.
+    """Load a pre-trained model to fill masks and to score the order of two texts.
 
     Args:
         source: a run, the folder of a checkpoint (also of `transformers` or Google), or a hub name.
@@ -134,12 +138,12 @@ def fill_mask_pipeline(
 
 
 def has_masked_head(model: Model) -> bool:
-    """Return whether a model can fill masks."""
+    """Return whether a model has a masked-LM head, and so can fill masks."""
     return model.head_settings.kind in ("pretrain", "mlm")
 
 
 def make_fill_mask_pipeline(
     folder: Path, model: Model, device: str, precision: str = "fp32"
 ) -> FillMaskPipeline:
-    """Return a pipeline from the loaded weights of a folder."""
+    """Return a pipeline for a loaded model and the tokenizer of its folder."""
     return FillMaskPipeline(prepare_torch_engine(model, device, precision), load_tokenizer(folder))

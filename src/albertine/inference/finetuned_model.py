@@ -1,4 +1,4 @@
-"""A fine-tuned model with everything that a prediction needs: engine, tokenizer, task card."""
+"""A fine-tuned model with everything that predictions need: engine, tokenizer, task card and task type."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,14 +21,14 @@ from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 @dataclass(frozen=True)
 class FinetunedModel:
-    """A fine-tuned model.
+    """A fine-tuned model, ready to score examples.
 
     Attributes:
-        source: name that the user gave.
-        card: its task card.
-        engine: runs it.
-        tokenizer: its tokenizer.
-        task_type: encodes examples and reads scores.
+        source: name given by the user: a run, a folder or a hub name.
+        card: task card of the model.
+        engine: runs the model.
+        tokenizer: tokenizer of the model.
+        task_type: encodes examples and computes predictions from scores.
     """
 
     source: str
@@ -39,11 +39,11 @@ class FinetunedModel:
 
     @property
     def task(self) -> Task:
-        """The task of the card."""
+        """The task named in the card."""
         return find_task(self.card.task)
 
     def create_scorer(self) -> Scorer:
-        """Return a scorer of examples."""
+        """Return a scorer that runs this model."""
         return Scorer(self.engine, self.task_type)
 
 
@@ -61,7 +61,7 @@ def load_finetuned(
         source: a run, the folder of a checkpoint, or a hub name.
         device: "auto", "cpu" or "cuda".
         precision: "auto", "fp32" or "bf16".
-        task: another task of the same type, in place of the model's own.
+        task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
     """
     folder = locate_checkpoint(source, revision)
@@ -71,7 +71,16 @@ def load_finetuned(
 def finetuned_from_model(
     name: str, folder: Path, model: Model, device: str, precision: str = "auto", *, task: str | None = None
 ) -> FinetunedModel:
-    """Return a fine-tuned model from the loaded weights of a folder."""
+    """Return a fine-tuned model from a loaded `Model` and the tokenizer and task card of its folder.
+
+    Args:
+        name: name given by the user, for results and messages.
+        folder: folder of the checkpoint.
+        model: the model loaded from the folder.
+        device: "auto", "cpu" or "cuda".
+        precision: "auto", "fp32" or "bf16".
+        task: task of the same type to use in place of the model's own; None for its own.
+    """
     tokenizer = load_tokenizer(folder)
     card = read_card(folder, model)
     if task is not None:
@@ -82,10 +91,10 @@ def finetuned_from_model(
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
-    """Return settings with the columns of the card, except those that the user named."""
-    known: dict[str, Any] = {
+    """Return settings with the column names of the card, except for columns that the user named."""
+    card_columns: dict[str, Any] = {
         key: value
         for key, value in card.columns.items()
         if key in COLUMN_SETTINGS and key not in settings.explicit_keys
     }
-    return replace(settings, **known)
+    return replace(settings, **card_columns)

@@ -1,12 +1,15 @@
 """`albertine.pipeline`: a fine-tuned model as a function of text; threads may share one.
 
-judge = albertine.pipeline("runs/reviews")
-judge("A fine film.")                          one text
-judge(["A fine film.", "Dull."])               several
-judge("It rained.", "It was wet outside.")     a pair
+classifier = albertine.pipeline("runs/reviews")
+classifier("A fine film.")                        one text
+classifier(["A fine film.", "Dull."])             a list of texts gives a list of predictions
+
+The arguments depend on the task type of the model:
+
+pair_classifier("It rained.", "It was wet outside.")
 reader(question="Who has the key?", context="Ida has the key.")
 chooser(context="...", question="...", options=["a door", "a boat"])
-tagger("Ida lives in Hull .")                  words separated by spaces, or a list of words
+tagger("Ida lives in Hull .")                     words separated by spaces, or a list of words
 """
 
 from collections.abc import Sequence
@@ -25,8 +28,8 @@ class Pipeline:
 
     Attributes:
         type_name: name of its task type.
-        labels: its labels, if it has any.
-        input_fields: what a prediction needs.
+        labels: labels that it predicts; empty if its task type has none.
+        input_fields: arguments of a call that its task type takes.
     """
 
     def __init__(self, model: FinetunedModel):
@@ -56,14 +59,14 @@ class Pipeline:
         return predictions if is_list else predictions[0]
 
     def parse(self, **inputs: Any) -> tuple[Sequence[Example], bool]:
-        """Return the examples in the arguments of a call, and whether a list was given."""
+        """Return the examples in the arguments of a call, and whether these are lists."""
         try:
             return self._task_type.parse_inputs(inputs)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.type_name}: expected text or lists of text ({error})") from None
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Return the predictions for examples."""
+        """Return the predictions for examples, in order."""
         return [prediction for _, prediction in self._scorer.predict(examples)]
 
 

@@ -1,7 +1,7 @@
-"""Predictions for a file or a split, written while they are computed: memory is bounded for any size.
+"""Writes predictions for a file or a split while they are computed, so that memory is bounded.
 
-A file gives a file with a row for each row, as JSON lines, CSV or TSV. The folder of an
-official task gives what the task's server or script takes.
+For a file, the output has a row for each of its rows, as JSON lines, CSV or TSV. For the folder
+of an official task, it is in the format of the task's submission server or official script.
 """
 
 import csv
@@ -40,15 +40,16 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     finetuned = load_finetuned(model, settings.device, settings.precision, task=settings.task)
     official = is_folder(settings.data)
     split_names = finetuned.task.split_names(settings.split, settings.data)
-    for name in split_names if official else ():  # a part that cannot be read stops the work before it begins
+    for name in split_names if official else ():  # an unreadable split must fail before any is predicted
         next(read_split(finetuned, name, settings, require_labels=False))
-    written = 0
+    count = 0
     for name in split_names:
         examples = read_split(finetuned, name, settings, require_labels=False)
-        counted = progress.track(examples, f"Predicting {name if official else ''}".rstrip(), unit="examples")
-        predictions = finetuned.create_scorer().predict(counted)
-        written += write_predictions(finetuned.task, name, predictions, out, official=official)
-    return written
+        description = f"Predicting {name}" if official else "Predicting"
+        tracked_examples = progress.track(examples, description, unit="examples")
+        predictions = finetuned.create_scorer().predict(tracked_examples)
+        count += write_predictions(finetuned.task, name, predictions, out, official=official)
+    return count
 
 
 def write_predictions(
@@ -66,7 +67,7 @@ def write_predictions(
 
 @contextmanager
 def _open_output(out: Path | None) -> Iterator[tuple[TextIO, str]]:
-    """Open standard output, or a file that appears when it is complete; yield it with its suffix."""
+    """Yield standard output, or a file that is written atomically, each with the suffix of its format."""
     if out is None:
         yield sys.stdout, ".jsonl"
         return
@@ -107,10 +108,9 @@ def _write_rows(
     count = 0
     for example, prediction in predictions:
         count += 1
-        cells = [prediction.get(column, "") for column in columns]
-        write_row(
-            [example.example_id, *(" ".join(cell) if isinstance(cell, list) else cell for cell in cells)]
-        )
+        values = [prediction.get(column, "") for column in columns]
+        cells = [" ".join(value) if isinstance(value, list) else value for value in values]
+        write_row([example.example_id, *cells])
     return count
 
 

@@ -1,4 +1,4 @@
-"""Prints results of evaluations and ensembles, as tables or JSON."""
+"""Prints the results of evaluations and ensembles, as tables or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -11,20 +11,26 @@ from albertine.tasks.metrics.display import format_metrics, result_table
 
 
 def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> None:
-    """Print the metrics of models."""
-    means = paper_averages(results)
+    """Print the metrics of models, and the paper's averages that they allow."""
+    averages = paper_averages(results)
     if as_json:
-        print(json.dumps({"results": [asdict(one) for one in results], "averages": means}, indent=2))
+        print(json.dumps({"results": [asdict(result) for result in results], "averages": averages}, indent=2))
         return
     table = result_table(
         "model", "task", "split", "examples", "metrics", left_aligned=("model", "task", "split", "metrics")
     )
-    for one in results:
-        table.add_row(one.model, one.task, one.split, f"{one.num_examples:,}", format_metrics(one.metrics))
-    printed = progress.result_console()
-    printed.print(table)
-    for name, value in means.items():
-        printed.print(f"average as in {name}: {100 * value:.1f}", highlight=False)
+    for result in results:
+        table.add_row(
+            result.model,
+            result.task,
+            result.split,
+            f"{result.num_examples:,}",
+            format_metrics(result.metrics),
+        )
+    console = progress.result_console()
+    console.print(table)
+    for name, value in averages.items():
+        console.print(f"average as in {name}: {100 * value:.1f}", highlight=False)
 
 
 def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
@@ -34,10 +40,10 @@ def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
         return
     table = result_table("model", "single", "selected")
     for source, value in result.candidates.items():
-        place = str(result.selected.index(source) + 1) if source in result.selected else ""
-        table.add_row(source, f"{100 * value:.2f}", place)
+        selection_number = str(result.selected.index(source) + 1) if source in result.selected else ""
+        table.add_row(source, f"{100 * value:.2f}", selection_number)
     table.add_row("ensemble", f"{100 * result.primary_metric:.2f}", str(len(result.selected)))
-    printed = progress.result_console()
-    printed.print(table)
+    console = progress.result_console()
+    console.print(table)
     summary = f"{result.task}, on dev: {format_metrics(result.metrics)}"
-    printed.print(f"{summary}; {100 * result.gain:+.2f} over the best single model", highlight=False)
+    console.print(f"{summary}; {100 * result.gain:+.2f} over the best single model", highlight=False)

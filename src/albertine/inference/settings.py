@@ -37,7 +37,7 @@ class EnsembleSettings(InferenceSettings):
     """An ensemble of fine-tuned models."""
 
     selection: Literal["greedy", "all"] = setting(
-        "greedy", "Add models one by one while the metric on dev improves, or take all."
+        "greedy", "Add models one by one while the metric on dev improves, or use all."
     )
 
 
@@ -50,7 +50,9 @@ class FillMaskSettings(Settings):
     first: int = setting(0, "Number of the first sample.", minimum=0, maximum=1 << 53)
     top_k: int = setting(5, "Predictions to show for each mask.", minimum=1, maximum=1_000)
     max_length: int | None = setting(
-        None, "Maximum tokens of a sample; if not set, 128 or what the model takes.", minimum=8
+        None,
+        "Maximum tokens of a sample; if not set, 128 or the model's maximum if that is smaller.",
+        minimum=8,
     )
     seed: int = setting(0, "Seed of the samples.", minimum=0)
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")

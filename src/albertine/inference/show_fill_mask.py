@@ -1,4 +1,4 @@
-"""`albertine fill-mask`: the masks of texts or of held-out samples, with the predictions of a model."""
+"""`albertine fill-mask`: prints a model's predictions for the masks of texts or of held-out samples."""
 
 import json
 from collections.abc import Sequence
@@ -50,16 +50,16 @@ def _show_texts(
 ) -> None:
     if as_json:
         report = [
-            {"text": text, "masks": [_predictions_json(one) for one in masks]}
+            {"text": text, "masks": [_predictions_json(mask_predictions) for mask_predictions in masks]}
             for text, masks in zip(texts, predictions, strict=True)
         ]
         print(json.dumps({"texts": report}, indent=2, ensure_ascii=False))
         return
-    out = progress.result_console()
+    console = progress.result_console()
     for text, masks in zip(texts, predictions, strict=True):
-        out.print(Text(text, "bold"))
+        console.print(Text(text, "bold"))
         for mask_predictions in masks:
-            out.print(Text("  ").append(_predictions_line(mask_predictions, tokenizer)))
+            console.print(Text("  ").append(_predictions_line(mask_predictions, tokenizer)))
 
 
 def _show_samples(
@@ -70,11 +70,11 @@ def _show_samples(
     *,
     as_json: bool,
 ) -> None:
-    sampler = PretrainDataset(corpus, objective, "dev")
-    sample_numbers = np.arange(settings.first, min(settings.first + settings.samples, len(sampler)))
+    dataset = PretrainDataset(corpus, objective, "dev")
+    sample_numbers = np.arange(settings.first, min(settings.first + settings.samples, len(dataset)))
     if not len(sample_numbers):
-        raise InputError(f"{corpus.folder}: no sample {settings.first:,}; it has {len(sampler):,}")
-    samples = sampler.draw(sample_numbers)
+        raise InputError(f"{corpus.folder}: no sample {settings.first:,}; it has {len(dataset):,}")
+    samples = dataset.draw(sample_numbers)
     predictions = [predict_sample_masks(pipeline, sample, settings.top_k) for sample in samples]
     tokenizer = corpus.tokenizer
     vocabulary = tokenizer.vocabulary
@@ -83,24 +83,28 @@ def _show_samples(
             {
                 "sample": int(sample_number),
                 "masks": [
-                    {"expected": vocabulary[label], "predictions": _predictions_json(one)}
-                    for label, one in zip(sample.labels.tolist(), masks, strict=True)
+                    {"expected": vocabulary[label], "predictions": _predictions_json(mask_predictions)}
+                    for label, mask_predictions in zip(sample.labels.tolist(), masks, strict=True)
                 ],
             }
             for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True)
         ]
         print(json.dumps({"samples": report}, indent=2, ensure_ascii=False))
         return
-    out = progress.result_console()
+    console = progress.result_console()
     for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True):
-        out.print(Text(f"sample {sample_number:,}", "bold"))
-        out.print(highlighted_sample(sample, tokenizer))
+        console.print(Text(f"sample {sample_number:,}", "bold"))
+        console.print(highlighted_sample(sample, tokenizer))
         for label, mask_predictions in zip(sample.labels.tolist(), masks, strict=True):
-            _, bare = split_marker(vocabulary[label], " ", marks_continuations=tokenizer.marks_continuations)
-            out.print(
-                Text(f"  {bare}: ").append(_predictions_line(mask_predictions, tokenizer, vocabulary[label]))
+            _, expected_text = split_marker(
+                vocabulary[label], " ", marks_continuations=tokenizer.marks_continuations
             )
-        out.print()
+            console.print(
+                Text(f"  {expected_text}: ").append(
+                    _predictions_line(mask_predictions, tokenizer, vocabulary[label])
+                )
+            )
+        console.print()
 
 
 def predict_sample_masks(
@@ -120,14 +124,15 @@ def _predictions_line(
 ) -> Text:
     """Return predictions as one line; a token that continues a word is shown as in "/s"."""
     line = Text()
-    for one in predictions:
-        shown = "".join(
-            split_marker(one.token, "x", marks_continuations=tokenizer.marks_continuations)
-        ).strip()
-        line.append(", " if line else "").append(shown, _CORRECT_STYLE if one.token == expected else "")
-        line.append(f" {one.score:.1%}", "dim")
+    for prediction in predictions:
+        separator, text = split_marker(
+            prediction.token, "x", marks_continuations=tokenizer.marks_continuations
+        )
+        style = _CORRECT_STYLE if prediction.token == expected else ""
+        line.append(", " if line else "").append(f"{separator}{text}".strip(), style)
+        line.append(f" {prediction.score:.1%}", "dim")
     return line
 
 
 def _predictions_json(predictions: Sequence[TokenPrediction]) -> list[dict[str, Any]]:
-    return [{"token_str": one.token, "score": one.score} for one in predictions]
+    return [{"token_str": prediction.token, "score": prediction.score} for prediction in predictions]

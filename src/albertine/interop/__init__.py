@@ -1,1 +1,1 @@
-"""Loads and saves checkpoints of `transformers`, local or on the hub; loads Google's TensorFlow ones."""
+"""Loads checkpoints of `transformers`, from a folder or the hub, and of Google; saves for `transformers`."""

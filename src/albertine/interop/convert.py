@@ -1,4 +1,4 @@
-"""Converts a checkpoint to the layout of `transformers` and verifies that the outputs are the same."""
+"""Converts a checkpoint to the layout of `transformers` and verifies that its outputs are the same."""
 
 import shutil
 import tempfile
@@ -18,7 +18,9 @@ from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 
 
 def convert_checkpoint(source: str, destination: Path) -> None:
-    """Convert a checkpoint; `destination` appears only after the copy has been verified.
+    """Convert a checkpoint to the layout of `transformers`.
+
+    `destination` is created only after the converted copy has been verified.
 
     Args:
         source: folder or hub name.
@@ -29,18 +31,24 @@ def convert_checkpoint(source: str, destination: Path) -> None:
     model = load_checkpoint(folder).eval()
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     destination.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as scratch:
-        written = Path(scratch) / "checkpoint"
-        save_folder(model, written, tokenizer=tokenizer)
+    with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as temporary:
+        copy = Path(temporary) / "checkpoint"
+        save_folder(model, copy, tokenizer=tokenizer)
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
-            shutil.copyfile(folder / TASK_CARD_FILE, written / TASK_CARD_FILE)
-        verify_copy(model, load_folder(written).eval(), written)
-        written.replace(destination)
+            shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
+        verify_copy(model, load_folder(copy).eval(), copy)
+        copy.replace(destination)
     progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
 
 
 def verify_copy(model: Model, copy: Model, folder: Path) -> None:
-    """Raise `WorkError` if outputs of model and copy on a few random sequences differ in any bit."""
+    """Raise `WorkError` if the outputs of model and copy for a few random sequences differ in any bit.
+
+    Args:
+        model: the source.
+        copy: the copy, loaded again.
+        folder: folder of the copy, for the error message.
+    """
     generator = torch.Generator().manual_seed(0)
     lengths = [min(length, model.settings.max_length) for length in (8, 3, 16, 8)]
     if model.head_settings.kind == "choice":
@@ -50,18 +58,17 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
     ]
     strip = Strip.from_sequences(sequences)
     with torch.inference_mode():
-        one, other = (net.encoder(strip) for net in (model, copy))
-        heads = [_output_tensors(net(strip)) for net in (model, copy)]
-    if not all(torch.equal(a, b) for a, b in zip([one, *heads[0]], [other, *heads[1]], strict=True)):
+        expected, actual = ([net.encoder(strip), *_output_tensors(net(strip))] for net in (model, copy))
+    if not all(torch.equal(a, b) for a, b in zip(expected, actual, strict=True)):
         raise WorkError(f"{folder}: the outputs differ from those of the source; the copy was deleted")
 
 
 def _output_tensors(output: object) -> list[torch.Tensor]:
     """Return all tensors of a head's output, nested ones included."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     for value in vars(output).values():
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            tensors.append(value)
         elif hasattr(value, "__dict__"):
-            found += _output_tensors(value)
-    return found
+            tensors += _output_tensors(value)
+    return tensors

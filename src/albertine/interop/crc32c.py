@@ -1,10 +1,10 @@
 """CRC-32C, the checksum in TensorFlow checkpoints, vectorized with numpy.
 
 A loop over bytes in Python is too slow for a checkpoint of 100 MB. The checksum is
-linear: the state after A followed by B is the state of A, advanced over as many zero
-bytes as B has, XOR the state of B started from zero. So the content is split into rows
-of equal length, the states of all rows are computed at once, one column of bytes at a
-time, and the states are combined in order.
+linear: the state after A followed by B is the state after A, advanced over as many zero
+bytes as B has, XOR the state after B alone, computed from state zero. So the content is
+split into rows of equal length, the states of all rows are computed at once, one column
+of bytes at a time, and combined in order.
 """
 
 from functools import cache
@@ -47,7 +47,7 @@ def crc32c(content: bytes) -> int:
 
 
 def _row_states(rows: NDArray[np.uint8]) -> UInt32Array:
-    """Return the state after each row, started from zero: [rows]."""
+    """Return the state after each row, from state zero, `[rows]`."""
     table = _table()
     states = np.zeros(len(rows), np.uint32)
     for column in np.ascontiguousarray(rows.T):
@@ -57,7 +57,7 @@ def _row_states(rows: NDArray[np.uint8]) -> UInt32Array:
 
 @cache
 def _table() -> UInt32Array:
-    """Return the lookup table of the checksum: [256]."""
+    """Return the lookup table of the checksum, `[256]`."""
     states = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         states = (states >> np.uint32(1)) ^ np.where(
@@ -68,7 +68,7 @@ def _table() -> UInt32Array:
 
 @cache
 def _zero_row_tables() -> UInt32Array:
-    """Return the state after a row of zeros, by byte of the state and value of that byte: [4, 256]."""
+    """Return the state after a row of zeros, by byte of the state and value of that byte, `[4, 256]`."""
     states = np.uint32(1) << np.arange(32, dtype=np.uint32)
     table = _table()
     for _ in range(_ROW_BYTES):

@@ -1,6 +1,6 @@
 """Reads Google's ALBERT checkpoints: `albert_config.json` and TensorFlow's index and data files.
 
-Tensors are renamed as in `transformers` and then loaded like a checkpoint of
+Tensors get their names in `transformers`, so they load like a checkpoint of
 `transformers`. A `kernel` is a transposed weight, `gelu` is the tanh approximation, and
 optimizer state is skipped.
 """
@@ -19,7 +19,7 @@ from albertine.interop.transformers_config import read_google_config
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
 )
-# The first pattern that matches a name is applied.
+# Patterns of names in Google's code and their names in `transformers`; the first match is applied.
 _RENAMES = (
     (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"albert.embeddings.\1_embeddings.weight"),
     (r"^bert/embeddings/LayerNorm/", "albert.embeddings.LayerNorm."),
@@ -45,7 +45,7 @@ _WEIGHT_NAMES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": 
 
 
 def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
-    """Return config and tensors as in `transformers`, and the index file, which error messages name."""
+    """Return config and tensors with the names of `transformers`, and the file that error messages name."""
     indices = sorted(folder.glob("*.index"))
     if len(indices) != 1:
         found = ", ".join(index.name for index in indices) or "none"
@@ -55,12 +55,12 @@ def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, T
     tensors = {}
     for name, tensor in read_tensor_bundle(indices[0].with_suffix("")).items():
         if not _OPTIMIZER.search(name):
-            theirs = transformers_name(name.removeprefix("module/"))
-            if theirs is None:
+            new_name = transformers_name(name.removeprefix("module/"))
+            if new_name is None:
                 raise InputError(
                     f"{indices[0]}: unexpected tensor {name}; only ALBERT checkpoints are supported"
                 )
-            tensors[theirs] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
+            tensors[new_name] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
     has_pretraining_heads = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
     architecture = "AlbertForPreTraining" if has_pretraining_heads else "AlbertModel"
     return read_google_config(folder) | {"architectures": [architecture]}, tensors, indices[0]
@@ -76,10 +76,11 @@ def transformers_name(name: str) -> str | None:
     return _first_match(name, _RENAMES, "")
 
 
-def _first_match(name: str, table: tuple[tuple[str, str], ...], prefix: str) -> str | None:
-    for pattern, replacement in table:
-        changed, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)
+def _first_match(name: str, renames: tuple[tuple[str, str], ...], prefix: str) -> str | None:
+    """Return the new name by the first pattern that matches, with a prefix; None if there is none."""
+    for pattern, replacement in renames:
+        new_name, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)
         if count:
-            head, dot, part = changed.rpartition(".")
-            return prefix + head + dot + _WEIGHT_NAMES[part] if part in _WEIGHT_NAMES else None
+            module, dot, part = new_name.rpartition(".")
+            return prefix + module + dot + _WEIGHT_NAMES[part] if part in _WEIGHT_NAMES else None
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.settings import MODEL_PRESETS
 
-# Files to download even without the weights.
+# Files to download with or without the weights.
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 
@@ -47,7 +47,7 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
 
 
 def download_checkpoint(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
-    """Return the cache folder of a hub repository after downloading its missing files."""
+    """Return the folder of a hub repository in the cache, after downloading files that it lacks."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,

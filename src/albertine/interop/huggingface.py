@@ -1,7 +1,7 @@
 """Loads and saves checkpoints in the layout of `transformers`: `config.json` and `model.safetensors`.
 
-Checkpoints of `transformers` load here, and saved ones open in `transformers`, without
-missing or unexpected tensors.
+Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves,
+without missing or unexpected tensors.
 """
 
 import json
@@ -38,7 +38,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import Tokenizer
 
-_UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger number if there is no limit
+_UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_length` if there is no limit
 _ANSWERABLE_FILE = "answerable.safetensors"
 TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
@@ -115,11 +115,12 @@ def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str,
 def _model_settings(
     config: Mapping[str, Any], file: Path, family: Family, tensors: Mapping[str, Tensor], head: HeadSettings
 ) -> ModelSettings:
-    """Return the settings stored under "albertine", changed where the tensors do not match them.
+    """Return the settings stored under "albertine", or other ones if the tensors do not match them.
 
-    Training in `transformers` changes the identity matrix that stands for a missing projection:
-    it is then loaded as a projection. It also makes the copies of a shared block differ: the
-    settings are then those that the keys of `transformers` describe.
+    Training in `transformers` changes two things. The identity matrix that is saved for a
+    missing projection becomes another matrix, so the settings must have a projection. The
+    copies of a shared block become different, so the settings are those that the keys of
+    `transformers` describe.
     """
     settings_from_keys = model_settings_from_config(config, str(file))
     saved_settings = saved_model_settings(config, str(file))
@@ -144,8 +145,9 @@ def _model_settings(
 
 
 def _is_identity(weight: Tensor, bias: Tensor) -> bool:
-    square = weight.dim() == 2 and weight.shape[0] == weight.shape[1]
-    return square and torch.equal(weight.float(), torch.eye(len(weight))) and not bias.any()
+    """Return whether a linear layer does not change its input."""
+    is_square = weight.dim() == 2 and weight.shape[0] == weight.shape[1]
+    return is_square and torch.equal(weight.float(), torch.eye(len(weight))) and not bias.any()
 
 
 def save_folder(model: Model, folder: str | Path, *, tokenizer: Tokenizer | None = None) -> None:
@@ -167,13 +169,13 @@ def checkpoint_writer(
     depth: int | None = None,
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Callable[[Path], None]:
-    """Copy a model to the CPU; return a function that writes the copy into a folder.
+    """Copy a model to the CPU and return a function that writes the copy into a folder.
 
     Args:
         model: the model to copy.
         tokenizer: tokenizer to write beside the model.
-        depth: number of layers of the copy, if it differs from the model's.
-        parameters: full parameters by name, for a model whose own are sharded over processes.
+        depth: number of layers in the config, if it differs from that of the model.
+        parameters: full parameters by name, for a model whose own parameters are sharded over ranks.
     """
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
@@ -195,7 +197,7 @@ def checkpoint_writer(
 
 
 def _write_max_length(file: Path, max_length: int) -> None:
-    """Set `model_max_length`, to which `transformers` truncates, unless the file has a limit."""
+    """Set `model_max_length`, to which `transformers` truncates texts, unless the file already limits it."""
     options = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
     if isinstance(options, dict) and options.get("model_max_length", _UNLIMITED_LENGTH) >= _UNLIMITED_LENGTH:
         file.write_text(
@@ -208,7 +210,7 @@ def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None =
 
     Args:
         model: the model.
-        parameters: values to use in place of the model's own, by our parameter names.
+        parameters: values to use in place of the model's own, by parameter name.
     """
     if parameters is None:
         parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}

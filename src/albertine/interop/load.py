@@ -23,11 +23,11 @@ def load(
     revision: str | None = None,
     seed: int = 0,
 ) -> Model:
-    """Load a model in evaluation mode; call its `train()` before training it.
+    """Return the model of a checkpoint, in evaluation mode; call its `train()` before training it.
 
     Args:
         source: folder of a checkpoint (of Albertine, `transformers` or Google), or a hub name, OWNER/NAME.
-        head: head in place of the checkpoint's; the layers of its task get fresh weights.
+        head: head in place of the checkpoint's own; its task layers get fresh weights.
         revision: branch, tag or commit of a hub repository.
         seed: seed of fresh weights.
     """
@@ -37,11 +37,11 @@ def load(
 def create(
     model: str | ModelSettings, head: HeadKind | HeadSettings | None = None, *, seed: int = 0
 ) -> Model:
-    """Create a model with fresh weights, in evaluation mode; call its `train()` before training it.
+    """Return a model with fresh weights, in evaluation mode; call its `train()` before training it.
 
     Args:
-        model: name of a preset, as "albert-base", or settings.
-        head: the head; without it, the one of pre-training.
+        model: name of a preset, such as "albert-base", or settings.
+        head: the head; if None, the head of pre-training.
         seed: seed of the weights.
     """
     if isinstance(model, str):
@@ -53,12 +53,17 @@ def create(
 
 
 def load_tokenizer(source: str | Path, *, revision: str | None = None) -> Tokenizer:
-    """Load the tokenizer of a checkpoint, or a tokenizer folder; by folder or hub name."""
+    """Return the tokenizer of a checkpoint.
+
+    Args:
+        source: folder of a checkpoint or of a tokenizer alone, or a hub name, OWNER/NAME.
+        revision: branch, tag or commit of a hub repository.
+    """
     return tokenizer.load_tokenizer(locate_checkpoint(source, revision, weights=False))
 
 
 def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
-    """Load a folder of Albertine, `transformers` or Google."""
+    """Return the model in a checkpoint folder of Albertine, `transformers` or Google; see `load`."""
     if is_google_checkpoint(folder):
         config, tensors, source = read_google_checkpoint(folder)
         return build_model(config, folder / GOOGLE_CONFIG, tensors, source, head, seed=seed)

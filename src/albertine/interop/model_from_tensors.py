@@ -1,7 +1,7 @@
 """Builds a model from the tensors of a checkpoint, after checking all of them.
 
-With the checkpoint's own head, all its parameters are loaded. With another head, only
-pre-trained layers are loaded (pooler, MLM and pair layers); task layers are newly
+With the checkpoint's own head, the whole head is loaded. With another head, only its
+pre-trained layers are loaded (pooler, MLM and pair layers); its task layers are newly
 initialized, even if the checkpoint has tensors of the same name.
 """
 
@@ -16,7 +16,7 @@ from albertine.interop.tensor_names import Family, ParameterMapping, tied_tensor
 from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
 
-# transformers has no such layer, so it is saved in a separate file.
+# `transformers` has no layer for answerability, so its tensors are saved in a separate file.
 ANSWERABLE_MAPPINGS = tuple(
     ParameterMapping(f"head.answerable.{part}", ((f"answerable.{part}",),)) for part in ("weight", "bias")
 )
@@ -49,7 +49,7 @@ def model_from_tensors(
     with torch.device("meta"):
         model = Model(settings, head, seed=None)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    found: dict[str, Tensor] = {}
+    values: dict[str, Tensor] = {}
     for mapping in mappings:
         missing = [name for name in mapping.copies[0] if name not in tensors]
         if (mapping.name.startswith(_TASK_LAYERS) and not is_own_head) or (
@@ -60,18 +60,18 @@ def model_from_tensors(
             raise InputError(
                 f"{source}: tensor {missing[0]} is missing; get the file again or correct the config"
             )
-        found[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], source)
+        values[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], source)
     model.to_empty(device="cpu")
     for name, parameter in model.named_parameters():
-        if name in found:
-            parameter.data.copy_(found[name])
-    newly_initialized = [name for name in shapes if name not in found]
+        if name in values:
+            parameter.data.copy_(values[name])
+    newly_initialized = [name for name in shapes if name not in values]
     init_weights(model, seed, newly_initialized)
     return model, newly_initialized
 
 
 def _may_be_missing(mapping: ParameterMapping, *, is_own_head: bool) -> bool:
-    """Return whether the checkpoint may lack a parameter: one of another head, or of the answerable layer."""
+    """Return whether the checkpoint may lack a parameter: one of a new head, or of the answerable layer."""
     return mapping.name.startswith("head.answerable.") or (
         mapping.name.startswith("head.") and not is_own_head
     )
@@ -80,7 +80,7 @@ def _may_be_missing(mapping: ParameterMapping, *, is_own_head: bool) -> bool:
 def _joined_parameter(
     mapping: ParameterMapping, tensors: Mapping[str, Tensor], shape: torch.Size, source: Path
 ) -> Tensor:
-    """Return the value of one parameter, after checking shapes and dtypes of its tensors."""
+    """Return the value of one parameter, after checking the shapes and dtypes of its tensors."""
     names = mapping.copies[0]
     parts = [tensors[name] for name in names]
     for name, part in zip(names, parts, strict=True):
@@ -104,7 +104,7 @@ def check_no_unused_tensors(
     *,
     is_own_head: bool,
 ) -> None:
-    """Raise `InputError` for tensors without a parameter; other heads and buffers are ignored."""
+    """Raise `InputError` if a tensor is of no parameter; tensors of other heads and buffers are ignored."""
     used = {name for mapping in mappings for copy in mapping.copies for name in copy}
     ignored_prefixes = (f"{family}.pooler.", f"{family}.encoder.embedding_hidden_mapping_in.")
     for name in sorted(tensors.keys() - used):
@@ -116,7 +116,7 @@ def check_no_unused_tensors(
 
 
 def check_no_unnamed_head(tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Raise `InputError` if there is a head that the config does not name: it would be dropped silently."""
+    """Raise `InputError` if the config names no head but the checkpoint has one, which would be ignored."""
     name = next((name for name in sorted(tensors) if name.startswith(_HEAD_PREFIXES)), None)
     if name is not None:
         raise InputError(
@@ -125,7 +125,7 @@ def check_no_unnamed_head(tensors: Mapping[str, Tensor], source: Path) -> None:
 
 
 def resolve_tied_tensors(tensors: dict[str, Tensor], source: Path, family: Family) -> None:
-    """Add tied tensors that are stored only under their second name; raise `InputError` if the two differ."""
+    """Add tied tensors that are stored only as the copy; raise `InputError` if copy and original differ."""
     for copy, original in tied_tensors(family).items():
         if copy in tensors and original not in tensors:
             tensors[original] = tensors[copy]

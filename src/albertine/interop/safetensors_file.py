@@ -1,7 +1,7 @@
 """Writes safetensors files with the usual permissions and errors.
 
-safetensors creates files that only their owner can read, and reports a full disk as a
-`SafetensorError` with the system's error number in its text.
+The library `safetensors` creates files that only their owner can read, and reports a full
+disk as a `SafetensorError` that has the system's error number only in its text.
 """
 
 import os

@@ -93,7 +93,7 @@ def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = content[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
         raise CorruptDataError("no footer")
-    _, at = _read_block_handle(footer, 0)  # of the metaindex block, which is not needed
+    _, at = _read_block_handle(footer, 0)  # the handle of the metaindex block, which is not needed
     (offset, size), _ = _read_block_handle(footer, at)
     for _, value in _block_entries(content, offset, size):
         (offset, size), _ = _read_block_handle(value, 0)
@@ -101,7 +101,7 @@ def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_block_handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
-    """Return offset and size of a block, and the position after them."""
+    """Return offset and size of a block, and the position in `content` after the handle."""
     offset, at = read_varint(content, at)
     size, at = read_varint(content, at)
     return (offset, size), at
@@ -145,15 +145,15 @@ def _shard_count(content: bytes) -> int:
 
 def _parse_entry(content: bytes) -> _BundleEntry:
     entry = _BundleEntry()
-    names = {1: "dtype", 3: "shard", 4: "offset", 5: "size", 6: "checksum"}
+    attributes = {1: "dtype", 3: "shard", 4: "offset", 5: "size", 6: "checksum"}
     for number, value in message_fields(content):
-        if number in names and isinstance(value, int):
-            setattr(entry, names[number], value)
+        if number in attributes and isinstance(value, int):
+            setattr(entry, attributes[number], value)
         elif number == 2 and isinstance(value, bytes):
             entry.shape = [
-                _parse_dimension(one)
-                for kind, one in message_fields(value)
-                if kind == 2 and isinstance(one, bytes)
+                _parse_dimension(dimension)
+                for field_number, dimension in message_fields(value)
+                if field_number == 2 and isinstance(dimension, bytes)
             ]
         elif number == 7:
             entry.is_sliced = True

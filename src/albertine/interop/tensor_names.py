@@ -1,9 +1,11 @@
-"""Maps our parameter names to the tensor names of `transformers`, for ALBERT and BERT.
+"""Maps Albertine's parameter names to the tensor names of `transformers`, for ALBERT and BERT.
 
-The mapping is one to one with two exceptions. Query, key and value are one matrix here:
-a parameter may consist of several tensors, concatenated along rows. And ALBERT in
-`transformers` shares only whole layers: a model that shares only attention or only FFN
-is written with one layer group per layer, so a parameter may have several copies.
+The mapping is one to one with two exceptions. Query, key and value are one matrix in
+Albertine, so a parameter may consist of several tensors, concatenated along rows. ALBERT
+in `transformers` shares only whole layers, so a model that shares only attention or only
+FFN is saved with one layer group per layer, and a shared parameter has several copies.
+
+Local names without "transformers" are those of Albertine.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,7 @@ class ParameterMapping:
     """The tensors in a checkpoint of `transformers` that hold one parameter.
 
     Attributes:
-        name: name of the parameter in our model.
+        name: name of the parameter in Albertine.
         copies: for each copy, the names of its tensors, which are concatenated along rows.
     """
 
@@ -31,12 +33,12 @@ class ParameterMapping:
 
 def checkpoint_family(model: ModelSettings) -> Family:
     """Return the family that a model is saved as: BERT if it shares and projects nothing, else ALBERT."""
-    plain = model.share == "none" and not model.has_projection
-    return "bert" if plain else "albert"
+    is_bert = model.share == "none" and not model.has_projection
+    return "bert" if is_bert else "albert"
 
 
 def layer_group_count(model: ModelSettings) -> int:
-    """Return the number of layer groups that ALBERT of `transformers` needs for a model."""
+    """Return the number of layer groups with which a model is saved as ALBERT of `transformers`."""
     return model.groups if model.share == "all" else model.layers
 
 
@@ -49,22 +51,28 @@ def parameter_mappings(model: ModelSettings, head: HeadSettings, family: Family)
     return [*encoder, *_head_mappings(head, family)]
 
 
-def _weight_and_bias(ours: str, theirs: str) -> Iterator[ParameterMapping]:
+def _weight_and_bias(module: str, transformers_module: str) -> Iterator[ParameterMapping]:
     """Yield the mappings of the weight and bias of one module."""
     for part in ("weight", "bias"):
-        yield ParameterMapping(f"{ours}.{part}", ((f"{theirs}.{part}",),))
+        yield ParameterMapping(f"{module}.{part}", ((f"{transformers_module}.{part}",),))
 
 
 def _embedding_mappings(model: ModelSettings, family: Family) -> Iterator[ParameterMapping]:
-    ours, theirs = "encoder.embedding", f"{family}.embeddings"
-    for table, their_table in (("tokens", "word"), ("positions", "position"), ("segments", "token_type")):
-        yield ParameterMapping(f"{ours}.{table}.weight", ((f"{theirs}.{their_table}_embeddings.weight",),))
-    yield from _weight_and_bias(f"{ours}.norm", f"{theirs}.LayerNorm")
+    module, transformers_module = "encoder.embedding", f"{family}.embeddings"
+    for table, transformers_table in (
+        ("tokens", "word_embeddings"),
+        ("positions", "position_embeddings"),
+        ("segments", "token_type_embeddings"),
+    ):
+        yield ParameterMapping(
+            f"{module}.{table}.weight", ((f"{transformers_module}.{transformers_table}.weight",),)
+        )
+    yield from _weight_and_bias(f"{module}.norm", f"{transformers_module}.LayerNorm")
     if model.has_projection:
-        yield from _weight_and_bias(f"{ours}.projection", "albert.encoder.embedding_hidden_mapping_in")
+        yield from _weight_and_bias(f"{module}.projection", "albert.encoder.embedding_hidden_mapping_in")
 
 
-# For each module of our blocks: the modules of a `transformers` layer that hold its tensors.
+# For each module of a block: the modules in a layer of `transformers` that hold its tensors.
 _ATTENTION = {
     "albert": {
         "qkv": ("attention.query", "attention.key", "attention.value"),
@@ -85,7 +93,7 @@ _FFN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def _albert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
     groups = layer_group_count(model)
-    # For each of our blocks: the prefixes of the `transformers` layers that hold a copy of it.
+    # For each block: the prefixes of the layers of `transformers` that hold a copy of it.
     attention: dict[int, list[str]] = {}
     ffn: dict[int, list[str]] = {}
     for number, blocks in enumerate(depth_plan(model)):
@@ -109,12 +117,13 @@ def _block_mappings(
     component: str, table: Mapping[str, tuple[str, ...]], prefixes: dict[int, list[str]]
 ) -> Iterator[ParameterMapping]:
     for block, block_prefixes in sorted(prefixes.items()):
-        for ours, theirs in table.items():
+        for module, transformers_modules in table.items():
             for part in ("weight", "bias"):
                 copies = tuple(
-                    tuple(f"{prefix}.{module}.{part}" for module in theirs) for prefix in block_prefixes
+                    tuple(f"{prefix}.{name}.{part}" for name in transformers_modules)
+                    for prefix in block_prefixes
                 )
-                yield ParameterMapping(f"encoder.{component}.{block}.{ours}.{part}", copies)
+                yield ParameterMapping(f"encoder.{component}.{block}.{module}.{part}", copies)
 
 
 def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapping]:
@@ -134,21 +143,25 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
         yield from _weight_and_bias("head.out", "classifier")
 
 
-def _masked_lm_mappings(ours: str, family: Family) -> Iterator[ParameterMapping]:
-    theirs = "predictions" if family == "albert" else "cls.predictions"
-    transform = theirs if family == "albert" else f"{theirs}.transform"
-    yield from _weight_and_bias(f"{ours}.dense", f"{transform}.dense")
-    yield from _weight_and_bias(f"{ours}.norm", f"{transform}.LayerNorm")
+def _masked_lm_mappings(module: str, family: Family) -> Iterator[ParameterMapping]:
+    predictions = _predictions_module(family)
+    transform = predictions if family == "albert" else f"{predictions}.transform"
+    yield from _weight_and_bias(f"{module}.dense", f"{transform}.dense")
+    yield from _weight_and_bias(f"{module}.norm", f"{transform}.LayerNorm")
     # The decoder stores the bias and the token embeddings a second time; see `tied_tensors`.
-    yield ParameterMapping(f"{ours}.bias", ((f"{theirs}.bias",),))
+    yield ParameterMapping(f"{module}.bias", ((f"{predictions}.bias",),))
+
+
+def _predictions_module(family: Family) -> str:
+    return "predictions" if family == "albert" else "cls.predictions"
 
 
 def tied_tensors(family: Family) -> dict[str, str]:
-    """Return the tied tensors of `transformers`: the name of each copy, with the name of its original."""
-    theirs = "predictions" if family == "albert" else "cls.predictions"
+    """Return the names of the tied tensors of `transformers`: the original of each copy, by the copy."""
+    predictions = _predictions_module(family)
     return {
-        f"{theirs}.decoder.weight": f"{family}.embeddings.word_embeddings.weight",
-        f"{theirs}.decoder.bias": f"{theirs}.bias",
+        f"{predictions}.decoder.weight": f"{family}.embeddings.word_embeddings.weight",
+        f"{predictions}.decoder.bias": f"{predictions}.bias",
     }
 
 
@@ -164,11 +177,11 @@ _ARCHITECTURE_SUFFIXES = {
 
 
 def architecture_name(family: Family, head: HeadSettings) -> str:
-    """Return the name of the `transformers` class with a given head."""
+    """Return the name of the class of `transformers` that has a given head."""
     return ("Albert" if family == "albert" else "Bert") + "For" + _ARCHITECTURE_SUFFIXES[head.kind]
 
 
 def head_kinds(name: str) -> list[str]:
-    """Return the kinds of head that a class of `transformers` can have: two for SequenceClassification."""
+    """Return the kinds of head that a class of `transformers` may have: two for SequenceClassification."""
     task = name.partition("For")[2]
     return [kind for kind, suffix in _ARCHITECTURE_SUFFIXES.items() if suffix == task]

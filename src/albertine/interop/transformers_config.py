@@ -25,7 +25,7 @@ from albertine.settings.schema import display_text, display_value
 GOOGLE_CONFIG = "albert_config.json"
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
-# Key in transformers, key in ModelSettings, and the default of transformers.
+# Key in `transformers`, name in `ModelSettings`, and the default of `transformers`.
 _ALBERT_KEYS = (
     ("vocab_size", "vocab_size", 30_000),
     ("embedding_size", "embedding_size", 128),
@@ -81,10 +81,10 @@ def model_family(config: Mapping[str, Any], source: str) -> Family:
 
 
 def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelSettings:
-    """Return the model settings that the keys of `transformers` describe: share is "all" or "none"."""
+    """Return the model settings that the keys of `transformers` describe; `share` is "all" or "none"."""
     family = model_family(config, source)
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
-    values = {ours: config.get(theirs, default) for theirs, ours, default in keys}
+    values = {name: config.get(key, default) for key, name, default in keys}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise InputError(
@@ -97,10 +97,10 @@ def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelS
 
 
 def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSettings | None:
-    """Return the model settings stored under "albertine"; None if missing or out of date.
+    """Return the model settings stored under "albertine"; None if they are missing or out of date.
 
-    They are out of date if they contradict the keys of `transformers`, which keeps "albertine"
-    unchanged when it saves a changed model.
+    They are out of date if they contradict the other keys: `transformers` does not update
+    "albertine" when it saves a changed model.
     """
     saved = config.get("albertine")
     if not isinstance(saved, Mapping) or not isinstance(saved.get("model"), Mapping):
@@ -111,7 +111,7 @@ def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSetting
 
 
 def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSettings | None:
-    """Return the head of a config; None for an encoder without a head."""
+    """Return the settings of the head that a config names; None for an encoder without a head."""
     family = model_family(config, source)
     names = config.get("architectures") or [""]
     if not isinstance(names, list) or not isinstance(names[0], str):
@@ -147,7 +147,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
 
 
 def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
-    """Return the dropout before the last layer, as `transformers` determines it."""
+    """Return the dropout before the last layer, with the defaults of `transformers`."""
     if kind == "pretrain" and family == "bert":
         return 0.0
     configured = config.get("classifier_dropout_prob" if family == "albert" else "classifier_dropout")
@@ -166,9 +166,7 @@ def _label_count(config: Mapping[str, Any], source: str) -> int | None:
         return len(labels)
     count = config.get("num_labels")
     if count is not None and not (isinstance(count, int) and count > 0):
-        raise InputError(
-            f"{source}: num_labels = {display_value(count)}: must be a whole number of at least 1"
-        )
+        raise InputError(f"{source}: num_labels = {display_value(count)}: must be an integer of at least 1")
     return count
 
 
@@ -199,7 +197,7 @@ def _default_label_names(labels: int) -> tuple[str, ...]:
 def transformers_config(
     model: ModelSettings, head: HeadSettings, label_names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the content of `config.json` for `transformers`, from settings and label names."""
+    """Return the content of `config.json` from settings and label names."""
     family = checkpoint_family(model)
     keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
     values = {
@@ -210,7 +208,7 @@ def transformers_config(
     config: dict[str, Any] = {
         "model_type": family,
         "architectures": [architecture_name(family, head)],
-        **{theirs: values[ours] for theirs, ours, _ in keys},
+        **{key: values[name] for key, name, _ in keys},
         "hidden_act": "gelu_new" if model.activation == "gelu_tanh" else "gelu",
         "initializer_range": 0.02,
         "pad_token_id": 0,
@@ -242,7 +240,7 @@ def read_google_config(folder: Path) -> dict[str, Any]:
 
 def checkpoint_model_settings(folder: Path) -> ModelSettings:
     """Return the model settings of a checkpoint folder, from its config alone."""
-    google = is_google_checkpoint(folder)
-    file = folder / (GOOGLE_CONFIG if google else "config.json")
-    config = read_google_config(folder) if google else read_config(file)
+    is_google = is_google_checkpoint(folder)
+    file = folder / (GOOGLE_CONFIG if is_google else "config.json")
+    config = read_google_config(folder) if is_google else read_config(file)
     return saved_model_settings(config, str(file)) or model_settings_from_config(config, str(file))

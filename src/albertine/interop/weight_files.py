@@ -1,7 +1,7 @@
 """Reads the tensors of a checkpoint folder.
 
-Supported are `model.safetensors`, whole or in shards, and `pytorch_model.bin` if it holds
-only tensors: a pickle that would run code is refused.
+They are in `model.safetensors`, in safetensors shards with an index, or in
+`pytorch_model.bin`, which must hold only tensors: a pickle that would run code is refused.
 """
 
 import json
@@ -17,7 +17,7 @@ from albertine.errors import InputError
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
-    """Return all tensors of a folder by name, and their file, which error messages name."""
+    """Return all tensors of a folder by name, and the file that error messages name."""
     single_file, index, pickled = (
         folder / name for name in ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
     )
@@ -58,9 +58,9 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         if not shard.is_file():
             raise InputError(f"{shard}: missing, but {index.name} refers to it; get the file again")
         tensors |= read_safetensors(shard)
-    absent = sorted(shard_names.keys() - tensors.keys())
-    if absent:
-        raise InputError(f"{index}: tensor {absent[0]} is in none of the shards; get the files again")
+    missing = sorted(shard_names.keys() - tensors.keys())
+    if missing:
+        raise InputError(f"{index}: tensor {missing[0]} is in none of the shards; get the files again")
     return tensors
 
 

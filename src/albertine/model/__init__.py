@@ -1,4 +1,4 @@
-"""ALBERT: the network, the strip that it reads, and what it costs.
+"""ALBERT: the network, its input (the strip), and its parameter counts and costs.
 
 Reading order: `strip`, `layers`, `attention`, `depth_plan`, `encoder`, `heads`, `model`; then
 `padded` for export, and `kernels/` for speed. Importing this package does not import torch:

@@ -1,9 +1,9 @@
-"""Multi-head attention, and how a strip is laid out for it.
+"""Multi-head attention, and the layout of a strip for it.
 
-Attention is the only operation of the network that mixes tokens, so it is the only one
-that has to know where a sequence begins. Adjacent sequences of equal length form a dense
-block. The encoder therefore sorts the sequences of a strip by length once, and each run
-of equal lengths is one ordinary batched attention, without padding and without a mask.
+Attention is the only operation of the network that mixes tokens, so only attention needs
+the offsets of the sequences. The encoder sorts the sequences of a strip by length once.
+Adjacent sequences of equal length then form a dense tensor, and each run of equal lengths
+is one ordinary batched attention call, without padding and without a mask.
 
 `kernels/` contains faster versions for specific machines.
 """
@@ -23,16 +23,16 @@ LengthRuns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class AttentionLayout:
-    """The sequences of a strip sorted by length, computed once for all layers.
+    """The order of a strip's sequences sorted by length, computed once for all layers.
 
-    A row is a token in sorted order. `token_indices` and `row_indices` are None if the
-    strip is already sorted.
+    The hidden state of each token is one row of the sorted tensor. `token_indices` and
+    `row_indices` are None if the strip is already sorted.
 
     Attributes:
         length_runs: number and length of the sequences of each run, shortest first; without
             empty sequences.
-        token_indices: the token of the strip that each row contains, [rows].
-        row_indices: the row that contains each token of the strip, [tokens].
+        token_indices: index in the strip of each row's token, [rows].
+        row_indices: index of the row of each token of the strip, [tokens].
         offsets: start of each sequence in sorted order and the end of the last one, int32 on
             the device of the tokens, [sequences + 1].
     """
@@ -44,16 +44,16 @@ class AttentionLayout:
 
     @classmethod
     def from_strip(cls, strip: Strip) -> "AttentionLayout":
-        """Sort the sequences of a strip by length; sequences of equal length keep their order."""
+        """Return the layout of a strip; sequences of equal length keep their order."""
         lengths, device = strip.lengths, strip.tokens.device
-        runs = [(len(list(run)), length) for length, run in groupby(sorted(lengths))]
-        length_runs = tuple((count, length) for count, length in runs if length)
+        counts = [(len(list(equal)), length) for length, equal in groupby(sorted(lengths))]
+        length_runs = tuple((count, length) for count, length in counts if length)
         if lengths == sorted(lengths):
             return cls(length_runs, None, None, strip.offsets.to(device, torch.int32))
-        sequences = sorted(range(len(strip)), key=lengths.__getitem__)
-        starts = strip.offsets.tolist()
-        token_indices = torch.cat([torch.arange(starts[i], starts[i + 1]) for i in sequences])
-        offsets = functional.pad(torch.tensor([lengths[i] for i in sequences]).cumsum(0), (1, 0))
+        order = sorted(range(len(strip)), key=lengths.__getitem__)
+        bounds = strip.offsets.tolist()
+        token_indices = torch.cat([torch.arange(bounds[i], bounds[i + 1]) for i in order])
+        offsets = functional.pad(torch.tensor([lengths[i] for i in order]).cumsum(0), (1, 0))
         return cls(
             length_runs,
             token_indices.to(device),
@@ -62,18 +62,18 @@ class AttentionLayout:
         )
 
     def sort(self, values: Tensor) -> Tensor:
-        """Return values of tokens, [tokens, ...], as rows, [rows, ...]."""
+        """Reorder values from the order of the strip, [tokens, ...], to sorted order, [rows, ...]."""
         return values if self.token_indices is None else values.index_select(0, self.token_indices)
 
     def restore_order(self, rows: Tensor) -> Tensor:
-        """Return rows, [rows, ...], in the order of the strip, [tokens, ...]."""
+        """Reorder values from sorted order, [rows, ...], to the order of the strip, [tokens, ...]."""
         return rows if self.row_indices is None else rows.index_select(0, self.row_indices)
 
 
 def multi_head_attention(
     qkv: Tensor, heads: int, dropout: float, attention_bias: Tensor | None = None
 ) -> Tensor:
-    """Return softmax(q k^T / sqrt(d) + bias) v of each head, side by side.
+    """Return softmax(q k^T / sqrt(d) + bias) v of all heads, concatenated.
 
     Args:
         qkv: queries, keys and values, [batch, length, 3 * hidden].
@@ -105,7 +105,8 @@ def attention_by_length(qkv: Tensor, length_runs: LengthRuns, heads: int, dropou
         [rows, hidden]; rows after the last sequence are zeros.
     """
     width = qkv.shape[1]
-    if not length_runs:  # part of the graph, since sharded training needs the same gradients on every rank
+    if not length_runs:
+        # A slice and not a new tensor: a rank without tokens must still give every weight a gradient.
         return qkv[:, : width // 3]
     spare_rows = len(qkv) - sum(count * length for count, length in length_runs)
     *runs, _ = qkv.split([*(count * length for count, length in length_runs), spare_rows])

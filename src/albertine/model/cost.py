@@ -1,12 +1,12 @@
-"""What a model costs to run and to train, from its settings alone: FLOPs, memory and traffic.
+"""Costs of running and training a model, from its settings alone: FLOPs, memory and communication.
 
 FLOPs are those of matrix products, two per multiply-add as is usual; norms, activations and
 softmax would add about 1%. Attention is counted in full: every token attends to its whole
 sequence.
 
-Activation memory is what the network keeps for the backward pass on a GPU: the inputs of its
-matrix products and norms in the precision of the computation, and no attention scores, which
-flash attention recomputes. Weights, gradients and the two moments of the optimizer are fp32.
+Activation memory is for the tensors that a GPU keeps for the backward pass: the inputs of matrix
+products and norms in the precision of the computation, without attention scores, since flash
+attention recomputes them. Weights, gradients and the two moments of the optimizer are fp32.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,15 @@ MASKED_FRACTION = 0.15
 
 @dataclass(frozen=True)
 class FlopsPerToken:
-    """FLOPs per token of a full sequence of the given length."""
+    """FLOPs per token of a full sequence.
+
+    Attributes:
+        forward_per_token: forward pass of the encoder with its pooler.
+        attention_per_token: the part of the forward pass that grows with the sequence length.
+        heads_per_token: forward pass of the pre-training heads.
+        training_per_token: forward and backward pass of encoder and heads.
+        training_with_recomputation_per_token: the same, with one more forward pass of the layers.
+    """
 
     forward_per_token: float
     attention_per_token: float
@@ -35,23 +43,21 @@ class FlopsPerToken:
 
 
 def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
-    """Count the FLOPs of one token in a sequence of `length`.
-
-    `forward` is the encoder with its pooler; `attention` is the part of it that grows with the
-    length; `heads` are the pre-training heads over the masked tokens. A backward pass costs as
-    much as two forward passes; recomputation adds one forward pass of the layers.
-    """
+    """Return the FLOPs per token of a sequence of `length` tokens."""
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
-    scores_and_values = model.applied_layers * 4.0 * length * h
-    layers = model.applied_layers * (8.0 * h * h + 4.0 * h * f) + scores_and_values
-    forward = layers + (2.0 * e * h if model.has_projection else 0.0) + 2.0 * h * h / length
+    attention = model.applied_layers * 4.0 * length * h  # q k^T, and the sum of values
+    layers = model.applied_layers * (8.0 * h * h + 4.0 * h * f) + attention
+    projection = 2.0 * e * h if model.has_projection else 0.0
+    pooler = 2.0 * h * h / length
+    forward = layers + projection + pooler
     heads = MASKED_FRACTION * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
+    training = 3.0 * (forward + heads)  # a backward pass costs as much as two forward passes
     return FlopsPerToken(
         forward_per_token=forward,
-        attention_per_token=scores_and_values,
+        attention_per_token=attention,
         heads_per_token=heads,
-        training_per_token=3.0 * (forward + heads),
-        training_with_recomputation_per_token=3.0 * (forward + heads) + layers,
+        training_per_token=training,
+        training_with_recomputation_per_token=training + layers,
     )
 
 
@@ -66,7 +72,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """Sum of the four."""
+        """Sum of weights, gradients, optimizer state and activations."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -79,38 +85,40 @@ def training_memory(
     recompute: bool = False,
 ) -> TrainingMemory:
     """Estimate the memory of a training step over `batch_size` sequences of `length` tokens."""
-    n = count_parameters(model).total
+    parameters = count_parameters(model).total
     # In bf16 each weight is cast once per forward pass: a second copy beside the one in fp32.
-    weights = n * (4 if precision == "fp32" else 6)
+    weights = parameters * (4 if precision == "fp32" else 6)
     return TrainingMemory(
         weights=weights,
-        gradients=4 * n,
-        optimizer=8 * n,
+        gradients=4 * parameters,
+        optimizer=8 * parameters,
         activations=activation_bytes(model, batch_size * length, precision, recompute=recompute),
     )
 
 
 def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *, recompute: bool) -> int:
-    """Estimate the bytes that a forward pass over this many tokens keeps for the backward pass, on a GPU.
+    """Estimate the bytes that a forward pass over `tokens` tokens keeps for the backward pass, on a GPU.
 
-    A CPU also keeps the attention probabilities of short sequences (`kernels/short_attention.py`).
+    On a CPU the attention probabilities of short sequences are kept too (`kernels/short_attention.py`).
     """
     value_bytes = BYTES_PER_VALUE[precision]
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
-    # One layer: its input; q, k, v; the attention's output; input and output of the first norm; the
-    # FFN before and after the activation; input of the second norm; a number per row and head.
+    # One layer keeps, of width h: its input; q, k and v; the output of attention; input and output of
+    # the first norm; input of the second norm. Of width f: input and output of the activation. And one
+    # fp32 number per token and head, the log-sum-exp of flash attention.
     layer = value_bytes * (1 + 3 + 1 + 1 + 1 + 1) * h + value_bytes * 2 * f + 4 * model.heads
     if model.dropout:
-        layer += 2 * h
-    # With recomputation a layer keeps its input only; one layer at a time is recomputed in full.
+        layer += 2 * h  # two masks, one byte per value
+    # With recomputation each layer keeps its input only; one layer at a time is recomputed in full.
     layers = (
         value_bytes * h * (model.applied_layers - 1) + layer if recompute else layer * model.applied_layers
     )
     # The embedding keeps the input and output of its norm. The MLM head keeps, for the masked tokens
-    # only, its activations and, in fp32, the probabilities of the vocabulary.
+    # only, its activations and, in fp32, the probabilities of the vocabulary; if the rest is in bf16,
+    # also the bf16 logits and the fp32 input of the norm.
     embedding = (4 + value_bytes) * e
-    scores = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e  # in bf16 also the logits before the cast
-    head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + scores)
+    probabilities = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e
+    head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + probabilities)
     return int(tokens * (layers + embedding + head))
 
 
@@ -122,11 +130,11 @@ def largest_batch_size(
     precision: Precision = "fp32",
     recompute: bool = False,
 ) -> int:
-    """Return how many sequences of `length` tokens fit into `memory_bytes` in a training step; 0 if none."""
+    """Return the largest batch size whose training step fits into `memory_bytes`; 0 if none does."""
 
-    def needed_bytes(batch: int) -> int:
+    def needed_bytes(batch_size: int) -> int:
         return training_memory(
-            model, batch_size=batch, length=length, precision=precision, recompute=recompute
+            model, batch_size=batch_size, length=length, precision=precision, recompute=recompute
         ).total
 
     # A sequence takes at least one byte, so no batch is larger than the memory.
@@ -134,7 +142,7 @@ def largest_batch_size(
 
 
 def gradient_bytes(model: ModelSettings) -> int:
-    """Return the size of all gradients in fp32: what data-parallel training reduces per step."""
+    """Return the size of all gradients in fp32, which data-parallel training reduces in each step."""
     return 4 * count_parameters(model).total
 
 

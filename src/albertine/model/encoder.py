@@ -1,4 +1,4 @@
-"""The encoder: an embedding, a few blocks, and a plan of the order in which depth uses them."""
+"""The encoder: an embedding, and attention and feed-forward blocks applied by the depth plan."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from albertine.settings import ModelSettings
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How to compute: precision, memory and speed. No option changes a weight.
+    """Options of precision, memory use and speed; none of them changes the model.
 
     Attributes:
         dtype: precision of the matrix products; weights stay in fp32.
-        recompute: keep only the input of each layer for the backward pass, and run the layer again there.
-        compile: compile the part of a layer between two attentions, once for all layers.
+        recompute: keep only the input of each layer, and recompute the layer in the backward pass.
+        compile: compile each layer's operations after attention, once for all layers.
         kernels: use machine-specific kernels; False computes everything in plain PyTorch.
     """
 
@@ -44,12 +44,12 @@ class ComputeOptions:
 
     @property
     def selected_kernels(self) -> Kernels:
-        """The implementations that these options ask for."""
+        """The implementations that these options select."""
         return Kernels(enabled=self.kernels, compile=self.compile)
 
 
 class Encoder(nn.Module):
-    """Maps a strip to a hidden state of width H for each of its tokens."""
+    """Maps a strip to the hidden states of its tokens, [tokens, hidden]."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
@@ -64,28 +64,30 @@ class Encoder(nn.Module):
 
         Args:
             strip: the sequences.
-            depth: number of layers to apply, fewer than the model has, or more if all are shared.
+            depth: number of layers to apply, by default all; see `depth_plan`.
         """
         layout = self._layout(strip)
-        for hidden in self._encode_rows(strip, layout, depth):  # noqa: B007  # keeps only the last one
+        for hidden in self._sorted_hidden_states(strip, layout, depth):  # noqa: B007  # only the last is used
             pass
         return layout.restore_order(hidden)
 
     def hidden_states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [tokens, hidden]."""
         layout = self._layout(strip)
-        yield from map(layout.restore_order, self._encode_rows(strip, layout, depth))
+        yield from map(layout.restore_order, self._sorted_hidden_states(strip, layout, depth))
 
     def _layout(self, strip: Strip) -> AttentionLayout:
         options = self.compute_options
         return options.selected_kernels.layout(strip, options.dtype)
 
-    def _encode_rows(self, strip: Strip, layout: AttentionLayout, depth: int | None) -> Iterator[Tensor]:
+    def _sorted_hidden_states(
+        self, strip: Strip, layout: AttentionLayout, depth: int | None
+    ) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer in the order of the layout, [rows, hidden]."""
         options, kernels = self.compute_options, self.compute_options.selected_kernels
         self.embedding.check_ids(strip)
-        ids = (layout.sort(values) for values in (strip.tokens, strip.segments, strip.positions))
-        hidden = self.embedding(*ids, options.dtype, kernels)
+        tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
+        hidden = self.embedding(tokens, segments, positions, options.dtype, kernels)
         attend = partial(
             kernels.attention, layout=layout, heads=self.settings.heads, dropout=self.attention_dropout
         )
@@ -94,18 +96,20 @@ class Encoder(nn.Module):
     def apply_layers(
         self, hidden: Tensor, attend: AttentionFunction, options: ComputeOptions, depth: int | None = None
     ) -> Iterator[Tensor]:
-        """Yield embedded tokens, [..., hidden], and then the output of each layer of the depth plan.
+        """Yield `hidden` itself and then the output of each layer of the depth plan, [..., hidden].
 
         Args:
-            hidden: output of the embedding.
-            attend: attention over queries, keys and values of these tokens.
-            options: how to compute.
-            depth: number of layers to apply, see `forward`.
+            hidden: output of the embedding, [..., hidden].
+            attend: attention function for these tokens.
+            options: precision, memory use and speed.
+            depth: number of layers to apply, by default all; see `depth_plan`.
         """
         plan = depth_plan(self.settings, depth)
-        attentions = {index: self._attention_weights(index, options) for index, _ in plan}
-        feed_forwards = {index: self._ffn_weights(index, options) for _, index in plan}
-        # Rates are read here: recomputation in the backward pass must use those of the forward pass.
+        # Each block is cast once, however many layers use it.
+        attention_weights = {index: self._attention_weights(index, options) for index, _ in plan}
+        feed_forward_weights = {index: self._feed_forward_weights(index, options) for _, index in plan}
+        # Recomputation in the backward pass must use the dropout rate of the forward pass, also if
+        # the model is in evaluation mode by then.
         layer_options = LayerOptions(
             self.settings.norm_epsilon,
             gelu_approximation(self.settings),
@@ -114,8 +118,8 @@ class Encoder(nn.Module):
         )
         apply_layer = partial(encoder_layer, attend=attend, options=layer_options)
         yield hidden
-        for step in plan:
-            weights = attentions[step.attention], feed_forwards[step.ffn]
+        for blocks in plan:
+            weights = attention_weights[blocks.attention], feed_forward_weights[blocks.ffn]
             if options.recompute and torch.is_grad_enabled():
                 hidden = checkpoint(apply_layer, hidden, *weights, use_reentrant=False)
             else:
@@ -132,7 +136,7 @@ class Encoder(nn.Module):
         assert isinstance(block, Attention)
         return block.cast_weights(options.dtype)
 
-    def _ffn_weights(self, index: int, options: ComputeOptions) -> FeedForwardWeights:
+    def _feed_forward_weights(self, index: int, options: ComputeOptions) -> FeedForwardWeights:
         block = self.ffn[index]
         assert isinstance(block, FeedForward)
         return block.cast_weights(options.dtype)

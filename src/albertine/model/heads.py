@@ -1,11 +1,11 @@
-"""The heads: what turns hidden states into predictions, and the loss that trains it.
+"""The heads: layers that map hidden states to predictions, and their losses.
 
-A head owns everything above the encoder, the pooler included; only the decoder of the
-masked-LM head is borrowed: it is the token embedding. Called with the hidden states
-[tokens, hidden] of a strip, a head returns a small typed output, with the loss if targets are
-given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` is the
-same head without targets, for hidden states of any shape [..., hidden]. `span_head` has the
-head for question answering.
+A head owns everything above the encoder, the pooler included. Only the decoder matrix of the
+masked-LM head belongs to the encoder: it is the token embedding. Called with the hidden states
+[tokens, hidden] of a strip, a head returns an output dataclass, with the loss if targets are
+given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` gives the
+logits alone, for hidden states of any shape [..., hidden]. `span_head` has the head for
+question answering.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from albertine.settings import HeadSettings, ModelSettings
 
 
 class Head(nn.Module):
-    """What all heads have in common."""
+    """Base class of the heads."""
 
     def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
         """Return all logits of the head by name.
@@ -37,12 +37,12 @@ class Head(nn.Module):
 
 
 def linear(layer: nn.Linear, values: Tensor) -> Tensor:
-    """Apply a layer in the precision of its input."""
+    """Return the output of a linear layer, computed in the precision of `values`."""
     return functional.linear(values, layer.weight.to(values.dtype), layer.bias.to(values.dtype))
 
 
 def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean loss over the targets that are not -100, in fp32; 0 if there are none."""
+    """Return the mean cross-entropy in fp32 over the targets that are not -100; 0 if there are none."""
     summed = functional.cross_entropy(logits.float(), targets, reduction="sum")
     return summed / (targets != -100).sum().clamp(min=1)
 
@@ -60,13 +60,18 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(width, width)
 
     def forward(self, cls_hidden: Tensor) -> Tensor:
-        """Return one vector per sequence, [sequences, hidden]."""
+        """Return one vector per sequence: [sequences, hidden] to [sequences, hidden]."""
         return torch.tanh(linear(self.dense, cls_hidden))
 
 
 @dataclass(frozen=True)
 class MaskedLMTargets:
-    """The indices of the masked tokens in the strip, [masked], and their original ids, [masked]."""
+    """Targets of the masked-LM head.
+
+    Attributes:
+        indices: indices of the masked tokens in the strip, [masked].
+        labels: original ids of these tokens, [masked].
+    """
 
     indices: Tensor
     labels: Tensor
@@ -74,7 +79,12 @@ class MaskedLMTargets:
 
 @dataclass(frozen=True)
 class MaskedLMOutput:
-    """Logits of the masked tokens, [masked, vocab], with the loss; without targets, of all tokens."""
+    """Output of the masked-LM head.
+
+    Attributes:
+        logits: with targets those of the masked tokens, [masked, vocab]; without, [tokens, vocab].
+        loss: mean loss over the masked tokens; None without targets.
+    """
 
     logits: Tensor
     loss: Tensor | None
@@ -96,14 +106,14 @@ class MaskedLMHead(Head):
         return {"mlm_logits": self.token_logits(hidden)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: MaskedLMTargets | None = None) -> MaskedLMOutput:  # noqa: ARG002  # all heads have this signature
-        """Predict the masked tokens, or every token without targets."""
+        """Return the predictions of the masked tokens; without targets, of every token."""
         if targets is None:
             return MaskedLMOutput(self.token_logits(hidden), None)
         logits = self.token_logits(hidden.index_select(0, targets.indices))
         return MaskedLMOutput(logits, mean_cross_entropy(logits, targets.labels))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
-        """Score the vocabulary for each token: [..., hidden] to [..., vocab]."""
+        """Return the logits of the vocabulary for each token: [..., hidden] to [..., vocab]."""
         values = functional.gelu(linear(self.dense, hidden), approximate=self.gelu_approximation)
         values = self.norm(values.to(self.norm.weight.dtype)).to(hidden.dtype)
         decoder = self._token_embedding[0].weight
@@ -112,7 +122,12 @@ class MaskedLMHead(Head):
 
 @dataclass(frozen=True)
 class PretrainingTargets:
-    """The masked tokens; and pair labels, [sequences]: 1 if segments are swapped (SOP) or random (NSP)."""
+    """Targets of the pre-training head.
+
+    Attributes:
+        masked: targets of the masked tokens.
+        pair_labels: 1 if the two segments are swapped (SOP) or unrelated (NSP), else 0, [sequences].
+    """
 
     masked: MaskedLMTargets
     pair_labels: Tensor
@@ -120,7 +135,14 @@ class PretrainingTargets:
 
 @dataclass(frozen=True)
 class PretrainingOutput:
-    """Logits of the masked tokens, [masked, vocab], and of the pairs, [sequences, 2]; losses with targets."""
+    """Output of the pre-training head; the losses are None without targets.
+
+    Attributes:
+        masked: output for the masked tokens.
+        pair_logits: logits of the segment pairs, [sequences, 2].
+        pair_loss: mean loss over the pairs.
+        loss: sum of both losses.
+    """
 
     masked: MaskedLMOutput
     pair_logits: Tensor
@@ -129,7 +151,7 @@ class PretrainingOutput:
 
 
 class PretrainingHead(Head):
-    """Both pre-training objectives: masked tokens, and the order or company of two segments."""
+    """Predicts masked tokens, and whether two segments are in order (SOP) or follow each other (NSP)."""
 
     def __init__(self, settings: ModelSettings, token_embedding: nn.Embedding, dropout: float):
         super().__init__()
@@ -145,7 +167,7 @@ class PretrainingHead(Head):
     def forward(
         self, hidden: Tensor, strip: Strip, targets: PretrainingTargets | None = None
     ) -> PretrainingOutput:
-        """Predict both; the loss is the sum of their losses."""
+        """Return the predictions of the masked tokens and of the segment pairs."""
         masked = self.masked(hidden, strip, None if targets is None else targets.masked)
         pair_logits = self.pair_logits(first_hidden(hidden, strip))
         if targets is None:
@@ -154,21 +176,26 @@ class PretrainingHead(Head):
         return PretrainingOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
 
     def pair_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Score both labels of each pair: [sequences, hidden] to [sequences, 2]."""
+        """Return the logits of both labels of each pair: [sequences, hidden] to [sequences, 2]."""
         pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
         return linear(self.pair, pooled)
 
 
 @dataclass(frozen=True)
 class PredictionOutput:
-    """Logits [sequences or tokens, labels], or values [sequences] (regression); the loss with targets."""
+    """Output of a head for classification, regression, multiple choice or tagging.
+
+    Attributes:
+        logits: shape as the head documents it; predicted values in regression.
+        loss: mean loss over the targets; None without targets.
+    """
 
     logits: Tensor
     loss: Tensor | None
 
 
 class ClassificationHead(Head):
-    """Chooses a label for each sequence; targets are label indices, [sequences]."""
+    """Predicts a label for each sequence; targets are label indices, [sequences]."""
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
@@ -177,16 +204,16 @@ class ClassificationHead(Head):
         self.dropout = head.dropout
 
     def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return logits, see `sequence_logits`."""
+        """Return logits with the shape that `sequence_logits` documents."""
         return {"logits": self.sequence_logits(cls_hidden)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
-        """Score each sequence."""
+        """Return the logits of each sequence, and the loss if there are targets."""
         logits = self.sequence_logits(first_hidden(hidden, strip))
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Score the labels: [sequences, hidden] to [sequences, labels]."""
+        """Return the logits of the labels: [sequences, hidden] to [sequences, labels]."""
         pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
         return linear(self.out, pooled)
 
@@ -199,7 +226,7 @@ class RegressionHead(ClassificationHead):
     """Predicts a number for each sequence; targets are numbers, [sequences]."""
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Predict the numbers: [sequences, hidden] to [sequences]."""
+        """Return the predicted numbers: [sequences, hidden] to [sequences]."""
         return super().sequence_logits(cls_hidden).squeeze(1)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -209,10 +236,10 @@ class RegressionHead(ClassificationHead):
 
 
 class MultipleChoiceHead(ClassificationHead):
-    """Chooses one of several options, each a sequence with its question.
+    """Predicts the right option of each question; each option is a sequence, with the question in it.
 
     The options of a question are adjacent, and every question has the same number of them.
-    Targets are the index of the right option, [questions].
+    Targets are the indices of the right options, [questions].
     """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
@@ -220,18 +247,20 @@ class MultipleChoiceHead(ClassificationHead):
         self.options = head.options
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
-        """Score the options of each question."""
+        """Return the logits of the options of each question, and the loss if there are targets."""
         if len(strip) % self.options:
-            raise InputError(f"{len(strip)} sequences do not make questions of {self.options} options each")
+            raise InputError(
+                f"got {len(strip)} sequences, not a multiple of {self.options}, the options per question"
+            )
         return super().forward(hidden, strip, targets)
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Score the options: [questions * options, hidden] to [questions, options]."""
+        """Return the logits of the options: [questions * options, hidden] to [questions, options]."""
         return super().sequence_logits(cls_hidden).view(-1, self.options)
 
 
 class TokenClassificationHead(Head):
-    """Chooses a label for each token; targets are label indices, [tokens], -100 for none."""
+    """Predicts a label for each token; targets are label indices, [tokens], -100 for none."""
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
@@ -243,10 +272,10 @@ class TokenClassificationHead(Head):
         return {"logits": self.token_logits(hidden)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
-        """Score the labels of each token, [tokens, labels]."""
+        """Return the logits of each token, [tokens, labels], and the loss if there are targets."""
         logits = self.token_logits(hidden)
         return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
-        """Score the labels: [..., hidden] to [..., labels]."""
+        """Return the logits of the labels: [..., hidden] to [..., labels]."""
         return linear(self.out, functional.dropout(hidden, self.dropout, self.training))

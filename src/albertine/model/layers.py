@@ -1,17 +1,17 @@
-"""The layers of ALBERT: the embedding, and the attention and feed-forward blocks that depth repeats.
+"""The layers of ALBERT: the embedding, and the attention and feed-forward blocks.
 
     embedding    norm(token + segment + position), width E, projected to width H
     attention    hidden = norm(hidden + out(attention(qkv(hidden))))
     feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
 
-A block owns its weights in fp32 and casts them to the precision of the computation, once per
-forward pass however often depth repeats the block. The computation is in plain functions of
-tensors, which recomputation and compilation accept as they are (see
-docs/decisions/weights-as-arguments.md). All of them apply to hidden states of any shape
-`[..., hidden]`, of a strip or of a padded batch.
+A block holds its weights in fp32 and casts them to the precision of the computation once per
+forward pass, however many layers use the block. The computation itself is in plain functions
+of tensors, which `torch.utils.checkpoint` and `torch.compile` accept as they are (see
+docs/decisions/weights-as-arguments.md). These functions take hidden states of any shape
+`[..., hidden]`, those of a strip or of a padded batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class Embedding(nn.Module):
     def forward(
         self, tokens: Tensor, segments: Tensor, positions: Tensor, dtype: torch.dtype, kernels: Kernels
     ) -> Tensor:
-        """Embed token ids, segments and positions, each [...], to [..., hidden]."""
+        """Return the embeddings, [..., hidden], of token ids, segments and positions, each [...]."""
         embedded = self.tokens(tokens) + self.segments(segments) + self.positions(positions)
         rate = self.dropout if self.training else 0.0
         embedded = kernels.dropout(self.norm(embedded), rate).to(dtype)
@@ -58,7 +58,7 @@ class Embedding(nn.Module):
         for index, length in enumerate(strip.lengths):
             if length > max_length:
                 raise InputError(
-                    f"sequence {index} has {length} tokens, the position table holds {max_length}"
+                    f"sequence {index} has {length} tokens, more than the {max_length} of the position table"
                 )
         if strip.tokens.is_cuda or not len(strip.tokens):
             return
@@ -66,9 +66,9 @@ class Embedding(nn.Module):
             ("token", strip.tokens, self.tokens.num_embeddings),
             ("segment", strip.segments, self.segments.num_embeddings),
         ):
-            low, high = (int(bound) for bound in ids.aminmax())
-            if low < 0 or high >= rows:
-                invalid_id = low if low < 0 else high
+            smallest, largest = (int(bound) for bound in ids.aminmax())
+            if smallest < 0 or largest >= rows:
+                invalid_id = smallest if smallest < 0 else largest
                 raise InputError(f"{name} id {invalid_id} is outside the table of {rows} rows")
 
 
@@ -95,7 +95,7 @@ class FeedForwardWeights(NamedTuple):
 
 
 class Attention(nn.Module):
-    """The parameters of multi-head attention and its norm; queries, keys and values are one matrix."""
+    """The parameters of multi-head attention and its norm; q, k and v are projected by one matrix."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
@@ -105,8 +105,7 @@ class Attention(nn.Module):
 
     def cast_weights(self, dtype: torch.dtype) -> AttentionWeights:
         """Return the weights in the precision of the computation."""
-        modules = (self.qkv, self.out, self.norm)
-        return AttentionWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
+        return AttentionWeights(*_cast_parameters((self.qkv, self.out, self.norm), dtype))
 
 
 class FeedForward(nn.Module):
@@ -120,17 +119,23 @@ class FeedForward(nn.Module):
 
     def cast_weights(self, dtype: torch.dtype) -> FeedForwardWeights:
         """Return the weights in the precision of the computation."""
-        modules = (self.up, self.down, self.norm)
-        return FeedForwardWeights(*(one.to(dtype) for owner in modules for one in (owner.weight, owner.bias)))
+        return FeedForwardWeights(*_cast_parameters((self.up, self.down, self.norm), dtype))
+
+
+def _cast_parameters(modules: Iterable[nn.Linear | nn.LayerNorm], dtype: torch.dtype) -> Iterator[Tensor]:
+    """Yield weight and bias of each module in a precision."""
+    for module in modules:
+        yield module.weight.to(dtype)
+        yield module.bias.to(dtype)
 
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What a layer needs beside tensors.
+    """The arguments of a layer that are not tensors.
 
     Attributes:
         norm_epsilon: epsilon of the norms.
-        gelu_approximation: form of GELU, see `gelu_approximation`.
+        gelu_approximation: "tanh" or "none", as in `torch.nn.functional.gelu`.
         dropout: dropout rate of the hidden states; 0 in evaluation.
         kernels: the implementations to use.
     """
@@ -141,7 +146,7 @@ class LayerOptions:
     kernels: Kernels
 
 
-# Queries, keys and values [..., 3 * hidden] to their attention [..., hidden].
+# Maps queries, keys and values, [..., 3 * hidden], to the output of attention, [..., hidden].
 AttentionFunction = Callable[[Tensor], Tensor]
 
 
@@ -155,8 +160,8 @@ def encoder_layer(
 ) -> Tensor:
     """Apply one layer, attention and then feed-forward: [..., hidden] to [..., hidden]."""
     qkv = functional.linear(hidden, attention_weights.qkv, attention_weights.qkv_bias)
-    block = options.kernels.block(after_attention)
-    return block(hidden, attend(qkv), attention_weights, feed_forward_weights, options)
+    rest_of_layer = options.kernels.maybe_compile(after_attention)
+    return rest_of_layer(hidden, attend(qkv), attention_weights, feed_forward_weights, options)
 
 
 def after_attention(
@@ -166,7 +171,18 @@ def after_attention(
     feed_forward_weights: FeedForwardWeights,
     options: LayerOptions,
 ) -> Tensor:
-    """Apply the part of a layer that treats every token by itself, from the attention's output on."""
+    """Apply the rest of a layer after attention, which treats every token by itself.
+
+    Args:
+        hidden: input of the layer, [..., hidden].
+        context: output of attention, [..., hidden].
+        attention_weights: weights of the attention block.
+        feed_forward_weights: weights of the feed-forward block.
+        options: the other arguments of the layer.
+
+    Returns:
+        [..., hidden].
+    """
     attended = attention_output(hidden, context, attention_weights, options)
     return feed_forward(attended, feed_forward_weights, options)
 
@@ -189,7 +205,7 @@ def feed_forward(hidden: Tensor, weights: FeedForwardWeights, options: LayerOpti
 def _add_and_norm(
     hidden: Tensor, update: Tensor, weights: AttentionWeights | FeedForwardWeights, options: LayerOptions
 ) -> Tensor:
-    """Drop out, add the residual and normalize (post-norm)."""
+    """Return norm(hidden + dropout(update)), as in a post-norm layer."""
     summed = hidden + options.kernels.dropout(update, options.dropout)
     return functional.layer_norm(
         summed, summed.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
@@ -197,5 +213,5 @@ def _add_and_norm(
 
 
 def gelu_approximation(settings: ModelSettings) -> str:
-    """Return the form of GELU as torch names it: "tanh" or "none" (exact)."""
+    """Return the form of GELU under torch's name: "tanh", or "none" if exact."""
     return "tanh" if settings.activation == "gelu_tanh" else "none"

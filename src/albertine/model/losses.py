@@ -10,8 +10,8 @@ class ObjectiveLoss:
     """Loss of one objective on one micro-batch.
 
     Attributes:
-        loss: mean loss over the targets, a scalar.
-        correct: number of correct predictions, a scalar; NaN if the objective has no such count.
+        loss: mean loss over the targets of the micro-batch, a scalar.
+        correct: number of correct predictions, a scalar; NaN if the objective does not count them.
     """
 
     loss: Tensor

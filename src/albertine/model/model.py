@@ -1,4 +1,4 @@
-"""The whole model: an encoder with a head, made from settings and a seed."""
+"""The whole model, an encoder with a head, and its initial weights."""
 
 import math
 from collections.abc import Collection
@@ -27,10 +27,10 @@ INITIALIZER_RANGE = 0.02
 
 
 class Model(nn.Module):
-    """An encoder with a head; called with a strip and optional targets, it returns the head's output.
+    """An encoder with a head: maps a strip, and targets if given, to the output of the head.
 
     Attributes:
-        settings: settings of the network.
+        settings: settings of the encoder.
         head_settings: settings of the head.
         label_names: names of the labels in the order of their indices; empty if unknown.
     """
@@ -46,18 +46,24 @@ class Model(nn.Module):
             init_weights(self, seed)
 
     def configure(self, options: ComputeOptions) -> None:
-        """Set how the model computes; call it before the first forward pass of the process."""
+        """Set precision, memory use and speed; call it before the first forward pass of the process."""
         if options.kernels:
             limit_primitive_cache()
         self.encoder.compute_options = options
 
     def forward(self, strip: Strip, targets: Any = None, *, depth: int | None = None) -> Any:
-        """Encode a strip and apply the head, which defines the types of targets and output."""
+        """Return the output of the head for a strip.
+
+        Args:
+            strip: the sequences.
+            targets: targets of the head's type; without them the output has no loss.
+            depth: number of layers to apply, by default all; see `depth_plan`.
+        """
         return self.head(self.encoder(strip, depth=depth), strip, targets)
 
 
 def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.Embedding) -> Head:
-    """Make the head that the settings name."""
+    """Return a new head of the kind that its settings name."""
     match head.kind:
         case "pretrain":
             return PretrainingHead(settings, token_embedding, head.dropout)
@@ -76,15 +82,15 @@ def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.E
 
 
 def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = None) -> None:
-    """Draw weights as published: matrices from a normal truncated at two deviations, norms 1, biases 0.
+    """Initialize parameters as published: matrices truncated normal, norm weights 1, all else 0.
 
-    Each matrix has its own random stream, which depends on the seed and its name. So a weight is
-    the same on every machine, under every head and in every order of construction.
+    Each matrix has its own random stream, which depends on the seed and the name of the parameter.
+    So its values are the same on every machine, under every head and in every order of construction.
 
     Args:
-        model: its parameters are overwritten.
+        model: the model to initialize, in place.
         seed: seed of all streams.
-        names: the parameters to draw; all if not given.
+        names: names of the parameters to initialize; all if not given.
     """
     for name, parameter in model.named_parameters():
         if names is not None and name not in names:
@@ -99,9 +105,10 @@ def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = No
 
 
 def truncated_normal(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """Draw from a standard normal truncated at two deviations, by its inverse distribution in fp64.
+    """Return fp32 values from a standard normal truncated at two standard deviations.
 
-    Machines differ in the last bits of fp64, which rounding to fp32 removes.
+    The inverse distribution function is computed in fp64: machines differ in its last bits, and
+    rounding to fp32 removes the difference.
     """
     max_uniform = math.erf(2 / math.sqrt(2))
     uniform = torch.rand(shape, generator=generator, dtype=torch.float64) * (2 * max_uniform) - max_uniform

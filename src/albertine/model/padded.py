@@ -1,9 +1,9 @@
 """The same network on padded batches, for export to other engines.
 
-A strip needs lists of lengths in Python, which an exported graph cannot have. Here sequences
-are padded to [batch, length], a mask hides the padding, and every operation is plain PyTorch
-with shapes that depend on the inputs' shapes only. The weights are those of the model, and
-all but attention is the code of the model: the outputs are equal to 1e-5 in fp32.
+A strip has its sequence lengths as a Python list, and an exported graph cannot depend on one.
+Here sequences are padded to [batch, length], a mask hides the padding, and every operation is
+plain PyTorch with shapes that depend on the inputs' shapes only. All weights, and all code except
+attention, are those of the model; in fp32 the outputs are equal to 1e-5.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from albertine.model.model import Model
 
 
 class PaddedModel(nn.Module):
-    """A model that reads padded batches; it shares the model's weights.
+    """A model on padded batches, with the same parameters as the given model.
 
     Example:
         program = torch.export.export(PaddedModel(model).eval(), inputs, dynamic_shapes=shapes)
@@ -37,15 +37,16 @@ class PaddedModel(nn.Module):
         """Return the logits of the head.
 
         Args:
-            input_ids: token ids, [batch, length]; at padding any valid id.
-            attention_mask: 1 or True at tokens, 0 or False at padding, anywhere in a row, [batch, length].
+            input_ids: token ids, [batch, length]; any valid id at padding.
+            attention_mask: 1 or True at tokens, 0 or False at padding, [batch, length]; padding may be
+                anywhere in a sequence.
             token_type_ids: segment of each token, [batch, length].
-            position_ids: position of each token, [batch, length]; by default tokens are counted
-                without padding, as in a strip.
+            position_ids: position of each token, [batch, length]; by default padding is not counted,
+                as in a strip.
 
         Returns:
-            Logits by name, see `Head.logits`, with tokens as [batch, length, ...]. Logits of padding,
-            and of rows without tokens, are finite and have no meaning.
+            Logits by name, see `Head.logits`, those of tokens as [batch, length, ...]. Logits of
+            padding, and of sequences without tokens, are finite and have no meaning.
         """
         is_token = attention_mask.bool()
         if position_ids is None:
@@ -66,15 +67,16 @@ class PaddedModel(nn.Module):
             attention_bias=_attention_bias(is_token, options.dtype),
         )
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
-        for hidden in encoder.apply_layers(embedded, attend, options):  # noqa: B007  # keeps only the last one
+        for hidden in encoder.apply_layers(embedded, attend, options):  # noqa: B007  # only the last is used
             pass
         return hidden
 
 
 def _attention_bias(is_token: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what hides padding, added to the scores: [batch, 1, 1, length].
+    """Return the bias of the scores that hides padding, [batch, 1, 1, length].
 
-    The lowest finite value instead of minus infinity, so that a row without tokens has no NaN.
+    The bias is the lowest finite value instead of minus infinity, so that a sequence without tokens
+    gives no NaN.
     """
     bias = torch.zeros_like(is_token, dtype=dtype).masked_fill(~is_token, torch.finfo(dtype).min)
     return bias[:, None, None]

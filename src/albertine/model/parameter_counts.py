@@ -1,8 +1,8 @@
 """The number of parameters of a model, part by part, from its settings alone.
 
 The parts are those of the network: embeddings of width E, a projection from E to H if they
-differ, attention and FFN blocks that depth repeats, and the pre-training heads. LayerNorms are
-a part of their own; each belongs to the block that it closes, so sharing a block shares its norm.
+differ, attention and FFN blocks, and the pre-training heads. LayerNorms are counted separately.
+Each attention or FFN block contains one norm, so sharing a block shares its norm.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from albertine.settings import ModelSettings
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """Exact counts by part: eight parts of the encoder with its pooler, then the two pre-training heads."""
+    """Exact parameter counts of the encoder's parts, the pooler and the two pre-training heads."""
 
     token_embedding: int
     position_embedding: int
@@ -27,12 +27,12 @@ class ParameterCounts:
 
     @property
     def pretraining_heads(self) -> int:
-        """Parameters that only pre-training uses; the MLM decoder is the token embedding, counted there."""
+        """Parameters that only pre-training uses, without the MLM decoder, which is the token embedding."""
         return self.mlm_head + self.pair_head
 
     @property
     def encoder(self) -> int:
-        """Parameters of the encoder with its pooler, with which fine-tuning starts."""
+        """Parameters of the encoder with its pooler, which fine-tuning starts from."""
         return self.total - self.pretraining_heads
 
     @property
@@ -42,9 +42,10 @@ class ParameterCounts:
 
 
 def count_parameters(model: ModelSettings) -> ParameterCounts:
-    """Count the parameters of a model."""
+    """Return the parameter counts of a model with the pre-training heads."""
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
-    embedding_norm, block_norms = 2 * e, 2 * h * (model.attention_block_count + model.ffn_block_count)
+    embedding_norm = 2 * e
+    block_norms = 2 * h * (model.attention_block_count + model.ffn_block_count)
     return ParameterCounts(
         token_embedding=v * e,
         position_embedding=model.max_length * e,
@@ -60,7 +61,7 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
 
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
-    """Return the BERT of this width and depth: no sharing, and embeddings as wide as the hidden states."""
+    """Return a BERT of the same width and depth: no sharing, and embeddings as wide as the hidden states."""
     return replace(
         model,
         embedding_size=model.hidden_size,

@@ -1,4 +1,4 @@
-"""The head for extractive question answering: start and end of the answer, and whether there is one."""
+"""The head for extractive question answering: where the answer starts and ends, and whether it exists."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,12 @@ from albertine.settings import HeadSettings, ModelSettings
 
 @dataclass(frozen=True)
 class SpanTargets:
-    """First and last token of each answer, counted in its own sequence, [sequences].
+    """Targets of the span head.
 
-    A question without an answer has both at its first token. `answerable` is 1 or 0, [sequences].
+    Attributes:
+        start: position of the answer's first token in its sequence, [sequences]; 0 without an answer.
+        end: position of the answer's last token in its sequence, [sequences]; 0 without an answer.
+        answerable: 1 if the question has an answer, else 0, [sequences].
     """
 
     start: Tensor
@@ -24,14 +27,21 @@ class SpanTargets:
     answerable: Tensor | None = None
 
     def to(self, device: torch.device) -> "SpanTargets":
-        """Move the targets to a device."""
+        """Return the targets on a device."""
         answerable = None if self.answerable is None else self.answerable.to(device)
         return SpanTargets(self.start.to(device), self.end.to(device), answerable)
 
 
 @dataclass(frozen=True)
 class SpanOutput:
-    """Logits of each token as start and as end, [tokens], and of each question as answerable, [sequences]."""
+    """Output of the span head.
+
+    Attributes:
+        start_logits: logit of each token as start of the answer, [tokens].
+        end_logits: logit of each token as end of the answer, [tokens].
+        answerable_logits: logit of each question as answerable, [sequences]; None if not predicted.
+        loss: mean loss over the sequences; None without targets.
+    """
 
     start_logits: Tensor
     end_logits: Tensor
@@ -40,7 +50,7 @@ class SpanOutput:
 
 
 class SpanHead(Head):
-    """Finds the answer as a span of the text; with `answerable`, also decides whether there is one."""
+    """Predicts the answer as a span of the text; with `answerable`, also whether there is an answer."""
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
@@ -48,43 +58,53 @@ class SpanHead(Head):
         self.answerable = nn.Linear(settings.hidden_size, 1) if head.answerable else None
 
     def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
-        """Return start_logits [...], end_logits [...] and maybe answerable_logits [sequences]."""
-        start, end = self.boundary_logits(hidden)
-        logits = {"start_logits": start, "end_logits": end}
+        """Return start_logits [...], end_logits [...] and, if predicted, answerable_logits [sequences]."""
+        start_logits, end_logits = self.boundary_logits(hidden)
+        logits = {"start_logits": start_logits, "end_logits": end_logits}
         if self.answerable is not None:
             logits["answerable_logits"] = linear(self.answerable, cls_hidden).squeeze(1)
         return logits
 
     def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
-        """Score the tokens of each sequence as start and as end of the answer."""
-        start, end = self.boundary_logits(hidden)
-        answerable = None
+        """Return the logits of the tokens and, if predicted, of the questions; the loss with targets."""
+        start_logits, end_logits = self.boundary_logits(hidden)
+        answerable_logits = None
         if self.answerable is not None:
-            answerable = linear(self.answerable, first_hidden(hidden, strip)).squeeze(1)
+            answerable_logits = linear(self.answerable, first_hidden(hidden, strip)).squeeze(1)
         if targets is None:
-            return SpanOutput(start, end, answerable, None)
-        loss = (_boundary_loss(start, strip, targets.start) + _boundary_loss(end, strip, targets.end)) / 2
-        if answerable is not None:
-            loss = loss + _answerable_loss(answerable, targets)
-        return SpanOutput(start, end, answerable, loss)
+            return SpanOutput(start_logits, end_logits, answerable_logits, None)
+        start_loss = _boundary_loss(start_logits, strip, targets.start)
+        end_loss = _boundary_loss(end_logits, strip, targets.end)
+        loss = (start_loss + end_loss) / 2
+        if answerable_logits is not None:
+            loss = loss + _answerable_loss(answerable_logits, targets)
+        return SpanOutput(start_logits, end_logits, answerable_logits, loss)
 
     def boundary_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Score each token as start and as end: [..., hidden] to twice [...]."""
-        start, end = linear(self.out, hidden).unbind(-1)
-        return start, end
+        """Return the logits of each token as start and as end: [..., hidden] to [...] and [...]."""
+        start_logits, end_logits = linear(self.out, hidden).unbind(-1)
+        return start_logits, end_logits
 
 
 def _boundary_loss(logits: Tensor, strip: Strip, targets: Tensor) -> Tensor:
-    """Return the loss of the starts or the ends: a softmax over the tokens of each sequence."""
+    """Return the mean loss of the starts or of the ends, with a softmax over the tokens of each sequence.
+
+    Args:
+        logits: logit of each token, [tokens].
+        strip: the sequences.
+        targets: position of the right token in each sequence, [sequences].
+    """
     for index, (target, length) in enumerate(zip(targets.tolist(), strip.lengths, strict=True)):
         if not 0 <= target < length:
-            raise InputError(f"the answer of sequence {index} is at token {target}, it has {length}")
+            raise InputError(
+                f"the answer of sequence {index} is at token {target}, but the sequence has {length} tokens"
+            )
     return mean_cross_entropy(strip.pad(logits.float(), float("-inf")), targets)
 
 
 def _answerable_loss(logits: Tensor, targets: SpanTargets) -> Tensor:
     if targets.answerable is None:
-        raise InputError("this head decides whether there is an answer: give targets.answerable")
+        raise InputError("targets.answerable is missing; this head predicts whether there is an answer")
     labels = targets.answerable.float()
     summed = functional.binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
     return summed / max(1, len(logits))

@@ -1,9 +1,9 @@
 """The strip: a batch without padding.
 
-The sequences of a batch, whatever their lengths, are concatenated to one row of tokens, and
-offsets mark where each begins. Everything that treats one token at a time (embeddings,
-projections, feed-forward, norms, heads) runs on the row as it is; only attention needs the
-offsets. Padded batches are converted to strips and back.
+The sequences of a batch, whatever their lengths, are concatenated into one tensor of tokens,
+and offsets mark where each sequence begins. Everything that treats one token at a time
+(embeddings, projections, feed-forward, norms, heads) ignores the offsets; only attention needs
+them. Padded batches can be converted to strips and back.
 
     tokens   [CLS] a b [SEP] | [CLS] c [SEP]
     offsets  0               4              7
@@ -12,6 +12,7 @@ offsets. Padded batches are converted to strips and back.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ class Strip:
         tokens: token ids, [N].
         segments: segment of each token, [N].
         offsets: start of each sequence and the end of the last one, [S + 1]; always on the CPU,
-            because they decide the shapes of attention.
+            because the shapes of the attention calls depend on them.
     """
 
     tokens: Tensor
@@ -44,13 +45,16 @@ class Strip:
         if offsets.device.type != "cpu":
             object.__setattr__(self, "offsets", offsets.cpu())
         if not self._has_valid_offsets():
-            raise InputError(f"offsets must rise from 0 to {tokens.shape[0]}, the number of tokens")
+            raise InputError(
+                f"offsets must start at 0, never decrease and end at {tokens.shape[0]}, the number of tokens"
+            )
 
     def _has_valid_offsets(self) -> bool:
-        ends = self.offsets
-        if ends.dim() != 1 or len(ends) < 1 or ends.is_floating_point():
+        offsets = self.offsets
+        if offsets.dim() != 1 or len(offsets) < 1 or offsets.is_floating_point():
             return False
-        return int(ends[0]) == 0 and int(ends[-1]) == len(self.tokens) and bool((ends.diff() >= 0).all())
+        is_complete = int(offsets[0]) == 0 and int(offsets[-1]) == len(self.tokens)
+        return is_complete and bool((offsets.diff() >= 0).all())
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -64,14 +68,15 @@ class Strip:
     @cached_property
     def positions(self) -> Tensor:
         """Position of each token in its own sequence, [N]."""
-        with torch.inference_mode(False):  # cached, and training may use it after an evaluation
+        # Cached: a tensor made in inference mode could not be used in training afterwards.
+        with torch.inference_mode(False):
             lengths = self.offsets.diff()
             starts = self.offsets[:-1].repeat_interleave(lengths)
             return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
 
     @cached_property
     def cls_indices(self) -> Tensor:
-        """Index of each sequence's first token, the [CLS], [S]."""
+        """Index in the strip of the first token, [CLS], of each sequence, [S]."""
         empty = next((index for index, length in enumerate(self.lengths) if length == 0), None)
         if empty is not None:
             raise InputError(f"sequence {empty} is empty, so it has no [CLS]")
@@ -83,35 +88,35 @@ class Strip:
         cls, sequences: Iterable[Sequence[int]], segments: Iterable[Sequence[int]] | None = None
     ) -> "Strip":
         """Concatenate lists of token ids; without segments, every token is in segment 0."""
-        sequence_lists = [list(sequence) for sequence in sequences]
+        token_lists = [list(tokens) for tokens in sequences]
         segment_lists = (
-            [[0] * len(row) for row in sequence_lists]
+            [[0] * len(tokens) for tokens in token_lists]
             if segments is None
-            else [list(row) for row in segments]
+            else [list(sequence_segments) for sequence_segments in segments]
         )
-        if [len(row) for row in sequence_lists] != [len(row) for row in segment_lists]:
+        lengths = [len(tokens) for tokens in token_lists]
+        if lengths != [len(sequence_segments) for sequence_segments in segment_lists]:
             raise InputError("each sequence needs as many segments as tokens")
-        offsets = torch.tensor([0, *(len(row) for row in sequence_lists)]).cumsum(0)
-        flat = [
-            torch.tensor([value for row in rows for value in row], dtype=torch.long)
-            for rows in (sequence_lists, segment_lists)
-        ]
-        return cls(flat[0], flat[1], offsets)
+        flat_tokens, flat_segments = (
+            torch.tensor(list(chain.from_iterable(lists)), dtype=torch.long)
+            for lists in (token_lists, segment_lists)
+        )
+        return cls(flat_tokens, flat_segments, torch.tensor([0, *lengths]).cumsum(0))
 
     @classmethod
     def from_padded(
         cls, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
     ) -> "Strip":
-        """Take the tokens where the mask is 1 out of a padded batch, [batch, length].
+        """Return the tokens of a padded batch, [batch, length], where the mask is 1.
 
         Positions count these tokens only, so padding on the left does not shift them.
         """
         if input_ids.dim() != 2:
             raise InputError(f"input_ids must be [batch, length], got {list(input_ids.shape)}")
-        for name, other in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
-            if other is not None and other.shape != input_ids.shape:
+        for name, values in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+            if values is not None and values.shape != input_ids.shape:
                 raise InputError(
-                    f"{name} must be {list(input_ids.shape)} as input_ids is, got {list(other.shape)}"
+                    f"{name} must be {list(input_ids.shape)} like input_ids, got {list(values.shape)}"
                 )
         if attention_mask is not None and not ((attention_mask == 0) | (attention_mask == 1)).all():
             raise InputError("attention_mask must be 1 at tokens and 0 at padding")
@@ -124,7 +129,7 @@ class Strip:
 
     @property
     def attention_mask(self) -> Tensor:
-        """True at the tokens of a padded batch of these sequences, [S, longest]."""
+        """Mask of these sequences as a padded batch: True at tokens, False at padding, [S, longest]."""
         lengths = self.offsets.diff()
         longest = max(self.lengths, default=0)
         return (torch.arange(longest) < lengths[:, None]).to(self.tokens.device)
@@ -157,12 +162,12 @@ class Strip:
     def slice(self, start: int, stop: int) -> "Strip":
         """Return the sequences from `start` up to `stop`, as views of the tokens."""
         if not 0 <= start <= stop <= len(self):
-            raise InputError(f"sequences {start} to {stop} are not all among the {len(self)} of this strip")
-        low, high = int(self.offsets[start]), int(self.offsets[stop])
-        return Strip(self.tokens[low:high], self.segments[low:high], self.offsets[start : stop + 1] - low)
+            raise InputError(f"slice {start}:{stop} is out of range for a strip of {len(self)} sequences")
+        first, end = int(self.offsets[start]), int(self.offsets[stop])
+        return Strip(self.tokens[first:end], self.segments[first:end], self.offsets[start : stop + 1] - first)
 
     def split(self, max_tokens: int) -> Iterator["Strip"]:
-        """Yield strips of at most `max_tokens` tokens each, whole sequences in their order."""
+        """Yield strips of whole sequences, in order, each of at most `max_tokens` tokens."""
         start, token_count = 0, 0
         for index, length in enumerate(self.lengths):
             if length > max_tokens:
@@ -177,5 +182,5 @@ class Strip:
             yield self.slice(start, len(self))
 
     def to(self, device: torch.device | str) -> "Strip":
-        """Move the tokens to a device."""
+        """Return the strip with its tokens and segments on a device."""
         return Strip(self.tokens.to(device), self.segments.to(device), self.offsets)

@@ -1,8 +1,13 @@
-"""Typed settings with bounds and help texts, read from presets, TOML files and the command line.
+"""Typed settings with bounds and help texts, from presets, TOML files and the command line.
 
-`schema` declares settings, `model` holds those of the model, `presets` the published
-models, `sources` merges a file and the command line over the defaults, `toml` reads and
-writes files. The settings of a command are in the package of the command.
+- `schema`: declaration and validation of settings.
+- `model`: settings of the model and its head.
+- `presets`: the published models and three small ones.
+- `device`: types of the settings for device and precision.
+- `sources`: merges a file and the command line over the defaults.
+- `toml`: reads and writes TOML files.
+
+The settings of a command are in the package of the command.
 """
 
 from albertine.settings.device import DeviceName, PrecisionName

@@ -1,4 +1,4 @@
-"""Types of the settings that choose where and how precisely a command computes."""
+"""Types of the settings for device and precision, which many commands have."""
 
 from typing import Literal
 

@@ -1,8 +1,8 @@
-"""Settings of the model: its architecture, and dropout.
+"""Settings of the model: its architecture, its dropout rates and its head.
 
 The defaults are ALBERT-base. `share` and `groups` determine how many attention and FFN
-blocks have parameters of their own. A shared block is used by every layer of its group.
-Sharing, with the factorized embedding, is the difference between BERT and ALBERT:
+blocks the model has. A shared block is used by every layer of its group. Parameter sharing
+and the factorized embedding are what distinguishes ALBERT from BERT:
 
     share      attention blocks   FFN blocks
     all        groups             groups         ALBERT
@@ -23,7 +23,7 @@ HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """A model of the BERT and ALBERT family."""
+    """Settings of a model of the BERT and ALBERT family."""
 
     vocab_size: int = setting(
         30_000, "Number of tokens in the vocabulary, V.", minimum=8, maximum=100_000_000
@@ -77,25 +77,25 @@ class ModelSettings(Settings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` for widths, depths or sharing that contradict each other."""
+        """Raise `SettingError` if widths, numbers of layers or sharing contradict each other."""
         self._must_divide("heads", "hidden_size")
         self._must_divide("groups", "layers")
         if self.share == "none" and self.groups != 1:
-            problem = 'must be 1 if share = "none", which leaves nothing to group'
+            problem = 'must be 1 if share = "none", since no layers share parameters'
             raise SettingError("groups", self.groups, problem, ("share",))
         if self.share != "all" and self.inner_groups != 1:
             problem = f'must be 1 if share = "{self.share}"'
             raise SettingError("inner_groups", self.inner_groups, problem, ("share",))
 
-    def _must_divide(self, key: str, other: str) -> None:
-        divisor, dividend = getattr(self, key), getattr(self, other)
+    def _must_divide(self, key: str, dividend_key: str) -> None:
+        divisor, dividend = getattr(self, key), getattr(self, dividend_key)
         if dividend % divisor:
-            suggestions = _nearest_divisors(dividend, divisor)
-            raise SettingError(key, divisor, f"must divide {other} = {dividend}; try {suggestions}", (other,))
+            problem = f"must divide {dividend_key} = {dividend}; try {_nearest_divisors(dividend, divisor)}"
+            raise SettingError(key, divisor, problem, (dividend_key,))
 
     @property
     def effective_ffn_size(self) -> int:
-        """Width of the feed-forward network."""
+        """Width of the feed-forward network: `ffn_size` or its default."""
         return 4 * self.hidden_size if self.ffn_size is None else self.ffn_size
 
     @property
@@ -105,23 +105,23 @@ class ModelSettings(Settings):
 
     @property
     def applied_layers(self) -> int:
-        """Number of layers that a forward pass runs, with inner groups counted."""
+        """Number of layers that a forward pass applies: each inner group counts as a layer."""
         return self.layers * self.inner_groups
 
     @property
     def attention_block_count(self) -> int:
-        """Number of attention blocks with parameters of their own."""
+        """Number of distinct attention blocks."""
         return self.groups * self.inner_groups if self.share in ("all", "attention") else self.layers
 
     @property
     def ffn_block_count(self) -> int:
-        """Number of feed-forward blocks with parameters of their own."""
+        """Number of distinct feed-forward blocks."""
         return self.groups * self.inner_groups if self.share in ("all", "ffn") else self.layers
 
 
 @dataclass(frozen=True)
 class HeadSettings(Settings):
-    """The head on top of the encoder."""
+    """Settings of the head on top of the encoder."""
 
     kind: HeadKind = setting("pretrain", "Task of the head.")
     labels: int = setting(2, "Number of labels (classify, token); 1 for regress and choice.", minimum=1)
@@ -132,16 +132,16 @@ class HeadSettings(Settings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` for labels or `answerable` on a head that has no use for them."""
+        """Raise `SettingError` if `labels` or `answerable` does not apply to the kind of head."""
         if self.kind in ("regress", "choice") and self.labels != 1:
             raise SettingError("labels", self.labels, f'must be 1 if kind = "{self.kind}"', ("kind",))
         if self.kind != "span" and self.answerable:
             raise SettingError("answerable", True, 'needs kind = "span"', ("kind",))
 
 
-def _nearest_divisors(number: int, wanted: int) -> str:
-    """Return the divisors of `number` next below and above `wanted`, as in "4 or 6"."""
+def _nearest_divisors(number: int, invalid: int) -> str:
+    """Return the divisors of `number` next below and above `invalid`, as in "4 or 6"."""
     divisors = [d for d in range(1, number + 1) if number % d == 0]
-    below = [d for d in divisors if d < wanted][-1:]
-    above = [d for d in divisors if d > wanted][:1]
+    below = [d for d in divisors if d < invalid][-1:]
+    above = [d for d in divisors if d > invalid][:1]
     return " or ".join(map(str, below + above))

@@ -1,8 +1,8 @@
 """Presets: the models of the ALBERT paper's Table 1, and three for machines without a GPU.
 
-BERT is the model that shares nothing and has E = H. As published, there are H/64 heads
-and the FFN width is 4H. The vocabulary is 30,000 for all, so that their parameter counts
-compare. BERT trains with dropout 0.1, the paper's final ALBERT models without.
+The BERT presets share no parameters and have E = H. As in the paper, the published models have
+H/64 heads and an FFN width of 4H. All of them have a vocabulary of 30,000 tokens, so that their
+parameter counts are comparable. BERT has dropout 0.1, ALBERT none, like the paper's final models.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
         "albert-large": _albert(1024, 24),
         "albert-xlarge": _albert(2048, 24),
         "albert-xxlarge": _albert(4096, 12),
-        # They pre-train in an evening, an hour and minutes on two CPU cores.
+        # On two CPU cores these three pre-train in an evening, an hour and minutes.
         "albert-small": ModelSettings(hidden_size=512, layers=8, heads=8),
         "albert-tiny": ModelSettings(hidden_size=256, layers=6, heads=4, vocab_size=8_000),
         "demo": ModelSettings(
@@ -59,10 +59,10 @@ _PRESETS: Mapping[type[Settings], Mapping[str, Settings]] = {ModelSettings: MODE
 
 def find_preset(settings_class: type[S], name: object) -> S:
     """Return a preset of a settings class by name."""
-    known = _PRESETS.get(settings_class, {})
-    found = known.get(name) if isinstance(name, str) else None
-    if not known:
+    presets = _PRESETS.get(settings_class, {})
+    preset = presets.get(name) if isinstance(name, str) else None
+    if not presets:
         raise InputError("this table has no presets; remove the key")
-    if not isinstance(found, settings_class):
-        raise InputError(f"unknown preset{did_you_mean(str(name), known)}; known: {', '.join(known)}")
-    return found
+    if not isinstance(preset, settings_class):
+        raise InputError(f"unknown preset{did_you_mean(str(name), presets)}; known: {', '.join(presets)}")
+    return preset

@@ -1,10 +1,9 @@
 """Declaration and validation of settings.
 
-Settings are frozen dataclasses. Each field is declared with `setting(...)`, which stores
-a help text and bounds beside the default; the help page, the validation and the
-reference documentation read them. Types, bounds and combinations are validated when an
-object is created, from a TOML file, the command line or Python; so every `Settings`
-object is valid.
+Settings are frozen dataclasses. Each field is declared with `setting(...)`, which stores a
+help text and bounds beside the default, for the help page, the validation and the reference
+documentation. An object validates types, bounds and combinations when it is created, whether
+from a TOML file, the command line or Python. So every `Settings` object is valid.
 """
 
 import dataclasses
@@ -20,13 +19,13 @@ T = TypeVar("T")
 
 
 class SettingError(InputError):
-    """Invalid value of a setting.
+    """Error for an invalid value of a setting; its message is "KEY = VALUE: PROBLEM".
 
     Attributes:
         key: name of the setting.
         value: the invalid value.
-        problem: what is wrong and what is allowed; the message is "KEY = VALUE: PROBLEM".
-        conflicting_keys: names of the settings that the value contradicts; empty if it is wrong by itself.
+        problem: what is wrong and what is allowed.
+        conflicting_keys: names of the settings that the value contradicts; empty if it is invalid by itself.
     """
 
     def __init__(self, key: str, value: object, problem: str, conflicting_keys: tuple[str, ...] = ()):
@@ -36,7 +35,7 @@ class SettingError(InputError):
         self.problem = problem
         self.conflicting_keys = conflicting_keys
 
-    def __reduce__(self) -> tuple[Any, ...]:  # pickled between processes
+    def __reduce__(self) -> tuple[Any, ...]:  # errors are pickled between processes
         return type(self), (self.key, self.value, self.problem, self.conflicting_keys)
 
 
@@ -45,14 +44,21 @@ MAX_DISPLAY_LENGTH = 80
 
 def toml_escaped(text: str) -> str:
     """Return text escaped for a basic string of TOML: on one line, without control characters."""
-    return "".join(
-        "\\" + one if one in '"\\' else one if one.isprintable() else f"\\U{ord(one):08x}" for one in text
-    )
+
+    def escaped(character: str) -> str:
+        if character in '"\\':
+            return "\\" + character
+        return character if character.isprintable() else f"\\U{ord(character):08x}"
+
+    return "".join(map(escaped, text))
 
 
 def display_text(text: str) -> str:
     """Return user input for an error message: on one line, truncated to `MAX_DISPLAY_LENGTH`."""
-    line = "".join(one if one.isprintable() else toml_escaped(one) for one in text[: MAX_DISPLAY_LENGTH + 1])
+    line = "".join(
+        character if character.isprintable() else toml_escaped(character)
+        for character in text[: MAX_DISPLAY_LENGTH + 1]
+    )
     return line if len(text) <= MAX_DISPLAY_LENGTH else line[:MAX_DISPLAY_LENGTH] + "..."
 
 
@@ -68,10 +74,10 @@ def display_value(value: object) -> str:
 
 
 def setting(default: T, doc: str, *, minimum: float | None = None, maximum: float | None = None) -> T:
-    """Declare one setting.
+    """Return the dataclass field of one setting.
 
     Args:
-        default: the default value; a `Settings` object makes a table.
+        default: the default value; a `Settings` object makes the setting a table.
         doc: one sentence for the help page and the reference documentation.
         minimum: smallest allowed number.
         maximum: largest allowed number.
@@ -102,20 +108,20 @@ class Settings:
 
     @property
     def explicit_keys(self) -> frozenset[str]:
-        """Dotted names of the settings that were chosen and not left at their defaults, as in "model.layers".
+        """Dotted names of the settings that the user has given, as in "model.layers".
 
-        `build_settings` records the keys of its sources, and a preset is recorded as the key
-        "preset". An object made in Python has no such record (`dataclasses.replace` drops it):
-        there, the keys whose values differ from the defaults count.
+        `build_settings` records the keys of its sources; a preset is recorded as the key "preset".
+        An object made in Python, also by `dataclasses.replace`, has no such record. Its explicit
+        keys are those whose values differ from the defaults.
         """
         return frozenset(_explicit_keys(self, type(self)(), ""))
 
     def record_explicit_keys(self, keys: Iterable[str]) -> None:
-        """Record which keys of this table were given; keys of its tables are recorded in those."""
+        """Record which keys of this table were given; each nested table has its own record."""
         object.__setattr__(self, "_recorded_keys", frozenset(keys))
 
     def check(self) -> None:
-        """Raise `SettingError` for values that contradict each other; subclasses override it."""
+        """Raise `SettingError` if values contradict each other; subclasses override this."""
 
 
 def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
@@ -154,27 +160,32 @@ def union_members(hint: Any) -> tuple[Any, ...]:
 
 
 def type_description(hint: Any) -> str:
-    """Return in words which values a type allows."""
+    """Return a description of the values that a type allows, for error messages."""
     if hint is type(None):
         return "nothing"
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(type_description(one) for one in get_args(hint) if one is not type(None))
-    names = {
-        int: "a whole number",
+        return " or ".join(type_description(member) for member in get_args(hint) if member is not type(None))
+    descriptions = {
+        int: "an integer",
         float: "a number",
         str: "text in quotes",
         bool: "true or false",
         Path: "a path in quotes",
     }
-    return "a table" if is_table(hint) else names[hint]
+    return "a table" if is_table(hint) else descriptions[hint]
 
 
 def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None:
     """Raise `SettingError` if a value has the wrong type for its field or is out of bounds."""
-    if not any(has_type(one, value) for one in union_members(hint)):
-        choices = [str(c) for one in union_members(hint) for c in get_args(one) if get_origin(one) is Literal]
+    if not any(has_type(member, value) for member in union_members(hint)):
+        choices = [
+            str(choice)
+            for member in union_members(hint)
+            if get_origin(member) is Literal
+            for choice in get_args(member)
+        ]
         raise SettingError(
             field.name, value, f"must be {type_description(hint)}{did_you_mean(str(value), choices)}"
         )
@@ -194,7 +205,7 @@ def has_type(hint: Any, value: object) -> bool:
     if hint is None or hint is type(None):
         return value is None
     if get_origin(hint) is Literal:
-        return any(value == one and type(value) is type(one) for one in get_args(hint))
+        return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:

@@ -1,11 +1,11 @@
-"""Merges sources of settings: defaults, then a TOML file, then the command line; the last one wins per key.
+"""Merges sources of settings: defaults, a TOML file and the command line; later sources win, key by key.
 
 A source may name a preset for a table (`preset = "albert-large"`). The preset sets all keys
-of the table; keys of the same source override it.
+of the table; other keys of the same source override it.
 
-Each source is validated by itself, so that an invalid value is an error even if a later
-source overrides it; then the merged settings are validated. An error names the source
-of the value. If values contradict each other, it names the one that was given last.
+Each value is validated when its source is merged, so an invalid value is an error even if a
+later source overrides it. Combinations are validated after merging. An error message names the
+source of the value. If two values contradict each other, it names the one that was given last.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class SettingsSource:
     """Values of settings from one file or from the command line.
 
     Attributes:
-        values: nested mappings for tables; leaves as in TOML, or unparsed text of the command line.
+        values: values by key, tables as nested mappings; values of the command line are unparsed text.
         file_name: name of the file; None for the command line.
     """
 
@@ -45,28 +45,29 @@ class SettingsSource:
     @property
     def keys(self) -> frozenset[str]:
         """Dotted names of the settings in this source, as in "model.layers"."""
-        return frozenset(_keys(self.values, ""))
+        return frozenset(_dotted_keys(self.values, ""))
 
     def input_error(self, key: str, value: object, problem: str) -> InputError:
-        """Return the error for an invalid value in this source; its message names the option or the file."""
+        """Return an error for an invalid value in this source; its message names the option or the file."""
         if self.file_name is None:
             option = key.replace("_", "-")
             return InputError(f"--{option} {display_text(str(value))}: {problem}")
         return InputError(f"{self.file_name}: {display_text(key)} = {display_value(value)}: {problem}")
 
 
-def _keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def _dotted_keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _keys(value, f"{prefix}{name}.")
+            yield from _dotted_keys(value, f"{prefix}{name}.")
         else:
             yield prefix + name
 
 
 def build_settings(settings_class: type[S], *sources: SettingsSource) -> S:
-    """Return settings from the defaults and sources of rising priority; raise `InputError` if invalid.
+    """Return the defaults with the values of the sources, of which later ones override earlier ones.
 
-    Their `explicit_keys` are the keys of the sources.
+    The `explicit_keys` of the result are the keys of all sources. Raises `InputError` if a value is
+    invalid.
     """
     merger = _SettingsMerger()
     for source in sources:
@@ -90,7 +91,7 @@ class _SettingsMerger:
         self.origins: dict[str, tuple[SettingsSource, object]] = {}
 
     def record_origin(self, key: str, source: SettingsSource, value: object) -> None:
-        """Record the source and the value of a key, as the key that was given last."""
+        """Record the source and the value of a key as the latest of all keys."""
         self.origins.pop(key, None)
         self.origins[key] = (source, value)
 
@@ -110,7 +111,7 @@ class _SettingsMerger:
         for name, value in table.items():
             key = prefix + name
             if name not in known:
-                similar = did_you_mean(key, [prefix + one for one in known])
+                similar = did_you_mean(key, [prefix + known_name for known_name in known])
                 raise source.input_error(key, value, f"unknown setting{similar}; known: {', '.join(known)}")
             field, hint = known[name]
             if is_table(hint):
@@ -136,6 +137,7 @@ class _SettingsMerger:
         prefix: str,
         merged: dict[str, Any],
     ) -> None:
+        """Merge all values of a preset into `merged`, and record the source as their origin."""
         try:
             preset_settings = find_preset(settings_class, name)
         except InputError as error:
@@ -148,13 +150,13 @@ class _SettingsMerger:
     def build(
         self, settings_class: type[S], values: Mapping[str, Any], prefix: str, default: Settings | None = None
     ) -> S:
-        """Return the settings object, with nested tables built first.
+        """Return the settings object of a table, with nested tables built first.
 
         Args:
             settings_class: class of the object.
             values: merged values of its keys.
-            prefix: dotted name of the table, for messages.
-            default: object with the values of other keys; None for the defaults of the class.
+            prefix: dotted name of the table with a dot at its end; empty for the whole settings.
+            default: object with the values of all other keys; None for the defaults of the class.
         """
         default_values = (
             {}
@@ -175,27 +177,27 @@ class _SettingsMerger:
             settings = settings_class(**{**default_values, **values, **tables})
         except SettingError as error:
             raise self._conflict_error(error, prefix) from None
-        own_keys = {key.removeprefix(prefix) for key in self.given_keys if key.startswith(prefix)}
-        settings.record_explicit_keys(key for key in own_keys if "." not in key)
+        table_keys = {key.removeprefix(prefix) for key in self.given_keys if key.startswith(prefix)}
+        settings.record_explicit_keys(key for key in table_keys if "." not in key)
         return settings
 
     def _conflict_error(self, error: SettingError, prefix: str) -> InputError:
-        """Return the error for contradicting values; its message names the value that was given last."""
+        """Return an error for contradicting values; its message names the value that was given last."""
         key = prefix + error.key
-        involved = {key, *(prefix + other for other in error.conflicting_keys)}
-        latest = next((one for one in reversed(self.origins) if one in involved), None)
-        if latest is None:
+        involved_keys = {key, *(prefix + conflicting for conflicting in error.conflicting_keys)}
+        latest_key = next((given for given in reversed(self.origins) if given in involved_keys), None)
+        if latest_key is None:
             return error  # the defaults contradict each other: no source to name
-        source, value = self.origins[latest]
-        if latest == key:
+        source, value = self.origins[latest_key]
+        if latest_key == key:
             return source.input_error(key, value, error.problem)
         return source.input_error(
-            latest, value, f"does not fit {key} = {display_value(error.value)}, which {error.problem}"
+            latest_key, value, f"does not fit {key} = {display_value(error.value)}, which {error.problem}"
         )
 
 
 def _parse_option(hint: Any, text: object) -> object:
-    """Return a command-line argument as the type of its setting, or unchanged if it cannot be parsed."""
+    """Return a command-line argument converted to the type of its setting; unchanged if it cannot be."""
     if not isinstance(text, str):
         return text
     for member in union_members(hint):
@@ -218,7 +220,7 @@ def _parse_option(hint: Any, text: object) -> object:
 
 
 def _convert_toml(hint: Any, value: object) -> object:
-    """Return a TOML value, with text as a `Path` where the setting is one."""
+    """Return a TOML value, converted from text to a `Path` if the setting is a path."""
     if isinstance(value, str) and Path in union_members(hint):
         return Path(value)
     return value

@@ -1,7 +1,7 @@
 """Reads and writes settings as TOML.
 
-Each written value follows its help text as a comment; reading a written file gives equal
-settings.
+Each setting is written below its help text, which is a comment. Reading a written file gives
+equal settings.
 """
 
 import tomllib
@@ -30,6 +30,7 @@ def settings_to_toml(settings: Settings) -> str:
 
 
 def _lines(settings: Settings, prefix: str) -> list[str]:
+    """Return the lines of a table, nested tables last, as TOML requires."""
     lines: list[str] = []
     tables: list[str] = []
     for field, hint in typed_fields(type(settings)):

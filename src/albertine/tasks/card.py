@@ -1,4 +1,4 @@
-"""The task card, `task.json`: what inference needs to know beside the weights and the tokenizer."""
+"""The task card, `task.json`: what inference needs besides the weights and the tokenizer."""
 
 import json
 from collections.abc import Iterable
@@ -23,13 +23,13 @@ class TaskCard:
         task: name of the task.
         type_name: name of its task type.
         labels: labels by id, if the task type has labels.
-        metric_names: metrics of classification and regression.
-        num_options: options of each question.
+        metric_names: metrics to compute, for classification and regression.
+        num_options: number of options of each question, for multiple choice.
         allows_no_answer: whether questions may have no answer.
-        no_answer_threshold: score of no answer above which a question is not answered.
+        no_answer_threshold: no-answer score above which the predicted answer is empty.
         max_length: maximum tokens of a sequence.
         sequence: how examples become sequences.
-        columns: names of the columns of a file, by setting.
+        columns: names of the columns of the training data, by setting.
     """
 
     task: str
@@ -55,7 +55,7 @@ class TaskCard:
 
 
 def parse_card(file: Path) -> TaskCard:
-    """Return the card in a file."""
+    """Return the card in a file; raise `InputError` if it is not a valid one."""
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
         check_format(file, fields.pop("format"), CARD_FORMAT, "fine-tune the model again")
@@ -67,8 +67,8 @@ def parse_card(file: Path) -> TaskCard:
 
 
 def sorted_labels(labels: Iterable[Any]) -> tuple[str, ...]:
-    """Return distinct labels in order: by value if all are whole numbers, else alphabetically."""
-    distinct = {str(one) for one in labels}
+    """Return the distinct labels, sorted by value if all are whole numbers, else alphabetically."""
+    distinct = {str(label) for label in labels}
     try:
         return tuple(sorted(distinct, key=int))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The task card of a checkpoint: read, derived from the head, or adapted to another task."""
+"""Reads the task card of a checkpoint or derives it from the head; adapts a card to another task."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ def _check_head(card: TaskCard, head: HeadSettings, file: Path) -> None:
         )
     if TASK_TYPES[card.type_name].head_kind != head.kind:
         raise InputError(
-            f"{file}: the card is of type {card.type_name}, the head of the model is {head.kind}; "
+            f"{file}: the task type is {card.type_name}, but the head of the model is {head.kind}; "
             "copy or download the files again"
         )
     if card.labels and len(card.labels) != head.labels:
@@ -45,7 +45,7 @@ def _card_from_head(folder: Path, model: Model) -> TaskCard:
     task_type = task_type_of_head(head.kind)
     if task_type is None:
         raise InputError(
-            f"{folder}: its head is {head.kind}, of no task; "
+            f"{folder}: its head is {head.kind}, which is not for a task; "
             f"fine-tune it first, with albertine finetune {folder}"
         )
     labels = model.label_names or tuple(f"LABEL_{number}" for number in range(head.labels))
@@ -60,22 +60,25 @@ def _card_from_head(folder: Path, model: Model) -> TaskCard:
 
 
 def card_for_task(card: TaskCard, task: Task, source: str) -> TaskCard:
-    """Return the card of a model adapted to another task of the same type and with the same labels.
+    """Return the card of a model, adapted to a task of the same type and with the same labels.
 
     Args:
         card: card of the model.
-        task: the other task.
+        task: the task, which may be another one than the model was fine-tuned on.
         source: name of the model, for error messages.
     """
     if task.type_name != card.type_name:
         raise InputError(
-            f"{source}: a model of type {card.type_name}; --task {task.name} is {task.type_name}"
+            f"{source}: its task type is {card.type_name}, but --task {task.name} is of type {task.type_name}"
         )
     if task.labels and card.task != task.name and set(task.labels) != set(card.labels):
-        if len(task.labels) != len(card.labels) or not all(one.startswith("LABEL_") for one in card.labels):
-            known, wanted = ", ".join(card.labels), ", ".join(task.labels)
-            raise InputError(f"{source}: its labels are {known}; those of {task.name} are {wanted}")
-        card = replace(card, labels=task.labels)  # labels without names are in the order of the task
+        is_unnamed = all(label.startswith("LABEL_") for label in card.labels)
+        if len(task.labels) != len(card.labels) or not is_unnamed:
+            model_labels, task_labels = ", ".join(card.labels), ", ".join(task.labels)
+            raise InputError(
+                f"{source}: its labels are {model_labels}; those of {task.name} are {task_labels}"
+            )
+        card = replace(card, labels=task.labels)  # unnamed labels are assumed to be in the order of the task
     metric_names = task.metric_names if task.is_official or not card.metric_names else card.metric_names
     return replace(
         card,

@@ -1,8 +1,4 @@
-"""Examples as files hold them, before tokenization.
-
-An example keeps its location in the data, for error messages. Its label is None if the
-data does not give it.
-"""
+"""Examples as read from data, before tokenization."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,8 +9,8 @@ class Example(ABC):
     """Base class of all examples.
 
     Attributes:
-        location: file and line, or their equivalent, for error messages.
-        example_id: id in the file, or its number there.
+        location: where it is in the data, such as file and line; for error messages.
+        example_id: id in the data, or its number there.
     """
 
     location: str
@@ -33,12 +29,12 @@ class Example(ABC):
 
 @dataclass(frozen=True)
 class TextExample(Example):
-    """One text or a pair, with a label or a number.
+    """One text or a pair of texts, with a label or a number.
 
     Attributes:
-        texts: one or two.
-        label: label of classification, as written in the file.
-        value: number of regression.
+        texts: one or two texts.
+        label: label for classification, as written in the data; None if unknown.
+        value: number for regression; None if unknown.
     """
 
     texts: tuple[str, ...]
@@ -53,7 +49,7 @@ class TextExample(Example):
 
 @dataclass(frozen=True)
 class TaggedExample(Example):
-    """Words, each with a tag."""
+    """A sentence as words, with a tag for each word; `tags` is None if they are unknown."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
@@ -71,9 +67,9 @@ class MultipleChoiceExample(Example):
     Attributes:
         context: the passage; may be empty.
         question: may be empty.
-        options: at least two.
-        correct_option: index of the correct option.
-        group: group that accuracy is also reported for, as "middle" and "high" of RACE.
+        options: at least two options.
+        correct_option: index of the correct option; None if unknown.
+        group: group whose accuracy is also reported, such as "middle" and "high" in RACE; may be empty.
     """
 
     context: str
@@ -95,7 +91,7 @@ class MultipleChoiceExample(Example):
 
 @dataclass(frozen=True)
 class AnswerText:
-    """A span of a passage.
+    """An answer that is a span of a passage.
 
     Attributes:
         text: its characters.
@@ -113,7 +109,7 @@ class QuestionExample(Example):
     Attributes:
         question: the question.
         context: the passage.
-        answers: correct answers; empty if the question has no answer, None if the data does not say.
+        answers: correct answers; empty if the question has no answer, None if unknown.
     """
 
     question: str

@@ -1,4 +1,4 @@
-"""Reads all examples of a split, checked and counted."""
+"""Reads all examples of a split into a list, checks them and reports skipped rows."""
 
 from albertine import progress
 from albertine.errors import InputError
@@ -22,25 +22,26 @@ def load_examples(
     Args:
         task: the task.
         data: a folder, a file, or a data set of the hub.
-        split_name: part of a folder.
+        split_name: name of a split or of a part of one; not used for a table.
         settings: names of the columns, and what to do with invalid rows.
         require_labels: whether every example must have a label.
-        num_options: options of each question; if None, as many as the first question has.
+        num_options: number of options of each question; if None, that of the first question.
     """
     errors = ReadErrors(skip=settings.on_error == "skip")
-    examples = task.task_type.consistent_examples(
+    examples_read = task.task_type.consistent_examples(
         task.read_examples(data, split_name, settings, errors, require_labels=require_labels),
         num_options,
         errors,
     )
-    found = list(progress.track(examples, f"Reading {split_name}", unit="examples"))
+    examples = list(progress.track(examples_read, f"Reading {split_name}", unit="examples"))
     report_skipped(errors)
-    if not found:
+    if not examples:
         raise InputError(f"{data}: no examples in {split_name}")
-    unlabelled = next((one for one in found if not one.is_labelled), None) if require_labels else None
-    if unlabelled is not None:
-        raise InputError(f"{unlabelled.location}: has no label, which training and evaluation need")
-    return found
+    if require_labels:
+        unlabelled = next((example for example in examples if not example.is_labelled), None)
+        if unlabelled is not None:
+            raise InputError(f"{unlabelled.location}: has no label, which training and evaluation need")
+    return examples
 
 
 def report_skipped(errors: ReadErrors) -> None:

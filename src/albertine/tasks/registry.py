@@ -17,7 +17,8 @@ from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer
 
 TASK_TYPES: Mapping[str, type[TaskType]] = {
-    one.name: one for one in (Classification, Regression, Tagging, SpanExtraction, MultipleChoice)
+    task_type.name: task_type
+    for task_type in (Classification, Regression, Tagging, SpanExtraction, MultipleChoice)
 }
 
 
@@ -31,7 +32,7 @@ def _glue_task(name: str, layout: glue.GlueTask) -> Task:
         aliases=layout.aliases,
         reader=partial(glue.read_examples, name),
         reads_files=False,
-        splits=partial(glue.split_names, name),
+        official_split_names=partial(glue.split_names, name),
         write_submission=partial(glue.write_submission, name),
     )
 
@@ -56,46 +57,48 @@ _OFFICIAL_TASKS = (
     Task("race", MultipleChoice, reader=race.read_race),
     Task("dream", MultipleChoice, similar_task="race", reader=race.read_dream),
 )
-# The user's own data: one task for each type.
-_OWN_TASKS = tuple(Task(one.name, one, metric_names=one.metric_names) for one in TASK_TYPES.values())
+# For the user's own data: one task for each type.
+_CUSTOM_TASKS = tuple(
+    Task(task_type.name, task_type, metric_names=task_type.metric_names) for task_type in TASK_TYPES.values()
+)
 
-TASKS: Mapping[str, Task] = {one.name: one for one in (*_OFFICIAL_TASKS, *_OWN_TASKS)}
+TASKS: Mapping[str, Task] = {task.name: task for task in (*_OFFICIAL_TASKS, *_CUSTOM_TASKS)}
 TASK_NAMES = tuple(TASKS)
-_NAMES_BY_ALIAS = {alias: one.name for one in TASKS.values() for alias in one.aliases}
+_NAMES_BY_ALIAS = {alias: task.name for task in TASKS.values() for alias in task.aliases}
 
 
 def find_task(name: str | None) -> Task:
-    """Return the task of a name or an alias."""
+    """Return the task with a name or alias; raise `InputError` if there is none."""
     if name is None:
         raise InputError(f"--task is missing: {', '.join(TASK_NAMES)}")
     normalized = name.lower().replace("_", "-")
-    wanted = _NAMES_BY_ALIAS.get(normalized, normalized)
-    if wanted not in TASKS:
+    task_name = _NAMES_BY_ALIAS.get(normalized, normalized)
+    if task_name not in TASKS:
         raise InputError(
-            f"--task {name}: unknown{did_you_mean(wanted, TASK_NAMES)}; known: {', '.join(TASK_NAMES)}"
+            f"--task {name}: unknown{did_you_mean(task_name, TASK_NAMES)}; known: {', '.join(TASK_NAMES)}"
         )
-    return TASKS[wanted]
+    return TASKS[task_name]
 
 
 def primary_metric(task: str, metrics: Mapping[str, float]) -> float:
-    """Return the one number of a task: the mean of the metrics that its benchmark averages."""
+    """Return the number by which models for a task are compared; see `Task.primary_metric`."""
     return find_task(task).primary_metric(metrics)
 
 
 def task_type_of_head(head_kind: HeadKind) -> type[TaskType] | None:
-    """Return the task type of a kind of head; None for the heads of pre-training."""
-    return next((one for one in TASK_TYPES.values() if one.head_kind == head_kind), None)
+    """Return the task type that uses a kind of head; None for the heads of pre-training."""
+    return next((task_type for task_type in TASK_TYPES.values() if task_type.head_kind == head_kind), None)
 
 
 def create_task_type(
     card: TaskCard, tokenizer: Tokenizer, *, answerable: bool = False, dropout: float = 0.0
 ) -> TaskType:
-    """Return the task type of a card.
+    """Return the task type of one model.
 
     Args:
-        card: the card of a model.
-        tokenizer: its tokenizer.
+        card: task card of the model.
+        tokenizer: tokenizer of the model.
         answerable: whether the head predicts if a question has an answer.
-        dropout: dropout before the last layer.
+        dropout: dropout probability before the last layer.
     """
     return TASK_TYPES[card.type_name].from_card(card, tokenizer, answerable=answerable, dropout=dropout)

@@ -1,7 +1,7 @@
-"""Scores examples: a task type encodes them, an engine runs them, the task type reads its output.
+"""Scores examples: the task type encodes them, an engine runs them, the task type reads the output.
 
 Examples are processed in chunks, so that memory is bounded. Within a chunk, samples are
-sorted by length: attention computes sequences of one length together.
+sorted by length, because attention computes sequences of the same length together.
 """
 
 import threading
@@ -24,28 +24,28 @@ class Scorer:
 
     def __init__(self, engine: Engine, task_type: TaskType):
         self._engine, self._task_type = engine, task_type
-        self._encoder_lock = threading.Lock()  # encoders cache words
+        self._encoder_lock = threading.Lock()  # an encoder has a cache of words, which is not thread-safe
 
     def encode(self, examples: Sequence[E]) -> list[EncodedExample]:
-        """Return encoded examples."""
+        """Return the encoded examples."""
         with self._encoder_lock:
             return self._task_type.encode(examples)
 
     def score_examples(self, examples: Iterable[E]) -> Iterator[tuple[E, EncodedExample, list[SampleScores]]]:
-        """Yield examples with the scores of their samples, in order."""
+        """Yield each example with its encoded form and the scores of its samples, in order."""
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK_SIZE)):
             encoded = self.encode(chunk)
             yield from zip(chunk, encoded, self.score(encoded), strict=True)
 
     def predict(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
-        """Yield examples with their predictions, in order."""
+        """Yield each example with its prediction, in order."""
         for example, encoded, scores in self.score_examples(examples):
             yield example, self._task_type.prediction(example, encoded, scores)
 
     def score(self, encoded: Sequence[EncodedExample]) -> list[list[SampleScores]]:
-        """Return the scores of the samples of each example."""
-        samples = [sample for one in encoded for sample in one.samples]
+        """Return, for each example, the scores of its samples."""
+        samples = [sample for example in encoded for sample in example.samples]
         longest_first = sorted(range(len(samples)), key=lambda index: -samples[index].num_tokens)
         scores_by_index: dict[int, SampleScores] = {}
         for indices in split_by_tokens(
@@ -55,4 +55,4 @@ class Scorer:
             scores = self._task_type.sample_scores(self._engine.run(strip), strip)
             scores_by_index |= dict(zip(indices, scores, strict=True))
         all_scores = (scores_by_index[index] for index in range(len(samples)))
-        return [[next(all_scores) for _ in one.samples] for one in encoded]
+        return [[next(all_scores) for _ in example.samples] for example in encoded]

@@ -1,4 +1,4 @@
-"""Encoded examples: samples with their token ids, sequences with special tokens, strips, micro-batches."""
+"""Encoded examples: samples of token ids, the builder of their sequences, and strips of samples."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ Ids: TypeAlias = NDArray[np.int32]
 class TaskSample:
     """The unit of training and scoring.
 
-    A long passage gives several samples; a question with options gives one sample of several sequences.
+    An example with a long passage has several samples. A multiple-choice question is one sample with a
+    sequence for each option.
 
     Attributes:
         ids: token ids of each sequence, each `[tokens]`.
         segments: segment of each token of each sequence, each `[tokens]`.
-        target: what the head is to predict; None if unknown.
+        target: what the head should predict, in a form that depends on the task type; None if unknown.
     """
 
     ids: tuple[Ids, ...]
@@ -40,11 +41,12 @@ class TaskSample:
 
 @dataclass(frozen=True)
 class EncodedExample:
-    """An example as the model takes it.
+    """An example as token ids.
 
     Attributes:
         samples: its samples, at least one.
-        details: what the task type needs besides to turn scores into a prediction.
+        details: further data with which the task type turns scores into a prediction, such as the windows
+            of a passage.
     """
 
     samples: tuple[TaskSample, ...]
@@ -64,13 +66,13 @@ class SequenceBuilder:
         return np.split(flat.astype(np.int32), counts.cumsum()[:-1]) if len(texts) else []
 
     def without_special_tokens(self, ids: Ids) -> Ids:
-        """Replace special tokens that a text spells out by the unknown token."""
+        """Return token ids of a text, with the unknown token for each special token that it spells out."""
         special = self.tokenizer.special_ids
-        special_ids = [one for one in vars(special).values() if one != special.unk]
-        return np.where(np.isin(ids, special_ids), np.int32(special.unk), ids).astype(np.int32)
+        replaced_ids = [token_id for token_id in vars(special).values() if token_id != special.unk]
+        return np.where(np.isin(ids, replaced_ids), np.int32(special.unk), ids).astype(np.int32)
 
     def build(self, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
-        """Return token ids and segments of a sequence, each `[tokens]`."""
+        """Return token ids and segments of a sequence of one or two texts, each `[tokens]`."""
         cls, sep = self.tokenizer.special_ids.cls, self.tokenizer.special_ids.sep
         parts: list[Any] = [[cls], first, [sep]]
         if second is not None:
@@ -81,7 +83,7 @@ class SequenceBuilder:
         return ids, segments
 
     def truncated_pair(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
-        """Truncate the ends of two texts, the longer one first, so that the pair fits into a sequence."""
+        """Return two texts, truncated at their ends, the longer one first, to fit into one sequence."""
         max_tokens = self.max_length - 3
         excess = len(first) + len(second) - max_tokens
         if excess > 0:
@@ -95,10 +97,10 @@ class SequenceBuilder:
 
 
 def strip_from_samples(samples: Sequence[TaskSample]) -> Strip:
-    """Return a strip of all sequences of some samples, in order."""
-    sequences = [one for sample in samples for one in sample.ids]
-    segments = [one for sample in samples for one in sample.segments]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sequences], dtype=np.int64)])
+    """Return a strip of all sequences of the samples, in order."""
+    sequences = [ids for sample in samples for ids in sample.ids]
+    segments = [sequence_segments for sample in samples for sequence_segments in sample.segments]
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in sequences], dtype=np.int64)])
     return Strip(_flat_tensor(sequences), _flat_tensor(segments), torch.from_numpy(offsets.astype(np.int64)))
 
 

@@ -1,4 +1,4 @@
-"""Settings of tasks: where the examples are, what the columns are called, how examples become sequences."""
+"""Settings of tasks: the data, the names of its columns, and the lengths of sequences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -43,7 +43,7 @@ class SequenceSettings(Settings):
 
     max_length: int | None = setting(
         None,
-        "Maximum tokens of a sequence; if not set, the paper's for the task, at most what the model takes.",
+        "Maximum tokens of a sequence; if not set, the smaller one of the paper's and the model's.",
         minimum=8,
     )
     stride: int = setting(

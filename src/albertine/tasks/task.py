@@ -1,4 +1,4 @@
-"""A task: its type, where its examples come from, what is reported about it."""
+"""A task: its type, its data, its labels and its metrics."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from albertine.text.hub_datasets import HUB_PREFIX
 
 # (data, split name, errors) -> examples
 ExampleReader: TypeAlias = Callable[[str, str, ReadErrors], Iterator[Example]]
-# (split, data) -> names of the parts of the split
+# (split, data) -> split names: one for each part of the split
 SplitNames: TypeAlias = Callable[[str, str], tuple[str, ...]]
 # (split name, predictions, output) -> number of predictions
 SubmissionWriter: TypeAlias = Callable[[str, Iterator[tuple[Any, dict[str, Any]]], Path | None], int]
@@ -23,21 +23,22 @@ SubmissionWriter: TypeAlias = Callable[[str, Iterator[tuple[Any, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """A task.
+    """A published task, or the user's own data with one task type.
 
     Attributes:
         name: name in settings; for the user's own data, the name of the task type.
         task_type: class of its task type.
-        labels: labels that are known beforehand, by id.
-        metric_names: metrics of classification and regression.
-        primary_metrics: metrics whose mean is the primary metric; if empty, the task type decides.
+        labels: labels by id; empty if they come from the data.
+        metric_names: metrics to compute, for classification and regression.
+        primary_metrics: metrics whose mean is the primary metric; if empty, those of the task type.
         allows_no_answer: whether questions may have no answer.
-        similar_task: task of the paper's Table 14 whose hyperparameters it takes; if None, the task type's.
+        similar_task: task of the paper's Table 14 whose hyperparameters are the defaults; if None, that of
+            the task type.
         aliases: other names.
-        reader: reads its official layout; None for the user's own data.
-        reads_files: whether `reader` also takes a single file.
-        splits: names the parts of a split in the official layout, if there are several.
-        write_submission: writes predictions as the task's server or script takes them.
+        reader: reads the official layout; None for the user's own data.
+        reads_files: whether `reader` also accepts a single file.
+        official_split_names: returns the split names in the official layout; None if each split has one part.
+        write_submission: writes predictions in the format of the task's server or script.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Task:
     aliases: tuple[str, ...] = ()
     reader: ExampleReader | None = None
     reads_files: bool = True
-    splits: SplitNames | None = None
+    official_split_names: SplitNames | None = None
     write_submission: SubmissionWriter | None = None
 
     @property
@@ -60,15 +61,17 @@ class Task:
 
     @property
     def is_official(self) -> bool:
-        """Whether it is a published task with a layout of its own."""
+        """Whether it is a published task, with an official layout."""
         return self.reader is not None
 
     def split_names(self, split: str, data: str) -> tuple[str, ...]:
-        """Return the names of the parts of a split; most splits have one."""
-        return self.splits(split, data) if self.splits and is_folder(data) else (split,)
+        """Return the names of the parts of a split, such as "dev_matched"; most splits have one part."""
+        if self.official_split_names and is_folder(data):
+            return self.official_split_names(split, data)
+        return (split,)
 
     def primary_metric(self, metrics: Mapping[str, float]) -> float:
-        """Return the one number of the task: the mean of the metrics that its benchmark averages."""
+        """Return the number by which models are compared: the mean that the benchmark computes."""
         if self.primary_metrics:
             return sum(metrics[name] for name in self.primary_metrics) / len(self.primary_metrics)
         return self.task_type.primary_metric(metrics)
@@ -87,11 +90,11 @@ class Task:
 
         Args:
             data: a folder, a file, or a data set of the hub.
-            split_name: part of a folder, as "dev_matched".
-            columns: names of the columns of a file.
+            split_name: name of a split or of a part of one, such as "dev_matched"; not used for a table.
+            columns: names of the columns of a table.
             errors: handles invalid rows.
-            require_labels: whether every row must have a label.
-            require_ids: whether a table must have the column of ids.
+            require_labels: whether every row of a table must have a label.
+            require_ids: whether a table must have a column of ids.
         """
         if not data.startswith(HUB_PREFIX) and not _exists(data):
             raise InputError(f"{data}: no such file or folder")
@@ -100,7 +103,7 @@ class Task:
             yield from self.reader(data, split_name, errors)
             return
         if not is_table and Path(data).is_dir():
-            raise InputError(f"{data}: a folder; for {self.name}, name a file")
+            raise InputError(f"{data}: is a folder; --task {self.name} needs a file")
         yield from self.task_type.read_examples(
             data, columns, errors, require_labels=require_labels, require_ids=require_ids
         )

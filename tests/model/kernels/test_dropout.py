@@ -10,20 +10,21 @@ from albertine.model.kernels.dropout import dropout_mask, sixteen_bit_dropout
 def test_rate_and_independence(rate: float) -> None:
     torch.manual_seed(0)
     mask = dropout_mask(torch.Size((3999, 1001)), rate).double()
-    spread = (rate * (1 - rate) / mask.numel()) ** 0.5
-    assert float(mask.mean()) == pytest.approx(1 - rate, abs=5 * spread + 2**-17)
-    for other in (mask.roll(1, 1), mask.roll(1, 0), mask.roll(4, 1)):
-        assert float((mask * other).mean()) == pytest.approx((1 - rate) ** 2, abs=10 * spread + 2**-16)
+    standard_error = (rate * (1 - rate) / mask.numel()) ** 0.5
+    assert float(mask.mean()) == pytest.approx(1 - rate, abs=5 * standard_error + 2**-17)
+    for shifted in (mask.roll(1, 1), mask.roll(1, 0), mask.roll(4, 1)):
+        kept_in_both = float((mask * shifted).mean())
+        assert kept_in_both == pytest.approx((1 - rate) ** 2, abs=10 * standard_error + 2**-16)
 
 
-def test_values_and_gradients_are_zeroed_and_rescaled_alike() -> None:
+def test_gradients_are_zeroed_and_rescaled_like_values() -> None:
     torch.manual_seed(0)
     values = torch.full((300, 70), 3.0, requires_grad=True)
-    found = sixteen_bit_dropout(values, 0.25)
-    assert found.unique().tolist() == [0, 4]
-    found.sum().backward()
+    actual = sixteen_bit_dropout(values, 0.25)
+    assert actual.unique().tolist() == [0, 4]
+    actual.sum().backward()
     assert values.grad is not None
-    torch.testing.assert_close(values.grad, found.detach() / 3)
+    torch.testing.assert_close(values.grad, actual.detach() / 3)
 
 
 def test_same_seed_gives_the_same_mask() -> None:

@@ -25,16 +25,16 @@ def test_values_and_gradients_equal_those_of_plain_attention(lengths: list[int])
     qkv = torch.randn(sum(lengths), 3 * WIDTH, device="cuda").bfloat16()
     weight = torch.randn(sum(lengths), WIDTH, device="cuda").bfloat16()
 
-    def values_and_gradient(rows: Tensor, *, plain: bool) -> tuple[Tensor, Tensor]:
-        leaf = rows.detach().requires_grad_()
+    def output_and_gradient(qkv: Tensor, *, plain: bool) -> tuple[Tensor, Tensor]:
+        leaf = qkv.detach().requires_grad_()
         if plain:
-            out = attention_by_length(leaf, layout.length_runs, HEADS, 0.0)
+            output = attention_by_length(leaf, layout.length_runs, HEADS, 0.0)
         else:
-            out = flash_attention(leaf, layout, HEADS)
-        (gradient,) = torch.autograd.grad((out.float() * weight).sum(), leaf)
-        return out.detach().float(), gradient.float()
+            output = flash_attention(leaf, layout, HEADS)
+        (gradient,) = torch.autograd.grad((output.float() * weight).sum(), leaf)
+        return output.detach().float(), gradient.float()
 
-    found = values_and_gradient(qkv, plain=False)
-    expected = values_and_gradient(qkv.float(), plain=True)
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).norm() <= 0.01 * other.norm()
+    flash = output_and_gradient(qkv, plain=False)
+    reference = output_and_gradient(qkv.float(), plain=True)
+    for actual, expected in zip(flash, reference, strict=True):
+        assert (actual - expected).norm() <= 0.01 * expected.norm()

@@ -1,4 +1,4 @@
-"""The limit on prepared products: when it is set, and that it keeps memory from growing."""
+"""The limit of the primitive caches: when it is set, and that memory stops growing."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 @pytest.fixture(autouse=True)
 def default_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
-        monkeypatch.setenv(name, "")  # so that the test's changes are undone
+        monkeypatch.setenv(name, "")  # makes monkeypatch restore the variable after the test
         monkeypatch.delenv(name)
 
 
@@ -36,7 +36,7 @@ def test_configuring_a_model_limits_the_caches() -> None:
     assert capacities() == [None, None]
 
 
-def test_a_value_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_set_by_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES[1], "64")
     Model(SMALL).configure(ComputeOptions())
     assert capacities() == ["128", "64"]
@@ -52,7 +52,7 @@ def test_without_kernels_the_caches_keep_their_size() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not has_fast_bf16(torch.device("cpu")), reason="needs a CPU with bf16")
 def test_new_strip_lengths_do_not_leak_memory() -> None:
-    """Train on many lengths in a process of its own, which reads the limit at its first product."""
+    """Train on many lengths in a new process, because the limit is read at the first product."""
     script = """
 import resource, torch
 from albertine.model.encoder import ComputeOptions
@@ -68,5 +68,5 @@ for length in range(100, 300):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(done.stdout) * 1024 < 200e6
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(process.stdout) * 1024 < 200e6

@@ -1,4 +1,4 @@
-"""Which kernel runs for which input; and that one setting switches all of them off."""
+"""Which kernel runs for which input, and that one option switches all kernels off."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,10 +15,10 @@ from albertine.model.kernels.fused_linear_gelu import has_fast_linear_gelu
 from albertine.model.kernels.selection import Kernels
 from albertine.model.model import Model
 
-DROPOUT = replace(SMALL, dropout=0.3, attention_dropout=0.3)
+SMALL_WITH_DROPOUT = replace(SMALL, dropout=0.3, attention_dropout=0.3)
 KERNEL_NAMES = (
     "add_spare_rows",
-    "compiled_block",
+    "compiled_function",
     "fused_linear_gelu",
     "flash_attention",
     "has_fast_linear_gelu",
@@ -30,7 +30,7 @@ KERNEL_NAMES = (
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Record the names of the kernels that run."""
+    """Names of the kernels that have run so far."""
     names: set[str] = set()
 
     def record(module: Any, name: str) -> None:
@@ -48,19 +48,19 @@ def called(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def test_the_list_of_kernels_is_complete() -> None:
-    imported = {
+def test_list_of_kernels_is_complete() -> None:
+    modules = {name: getattr(value, "__module__", "") for name, value in vars(selection).items()}
+    imported_kernels = {
         name
-        for name, value in vars(selection).items()
-        if getattr(value, "__module__", "").startswith("albertine.model.kernels.") and value is not Kernels
+        for name, module in modules.items()
+        if module.startswith("albertine.model.kernels.") and module != selection.__name__
     }
-    imported -= {one for one in imported if getattr(selection, one).__module__ == selection.__name__}
-    assert imported == set(KERNEL_NAMES)
+    assert imported_kernels == set(KERNEL_NAMES)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_without_kernels_none_is_reached(called: set[str], dtype: torch.dtype) -> None:
-    model = Model(DROPOUT, seed=1).train()
+def test_no_kernel_runs_if_kernels_are_off(called: set[str], dtype: torch.dtype) -> None:
+    model = Model(SMALL_WITH_DROPOUT, seed=1).train()
     for recompute in (False, True):
         model.configure(ComputeOptions(dtype, recompute, kernels=False))
         loss_and_gradients(model)
@@ -71,7 +71,7 @@ def test_without_kernels_none_is_reached(called: set[str], dtype: torch.dtype) -
 
 
 def test_kernels_of_training_on_a_cpu(called: set[str]) -> None:
-    model = Model(DROPOUT, seed=1).train()
+    model = Model(SMALL_WITH_DROPOUT, seed=1).train()
     model.configure(ComputeOptions())
     loss_and_gradients(model)
     assert called == {"limit_primitive_cache", "short_attention", "sixteen_bit_dropout"}
@@ -104,13 +104,14 @@ def test_linear_and_gelu_are_fused_in_bf16_without_gradients(called: set[str], a
         called.clear()
         model.configure(ComputeOptions(dtype))
         with torch.set_grad_enabled(needs_gradient):
-            return model.encoder(STRIP).detach(), "fused_linear_gelu" in called
+            hidden: Tensor = model.encoder(STRIP).detach()
+        return hidden, "fused_linear_gelu" in called
 
     exact, is_fused_in_fp32 = encode(torch.float32, needs_gradient=False)
     training, is_fused_in_training = encode(torch.bfloat16, needs_gradient=True)
     inference, is_fused_in_inference = encode(torch.bfloat16, needs_gradient=False)
     assert (is_fused_in_fp32, is_fused_in_training, is_fused_in_inference) == (False, False, True)
-    fused_error, plain_error = ((one - exact).square().mean().sqrt() for one in (inference, training))
+    fused_error, plain_error = ((hidden - exact).square().mean().sqrt() for hidden in (inference, training))
     assert 0 < float(fused_error) < 1.2 * float(plain_error)
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -142,7 +143,7 @@ def test_plain_dropout_is_that_of_torch() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_dropout_rate_of_0_draws_nothing(enabled: bool) -> None:
+def test_dropout_rate_of_0_draws_no_random_numbers(enabled: bool) -> None:
     values, state = torch.randn(5), torch.get_rng_state()
     assert torch.equal(Kernels(enabled).dropout(values, 0.0), values)
     assert torch.equal(torch.get_rng_state(), state)

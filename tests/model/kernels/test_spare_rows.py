@@ -1,4 +1,4 @@
-"""Spare rows change no value, have no gradient, and leave few row counts."""
+"""Spare rows change no value, have no gradient, and make row counts repeat."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from albertine.model.kernels.spare_rows import add_spare_rows, rounded_row_count
 HEADS, WIDTH = 3, 48
 
 
-def spare_layout(lengths: list[int]) -> AttentionLayout:
+def layout_with_spare_rows(lengths: list[int]) -> AttentionLayout:
     return add_spare_rows(AttentionLayout.from_strip(strip_of_lengths(lengths)))
 
 
@@ -24,27 +24,27 @@ def spare_layout(lengths: list[int]) -> AttentionLayout:
 def test_attention_ignores_spare_rows(
     attention: Callable[..., Tensor], lengths: list[int], dtype: torch.dtype
 ) -> None:
-    runs, count = spare_layout(lengths).length_runs, sum(lengths)
-    rows = torch.randn(count, 3 * WIDTH).to(dtype)
-    alone, beside = rows.clone().requires_grad_(), rows.clone().requires_grad_()
-    spare = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype, requires_grad=True)
-    expected = attention(alone, runs, HEADS, 0.0)
-    found = attention(torch.cat([beside, spare]), runs, HEADS, 0.0)
-    assert torch.equal(found[:count], expected)
-    assert not found[count:].any()
-    gradient = torch.randn(count, WIDTH).to(dtype)
+    runs, token_count = layout_with_spare_rows(lengths).length_runs, sum(lengths)
+    random_qkv = torch.randn(token_count, 3 * WIDTH).to(dtype)
+    qkv_alone, qkv = random_qkv.clone().requires_grad_(), random_qkv.clone().requires_grad_()
+    spare_qkv = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype, requires_grad=True)
+    expected = attention(qkv_alone, runs, HEADS, 0.0)
+    actual = attention(torch.cat([qkv, spare_qkv]), runs, HEADS, 0.0)
+    assert torch.equal(actual[:token_count], expected)
+    assert not actual[token_count:].any()
+    gradient = torch.randn(token_count, WIDTH).to(dtype)
     expected.backward(gradient)
-    found[:count].backward(gradient)
-    assert alone.grad is not None
-    assert beside.grad is not None
-    assert torch.equal(alone.grad, beside.grad)
-    assert spare.grad is not None
-    assert not spare.grad.any()
+    actual[:token_count].backward(gradient)
+    assert qkv_alone.grad is not None
+    assert qkv.grad is not None
+    assert torch.equal(qkv_alone.grad, qkv.grad)
+    assert spare_qkv.grad is not None
+    assert not spare_qkv.grad.any()
 
 
 @pytest.mark.parametrize("lengths", [[3, 9, 5], [3, 5, 9]], ids=["unsorted", "sorted"])
-def test_layout_drops_spare_rows_when_it_restores_the_order(lengths: list[int]) -> None:
-    layout, values = spare_layout(lengths), torch.arange(17.0).view(17, 1)
+def test_restore_order_drops_spare_rows(lengths: list[int]) -> None:
+    layout, values = layout_with_spare_rows(lengths), torch.arange(17.0).view(17, 1)
     rows = layout.sort(values).requires_grad_()
     assert len(rows) == 32
     restored = layout.restore_order(rows)
@@ -54,12 +54,12 @@ def test_layout_drops_spare_rows_when_it_restores_the_order(lengths: list[int]) 
     assert rows.grad.flatten().tolist() == [1] * 17 + [0] * 15
 
 
-def test_few_row_counts() -> None:
-    counts = [rounded_row_count(tokens) for tokens in range(1, 4097)]
-    assert all(0 <= rows - tokens < max(16, tokens / 16) for tokens, rows in enumerate(counts, start=1))
-    assert len({rows for rows in counts if rows > 2048}) == 16
+def test_row_counts_are_few_and_close_to_the_token_counts() -> None:
+    row_counts = {tokens: rounded_row_count(tokens) for tokens in range(1, 4097)}
+    assert all(0 <= rows - tokens < max(16, tokens / 16) for tokens, rows in row_counts.items())
+    assert len({rows for rows in row_counts.values() if rows > 2048}) == 16
 
 
-def test_a_rounded_number_of_tokens_gets_no_spare_rows() -> None:
+def test_round_number_of_tokens_needs_no_spare_rows() -> None:
     for lengths in ([], [16], [8, 24]):
-        assert spare_layout(lengths).token_indices is None
+        assert layout_with_spare_rows(lengths).token_indices is None

@@ -1,5 +1,5 @@
-"""What exists only because a machine computes faster that way.
+"""Faster versions of operations for specific machines.
 
-Each file holds one kernel; `selection.py` decides which kernel runs where, with the plain
-version beside it. `ComputeOptions(kernels=False)` switches all of them off.
+Each of the other files has one kernel. `selection.py` chooses between a kernel and plain PyTorch;
+`ComputeOptions(kernels=False)` switches all kernels off.
 """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 def fused_linear_gelu(hidden: Tensor, weight: Tensor, bias: Tensor, approximation: str) -> Tensor:
     """Return gelu(hidden @ weight.T + bias): [..., hidden] to [..., ffn]."""
-    # The operation ignores the strides of the bias.
+    # The kernel ignores the bias's strides.
     values: Tensor = torch.ops.mkldnn._linear_pointwise(
         hidden, weight, bias.contiguous(), "gelu", [], approximation
     )
@@ -22,12 +22,12 @@ def fused_linear_gelu(hidden: Tensor, weight: Tensor, bias: Tensor, approximatio
 
 @cache
 def has_fast_linear_gelu() -> bool:
-    """Tell whether torch has the call and the CPU has the instructions that make it fast in bf16."""
+    """Return whether torch has the fused call and the CPU has fast instructions for it in bf16."""
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
-    probe = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
+    zeros = torch.zeros(1, 16, dtype=torch.bfloat16, device="cpu")
     try:
-        fused_linear_gelu(probe, probe, probe[0, :1], "tanh")
-    except (AttributeError, RuntimeError):  # another torch, or ONEDNN_MAX_CPU_ISA excludes bf16
+        fused_linear_gelu(zeros, zeros, zeros[0, :1], "tanh")
+    except (AttributeError, RuntimeError):  # another version of torch, or ONEDNN_MAX_CPU_ISA excludes bf16
         return False
     return True

@@ -1,4 +1,4 @@
-"""Which kernel runs where: one method per operation, each with the plain version as its last line."""
+"""The choice of kernels: one method per operation, with the plain version as its last line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from albertine.model.attention import AttentionLayout, attention_by_length
-from albertine.model.kernels.compiled_block import compiled_block
+from albertine.model.kernels.compiled_function import compiled_function
 from albertine.model.kernels.dropout import sixteen_bit_dropout
 from albertine.model.kernels.flash_attention import flash_attention, is_supported_head_size
 from albertine.model.kernels.fused_linear_gelu import fused_linear_gelu, has_fast_linear_gelu
@@ -21,18 +21,18 @@ from albertine.model.strip import Strip
 class Kernels:
     """The operations of the network that have a faster version on some machines.
 
-    | operation | plain | kernel, and where it runs |
+    | operation | plain version | kernel, and where it runs |
     |---|---|---|
     | layout | sequences sorted by length | spare rows: CPU, bf16 |
-    | attention | one call per length | flash attention: CUDA, half precision, no dropout |
+    | attention | one call per sequence length | flash attention: CUDA, half precision, no dropout |
     | | | groups of short sequences: CPU, with gradients |
     | linear and GELU | two operations | one oneDNN call: CPU with AVX-512, bf16, no gradients |
     | dropout | torch's | 16 random bits per value: CPU |
-    | block | the function itself | compiled: only if asked for |
+    | rest of a layer after attention | not compiled | compiled: only with `compile` |
 
     Attributes:
-        enabled: False for the plain version of every operation.
-        compile: whether to compile the part of a layer between two attentions.
+        enabled: whether to use kernels; False selects the plain version of every operation.
+        compile: whether to compile each layer's operations after attention, also if not `enabled`.
     """
 
     enabled: bool = True
@@ -51,37 +51,39 @@ class Kernels:
         head_size = qkv.shape[1] // 3 // heads
         if self.enabled and qkv.is_cuda and is_half and not dropout and is_supported_head_size(head_size):
             return flash_attention(qkv, layout, heads)
-        # Without gradients the plain version is faster on a CPU too.
+        # On a CPU the plain version is faster if no gradient is needed.
         if self.enabled and qkv.is_cpu and qkv.requires_grad:
             return short_attention(qkv, layout.length_runs, heads, dropout)
         return attention_by_length(qkv, layout.length_runs, heads, dropout)
 
     def linear_gelu(self, hidden: Tensor, weight: Tensor, bias: Tensor, approximation: str) -> Tensor:
         """Return gelu(hidden @ weight.T + bias): [..., hidden] to [..., ffn]."""
-        needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (hidden, weight, bias))
+        needs_gradient = torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (hidden, weight, bias)
+        )
         is_bf16 = hidden.dtype == weight.dtype == torch.bfloat16
         if self.enabled and _is_eager_cpu(hidden) and is_bf16 and not needs_gradient and _has_fast_onednn():
             return fused_linear_gelu(hidden, weight, bias, approximation)
         return functional.gelu(functional.linear(hidden, weight, bias), approximate=approximation)
 
     def dropout(self, values: Tensor, rate: float) -> Tensor:
-        """Zero values at a rate and rescale the rest."""
+        """Return values of which a fraction `rate` is zeroed, and the rest rescaled."""
         if not rate:
             return values
         if self.enabled and _is_eager_cpu(values):
             return sixteen_bit_dropout(values, rate)
         return functional.dropout(values, rate)
 
-    def block(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """Return the function of the part of a layer between two attentions."""
-        return compiled_block(function) if self.compile else function
+    def maybe_compile(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return the function, compiled if `compile` is set."""
+        return compiled_function(function) if self.compile else function
 
 
 def _is_eager_cpu(values: Tensor) -> bool:
-    """Tell whether an operation runs on a CPU as written; the compiler has kernels of its own."""
+    """Return whether an operation runs on a CPU in eager mode; the compiler generates its own kernels."""
     return values.is_cpu and not torch.compiler.is_compiling()
 
 
 def _has_fast_onednn() -> bool:
-    """Tell whether oneDNN may be used, and its fused call is fast on this CPU."""
+    """Return whether oneDNN is enabled and its fused call is fast on this CPU."""
     return bool(torch.backends.mkldnn.enabled) and has_fast_linear_gelu()

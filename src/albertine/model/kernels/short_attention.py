@@ -1,15 +1,15 @@
-"""Attention of short sequences on a CPU, for training: few calls and an explicit backward pass.
+"""Attention of short sequences for training on a CPU: few calls, and an explicit backward pass.
 
-A call has a fixed cost whatever its size, and few sequences have exactly the same length.
-So neighbours in a strip sorted by length form a group: shorter sequences are padded to the
-longest of the group, by a few tokens in all, and a bias hides the padding. Only attention
-sees this padding. See docs/decisions/short-attention-groups.md.
+Each attention call has a fixed cost, and few sequences have exactly the same length. So
+adjacent sequences of a strip sorted by length form a group: shorter sequences are padded to
+the longest of the group, and a bias hides the padding. Only attention sees this padding. See
+docs/decisions/short-attention-groups.md.
 
-Flash attention does not keep the attention probabilities: this saves memory for long
-sequences and costs a second pass over all scores in the backward pass. Probabilities of
-short sequences are small. Here they are kept, and the backward pass is four products.
-Scores and softmax are computed in fp32, as in flash attention; probabilities are kept in the
-precision of the values.
+Flash attention does not keep the attention probabilities. This saves memory for long
+sequences, but the backward pass has to compute all scores again. The probabilities of short
+sequences take little memory, so here they are kept, and the backward pass is four matrix
+products. Scores and softmax are computed in fp32, as in flash attention; probabilities are
+kept in the precision of the values.
 """
 
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from torch import Tensor
 from albertine.model.attention import LengthRuns, attention_by_length
 from albertine.model.kernels.dropout import apply_dropout_mask, dropout_mask
 
-# Each token keeps one row of probabilities per head and layer; longer rows are not worth their memory.
+# For each token, head and layer a row of probabilities is kept; longer rows would take too much memory.
 _MAX_PROBABILITY_ROW_BYTES = 1024
 # Computing 64 tokens costs about as much as one call.
 _MAX_PADDING_PER_GROUP = 64
-# Scores of one head in a group; larger groups were slower.
+# Maximum number of scores of one head in a group; larger groups were slower.
 _MAX_SCORES_PER_HEAD = 128 * 128 * 8
 
 
 def short_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
-    """Return the attention of each sequence over itself, short ones in groups and long ones by length.
+    """Return the attention of each sequence over itself, with few calls for the short sequences.
 
     Args:
         qkv: queries, keys and values of sequences sorted by length, [rows, 3 * hidden].
@@ -59,6 +59,7 @@ def short_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: f
 
 
 def _grouped_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
+    """Return the attention of short sequences, one call per group: [rows, 3 * hidden] to [rows, hidden]."""
     context: Tensor = _GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
         qkv, padded_groups(length_runs), heads, dropout
     )
@@ -66,14 +67,18 @@ def _grouped_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout
 
 
 def max_short_length(dtype: torch.dtype) -> int:
-    """Return the largest length of a short sequence."""
+    """Return the largest length of a sequence whose probabilities are kept."""
     return _MAX_PROBABILITY_ROW_BYTES // dtype.itemsize
 
 
-@lru_cache(maxsize=32)  # every layer asks for the same groups, and every step if all lengths are equal
+@lru_cache(maxsize=32)  # all layers of a step use the same groups
 def padded_groups(length_runs: LengthRuns) -> tuple["PaddedGroup", ...]:
-    """Group the sequences of a sorted strip, from the longest down, while little padding is needed."""
-    groups: list[list[int]] = []
+    """Return the groups of a sorted strip, shortest sequences first.
+
+    Groups are formed from the longest sequence down, and each takes sequences until it would
+    have too much padding or too many scores.
+    """
+    groups: list[list[int]] = []  # the lengths in each group, longest first
     padding_left = 0
     for length in (length for count, length in reversed(length_runs) for _ in range(count)):
         padded_length = groups[-1][0] if groups else 0
@@ -87,16 +92,17 @@ def padded_groups(length_runs: LengthRuns) -> tuple["PaddedGroup", ...]:
 
 @dataclass(frozen=True, eq=False)
 class PaddedGroup:
-    """Adjacent sequences that one call computes. A place is a position of the padded group.
+    """Adjacent sequences that share one attention call, padded to `padded_length` slots each.
 
-    The three tensors are None if all sequences have the same length.
+    The three tensors are None if all sequences have the same length. In shapes, `length` is
+    `padded_length`.
 
     Attributes:
         token_count: number of tokens.
         sequence_count: number of sequences.
         padded_length: length of the longest sequence.
-        padded_indices: the place of each token, [tokens].
-        token_indices: the token at each place, any token at padding, [sequences * length].
+        padded_indices: slot of each token, [tokens].
+        token_indices: token in each slot, any token at padding, [sequences * length].
         attention_bias: minus infinity at padding, else 0, [sequences, 1, 1, length].
     """
 
@@ -109,7 +115,7 @@ class PaddedGroup:
 
     @classmethod
     def from_lengths(cls, lengths: list[int]) -> "PaddedGroup":
-        """Make the group of sequences with these lengths."""
+        """Return the group of sequences with these lengths."""
         token_count, sequence_count, padded_length = sum(lengths), len(lengths), max(lengths)
         if token_count == sequence_count * padded_length:
             return cls(token_count, sequence_count, padded_length)
@@ -127,11 +133,11 @@ class PaddedGroup:
         )
 
     def pad(self, rows: Tensor) -> Tensor:
-        """Pad [tokens, width] to [sequences * length, width] with any values, since the bias hides them."""
+        """Pad [tokens, width] to [sequences * length, width] with arbitrary values, which the bias hides."""
         return rows if self.token_indices is None else rows.index_select(0, self.token_indices)
 
     def pad_with_zeros(self, rows: Tensor) -> Tensor:
-        """Pad with zeros, for reductions."""
+        """Pad [tokens, width] to [sequences * length, width] with zeros, for reductions."""
         if self.padded_indices is None:
             return rows
         return rows.new_zeros(self.sequence_count * self.padded_length, rows.shape[1]).index_copy_(
@@ -139,7 +145,7 @@ class PaddedGroup:
         )
 
     def unpad_into(self, padded: Tensor, out: Tensor) -> None:
-        """Write the tokens of [sequences, length, ...] to [tokens, width]."""
+        """Write the tokens of `padded`, [sequences, length, ...], to `out`, [tokens, width]."""
         if self.padded_indices is None:
             out.view(padded.shape).copy_(padded)
         else:
@@ -151,24 +157,27 @@ class PaddedGroup:
 
 
 class _GroupedAttention(torch.autograd.Function):
-    """Attention of groups: [rows, 3 * hidden] to [rows, hidden]; rows after the last group are zeros."""
+    """Attention of padded groups, with the attention probabilities kept for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, groups: tuple[PaddedGroup, ...], heads: int, dropout: float) -> Tensor:
-        """Attend, and keep queries, keys, values, probabilities and dropout masks."""
+        """Return the attention of each sequence over itself: [rows, 3 * hidden] to [rows, hidden].
+
+        Rows after the last group are zeros.
+        """
         context = qkv.new_empty(len(qkv), qkv.shape[1] // 3)
         context[_token_count(groups) :].zero_()
         saved: list[Tensor | None] = []
         group_rows = (_split_by_group(rows, groups) for rows in (qkv, context))
         for group, rows, out in zip(groups, *group_rows, strict=True):
-            # One contiguous copy for all three: the products are faster by more than the copy costs.
-            parts = group.split_heads(group.pad(rows), 3, heads).contiguous()
-            query, key, value = parts.flatten(1, 2)
+            # Contiguous q, k and v make the products faster, by more than this copy costs.
+            qkv_by_head = group.split_heads(group.pad(rows), 3, heads).contiguous()
+            query, key, value = qkv_by_head.flatten(1, 2)
             probabilities = _attention_probabilities(query, key, group)
             mask = dropout_mask(probabilities.shape, dropout) if dropout else None
             kept_probabilities = _apply_mask(probabilities, mask, dropout)
-            attended = torch.bmm(kept_probabilities, value).view(parts.shape[1:]).transpose(1, 2)
-            group.unpad_into(attended, out)
+            group_context = torch.bmm(kept_probabilities, value).view(qkv_by_head.shape[1:])
+            group.unpad_into(group_context.transpose(1, 2), out)
             saved += [query, key, value, probabilities, mask]
         ctx.save_for_backward(*saved)
         ctx.groups, ctx.heads, ctx.dropout = groups, heads, dropout
@@ -176,9 +185,11 @@ class _GroupedAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient of queries, keys and values."""
+        """Return the gradient of queries, keys and values: [rows, hidden] to [rows, 3 * hidden]."""
         if torch.is_grad_enabled():
-            raise RuntimeError("attention of short sequences on a CPU has no second derivative")
+            raise RuntimeError(
+                "attention of short sequences on a CPU has no second derivative; set kernels to False"
+            )
         qkv_gradient = gradient.new_empty(len(gradient), 3 * gradient.shape[1])
         qkv_gradient[_token_count(ctx.groups) :].zero_()
         saved = iter(ctx.saved_tensors)
@@ -218,13 +229,21 @@ def _attention_probabilities(query: Tensor, key: Tensor, group: PaddedGroup) -> 
 
 
 def _apply_mask(values: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    """Return the values after dropout; unchanged without a mask."""
     return values if mask is None else apply_dropout_mask(values, mask, dropout)
 
 
 def _write_qkv_gradient(
     gradients: tuple[Tensor, Tensor, Tensor], group: PaddedGroup, heads: int, out: Tensor
 ) -> None:
-    """Write gradients of q, k, v, each [sequences * heads, length, head_size], to [tokens, 3 * hidden]."""
+    """Write the gradients of q, k and v to `out`.
+
+    Args:
+        gradients: gradients of q, k and v, each [sequences * heads, length, head_size].
+        group: the group of sequences.
+        heads: number of heads.
+        out: gradient of the group's rows, [tokens, 3 * hidden].
+    """
     has_padding = group.padded_indices is not None
     padded_shape = (group.sequence_count * group.padded_length, out.shape[1])
     padded = out.new_empty(padded_shape) if has_padding else out

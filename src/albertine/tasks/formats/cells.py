@@ -1,4 +1,4 @@
-"""Cells of the user's own tables as labels, numbers, words, answers and options."""
+"""Parses cells of the user's own tables: labels, numbers, words, answers and options."""
 
 import json
 import re
@@ -12,23 +12,23 @@ from albertine.tasks.settings import DataSettings
 
 
 def example_id(row: TableRow, columns: DataSettings) -> str:
-    """Return the id of a row, or its number."""
+    """Return the id of a row; its number if it has none."""
     value = row.cells.get(columns.id)
     return str(row.number) if value is None or isinstance(value, dict | list) else str(value)
 
 
 def row_texts(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
-    """Return the text of a row, or its pair of texts."""
+    """Return the text of a row, or the two texts of its pair."""
     return (row.text(columns.text), *([row.text(columns.text_pair)] if columns.text_pair else []))
 
 
 def option_columns(columns: DataSettings) -> tuple[str, ...]:
-    """Return the names of the columns of options; a single one holds a list."""
-    return tuple(one.strip() for one in columns.options.split(","))
+    """Return the names of the columns of options; a single column holds a list."""
+    return tuple(name.strip() for name in columns.options.split(","))
 
 
 def parse_label(value: Any) -> str:
-    """Return a label as text; a whole number that a table stores as 1.0 is 1."""
+    """Return a cell as a label; a whole number that a table stores as 1.0 becomes "1"."""
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise RowError("has no label")
     if isinstance(value, dict | list):
@@ -39,43 +39,43 @@ def parse_label(value: Any) -> str:
 
 
 def parse_number(value: Any, column: str) -> float:
-    """Return a cell that must be a finite number."""
+    """Return a cell as a finite number."""
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise RowError(
             f"column {display_text(column)} holds {display_text(str(value))}, not a number"
         ) from None
-    if found != found or abs(found) == float("inf"):
+    if number != number or abs(number) == float("inf"):
         raise RowError(f"column {display_text(column)} holds {value}, not a finite number")
-    return found
+    return number
 
 
 def parse_words(value: Any, column: str) -> tuple[str, ...]:
-    """Return a cell that must be a list of texts, or text with words separated by spaces."""
+    """Return a cell as words: a list of texts, or text with spaces between words."""
     if isinstance(value, str):
         return tuple(require_valid_unicode(value).split())
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise RowError(f"column {display_text(column)} holds no list of text")
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise RowError(f"column {display_text(column)} holds no list of texts")
     return tuple(map(require_valid_unicode, value))
 
 
 def parse_answers(value: Any, context: str) -> Iterator[AnswerText]:
-    """Yield answers, in the form of SQuAD or as plain text; each must be in the passage."""
+    """Yield the answers in a cell, in the form of SQuAD or as plain text; each must be in the passage."""
     if isinstance(value, dict):
         texts, starts = value.get("text", []), value.get("answer_start", [])
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            raise RowError("its answers have not as many starts as texts")
+            raise RowError("its answers have a different number of starts and texts")
         value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     if value is not None and not isinstance(value, str | list):
         raise RowError(f"its answers are {display_text(str(value))}, neither text nor a list")
-    for one in [value] if isinstance(value, str) else value or []:
-        text = one.get("text") if isinstance(one, dict) else one
+    for answer in [value] if isinstance(value, str) else value or []:
+        text = answer.get("text") if isinstance(answer, dict) else answer
         if not isinstance(text, str):
-            raise RowError(f"an answer without text: {display_text(str(one))}")
+            raise RowError(f"has an answer without text: {display_text(str(answer))}")
         if not text:  # an empty cell: the question has no answer
             continue
-        start = one.get("answer_start") if isinstance(one, dict) else context.find(text)
+        start = answer.get("answer_start") if isinstance(answer, dict) else context.find(text)
         if not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
             raise RowError(f"its answer is not in the passage, at {start}: {display_text(text)}")
         yield AnswerText(text, start)
@@ -92,7 +92,9 @@ def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
             try:
                 cell = json.loads(cell)
             except ValueError:
-                raise RowError(f"column {names[0]} holds no list; name several columns: a,b,c") from None
+                raise RowError(
+                    f"column {names[0]} holds no list; for several columns, use --options a,b,c"
+                ) from None
         options = parse_words(cell, names[0])
     if len(options) < 2:
         raise RowError(f"{len(options)} options; there must be at least two")
@@ -100,16 +102,16 @@ def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
 
 
 def parse_option(value: Any, options: tuple[str, ...]) -> int:
-    """Return which option a label names: by its text, its letter, or its number from 0."""
+    """Return the index of the option that a cell names: by its text, its letter, or its number from 0."""
     if isinstance(value, str) and options.count(value) == 1:
         return options.index(value)
     if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
-        at = ord(value.strip().upper()) - ord("A")
+        index = ord(value.strip().upper()) - ord("A")
     else:
         try:
-            at = -1 if isinstance(value, bool) or float(value) != int(value) else int(value)
+            index = -1 if isinstance(value, bool) or float(value) != int(value) else int(value)
         except (TypeError, ValueError, OverflowError):
-            at = -1
-    if not 0 <= at < len(options):
+            index = -1
+    if not 0 <= index < len(options):
         raise RowError(f"{display_text(str(value))} names none of the {len(options)} options")
-    return at
+    return index

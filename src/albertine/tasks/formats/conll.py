@@ -1,9 +1,11 @@
-"""Sentences in the layout of CoNLL: a word per line with its tag at the end, blank lines between sentences.
+"""Reads sentences in the layout of CoNLL.
+
+A line has a word in its first column and a tag in its last; a blank line ends a sentence.
 
     EU       NNP  B-NP  B-ORG
     rejects  VBZ  B-VP  O
 
-In `.conllu` files the columns are fixed: the second is the word, the fourth its part of speech.
+In `.conllu` files, the second column is the word and the fourth its part of speech.
 """
 
 import re
@@ -15,51 +17,53 @@ from albertine.tasks.examples import TaggedExample
 from albertine.tasks.formats.tables import RowError, data_suffix, open_data_file
 from albertine.text.documents import ReadErrors
 
-_SEPARATOR = re.compile("[ \t]+")  # not at other spaces, which belong to words
+_SEPARATOR = re.compile("[ \t]+")  # other white space, such as a no-break space, belongs to a word
 _CONLLU_COLUMNS = 10
 CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
 
 def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
-    """Yield the sentences of a file; without `require_tags` a line may be a word alone."""
+    """Yield the sentences of a file; without `require_tags`, a line may be a word alone."""
     suffix = data_suffix(file)
     words: list[str] = []
     tags: list[str] = []
-    first, number, is_valid = 1, 0, True
+    first_line, sentence_number, is_valid = 1, 0, True
 
     def finished_sentence() -> Iterator[TaggedExample]:
-        nonlocal number
+        nonlocal sentence_number
         if words and is_valid:
-            found = tuple(tags) if require_tags else None
-            yield TaggedExample(f"{file}, line {first}", str(number), tuple(words), found)
-            number += 1
+            location = f"{file}, line {first_line}"
+            yield TaggedExample(
+                location, str(sentence_number), tuple(words), tuple(tags) if require_tags else None
+            )
+            sentence_number += 1
 
     with open_data_file(file) as stream:
-        for at, line in enumerate(stream, start=1):
+        for line_number, line in enumerate(stream, start=1):
             try:
                 text = line.decode("utf-8-sig").strip(" \t\r\n")
-                found = _parse_line(text, suffix, require_tags=require_tags)
+                word_and_tag = _parse_line(text, suffix, require_tags=require_tags)
             except UnicodeDecodeError:
-                errors.handle(f"{file}, line {at}", "not UTF-8")
+                errors.handle(f"{file}, line {line_number}", "not UTF-8")
                 is_valid = False
                 continue
             except RowError as error:
-                errors.handle(f"{file}, line {at}", str(error))
+                errors.handle(f"{file}, line {line_number}", str(error))
                 is_valid = False
                 continue
             if not text or text.startswith("-DOCSTART-"):
                 yield from finished_sentence()
-                words, tags, first, is_valid = [], [], at + 1, True
-            elif found is not None:
-                words.append(found[0])
-                tags.append(found[1])
+                words, tags, first_line, is_valid = [], [], line_number + 1, True
+            elif word_and_tag is not None:
+                words.append(word_and_tag[0])
+                tags.append(word_and_tag[1])
         yield from finished_sentence()
-    if number == 0:
+    if sentence_number == 0:
         raise InputError(f"{file}: no sentences; expected a word and its tag on each line")
 
 
 def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:
-    """Return the word of a line and its tag; None for a comment."""
+    """Return the word and the tag of a line; None for a line without a word, such as a comment."""
     if not line:
         return None
     if suffix == ".conllu":
@@ -68,7 +72,7 @@ def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str
         cells = line.split("\t")
         if len(cells) != _CONLLU_COLUMNS:
             raise RowError(f"{len(cells)} columns, where CoNLL-U has {_CONLLU_COLUMNS}")
-        # Multi-word tokens (3-4) and empty nodes (5.1) are skipped: their words have lines of their own.
+        # Multi-word tokens (3-4), whose words follow on their own lines, and empty nodes (5.1) are skipped.
         return (cells[1], cells[3]) if cells[0].isdigit() else None
     if line.startswith("# ") and "=" in line:  # a comment above a sentence
         return None

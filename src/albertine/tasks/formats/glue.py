@@ -1,8 +1,8 @@
-"""The nine tasks of GLUE in their official layouts, and the files that its server takes.
+"""The nine tasks of GLUE in their official layouts, and the files that its server accepts.
 
-A table gives for each task the columns of its texts and its label. MNLI has two dev and
-two test sets; the first one, with the genres of train, decides which checkpoint is best.
-The hub's `nyu-mll/glue` has the same tasks with other column names.
+`GLUE` has, for each task, the columns of its texts and its label. MNLI has two dev sets and
+two test sets: "matched", with the genres of train, and "mismatched". The best checkpoint is
+chosen on dev_matched. `nyu-mll/glue` on the hub has the same tasks with other column names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +32,11 @@ class GlueTask:
         folder: name of its folder.
         text_columns: columns of the texts.
         label_column: column of the label.
-        labels: labels by id; empty for a number.
-        metric_names: its metrics.
+        labels: labels by id; empty if the label is a number.
+        metric_names: metrics to compute.
         hub_text_columns: columns of the texts on the hub.
-        header: columns of train and dev, if the files do not name them.
-        primary_metrics: metrics whose mean GLUE averages.
+        header: columns of train and dev, if the files have no header.
+        primary_metrics: metrics whose mean is the score in GLUE.
         aliases: other names.
     """
 
@@ -89,32 +89,32 @@ GLUE: Mapping[str, GlueTask] = {
 
 DIAGNOSTIC = "diagnostic"
 _DIAGNOSTIC_FILES = ("AX/AX.tsv", "diagnostic/diagnostic.tsv")
-# Names of submission files by part of test; predictions for dev get the same names.
+# Names of submission files, by part of the test split; predictions for dev have the same names.
 _SUBMISSION_NAMES = {"matched": "MNLI-m", "mismatched": "MNLI-mm", DIAGNOSTIC: "AX"}
 
 
 def split_names(name: str, split: str, data: str) -> tuple[str, ...]:
-    """Return the names of the parts of a split: MNLI has two, and GLUE's diagnostic set if it is there."""
+    """Return the names of the parts of a split: for MNLI two, and in test the diagnostic set if it exists."""
     if name == "mnli" and split != "train":
-        mnli_splits = (f"{split}_matched", f"{split}_mismatched")
-        return (*mnli_splits, DIAGNOSTIC) if split == "test" and _find_diagnostic(Path(data)) else mnli_splits
+        parts = (f"{split}_matched", f"{split}_mismatched")
+        return (*parts, DIAGNOSTIC) if split == "test" and _find_diagnostic(Path(data)) else parts
     return (split,)
 
 
 def _find_diagnostic(data: Path) -> Path | None:
-    files = [folder / inside for folder in (data, data / "glue", data.parent) for inside in _DIAGNOSTIC_FILES]
+    files = [folder / name for folder in (data, data / "glue", data.parent) for name in _DIAGNOSTIC_FILES]
     return next((file for file in files if file.is_file()), None)
 
 
 def find_task_folder(name: str, data: Path) -> Path:
-    """Return the folder of a task, given it or the folder of all tasks."""
+    """Return the folder of a task; `data` is that folder or one that holds the folders of all tasks."""
     folder = GLUE[name].folder
     candidates = (data / folder, data / "glue" / folder)
-    return next((one for one in candidates if one.is_dir()), data)
+    return next((candidate for candidate in candidates if candidate.is_dir()), data)
 
 
 def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> Iterator[TextExample]:
-    """Yield the examples of a part of a split."""
+    """Yield the examples of a split, or of a part of it."""
     task = GLUE[name]
     if data.startswith(HUB_PREFIX):
         yield from _read_hub(task, name, data, split_name, errors)
@@ -123,75 +123,76 @@ def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> 
     if split_name == DIAGNOSTIC:
         file = _find_diagnostic(Path(data)) or file
     if not file.is_file():
-        raise InputError(f"{file}: no such file; --data names the folder {task.folder} of GLUE")
+        raise InputError(f"{file}: no such file; --data must name the folder {task.folder} of GLUE")
     has_labels = not split_name.startswith(("test", DIAGNOSTIC))
     header = list(task.header) if task.header and has_labels else None
     for row in read_table(file, errors, tabs=True, header=header):
-        missing = [one for one in task.text_columns if one not in row.cells]
+        missing = [column for column in task.text_columns if column not in row.cells]
         if missing:
-            there = display_text(", ".join(row.cells))
-            raise InputError(f"{file}: no column {missing[0]}, which {task.folder} has; it has {there}")
+            columns = display_text(", ".join(row.cells))
+            raise InputError(f"{file}: no column {missing[0]}, which {task.folder} needs; it has {columns}")
         try:
-            yield _parse_row(row, task, tuple(row.text(one) for one in task.text_columns), has_labels)
+            texts = tuple(row.text(column) for column in task.text_columns)
+            yield _parse_row(row, task, texts, has_labels)
         except RowError as error:
             errors.handle(row.location, str(error))
 
 
 def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels: bool) -> TextExample:
-    name = str(row.cells.get("index", row.number))
+    example_id = str(row.cells.get("index", row.number))
     if not has_labels:
-        return TextExample(row.location, name, texts)
-    if not task.labels:
-        return TextExample(
-            row.location, name, texts, value=parse_number(row.cells.get(task.label_column), task.label_column)
-        )
+        return TextExample(row.location, example_id, texts)
     label = row.cells.get(task.label_column)
+    if not task.labels:
+        return TextExample(row.location, example_id, texts, value=parse_number(label, task.label_column))
     if label not in task.labels:
-        known = ", ".join(task.labels)
-        raise RowError(f"its label is {display_text(str(label))}; of {task.folder} it is one of {known}")
-    return TextExample(row.location, name, texts, label=str(label))
+        labels = ", ".join(task.labels)
+        raise RowError(f"its label is {display_text(str(label))}; the labels of {task.folder} are {labels}")
+    return TextExample(row.location, example_id, texts, label=str(label))
 
 
 def _read_hub(
     task: GlueTask, name: str, data: str, split_name: str, errors: ReadErrors
 ) -> Iterator[TextExample]:
     split = split_name.replace("dev", "validation")
-    dataset = ":".join([*data.removeprefix(HUB_PREFIX).split(":")[:2], ""][:2])
-    if dataset.endswith(":"):
-        dataset += name.replace("-", "")
-    source = f"{HUB_PREFIX}{dataset}:{split}"
-    names = class_names(source, "label")
+    dataset, config = [*data.removeprefix(HUB_PREFIX).split(":"), ""][:2]
+    source = f"{HUB_PREFIX}{dataset}:{config or name.replace('-', '')}:{split}"
+    label_names = class_names(source, "label")
     for row in read_rows(source, errors, (*task.hub_text_columns, "label")):
         value = row.cells["label"]
-        texts = tuple(row.text(one) for one in task.hub_text_columns)
+        texts = tuple(row.text(column) for column in task.hub_text_columns)
         example_id = str(row.cells.get("idx", row.number))
         if value is None or value == -1 or split_name.startswith("test"):
             yield TextExample(row.location, example_id, texts)
         elif not task.labels:
             yield TextExample(row.location, example_id, texts, value=float(value))
         else:
-            label = names[int(value)] if names and task.labels[0] not in _BINARY_LABELS else str(value)
+            has_label_names = label_names and task.labels[0] not in _BINARY_LABELS
+            label = label_names[int(value)] if has_label_names else str(value)
             yield TextExample(row.location, example_id, texts, label=label)
 
 
 def submission_file(name: str, split_name: str, out: Path) -> Path:
-    """Return the submission file of a part, as the benchmark's server names it."""
-    title = _SUBMISSION_NAMES.get(split_name.removeprefix("test_").removeprefix("dev_"), GLUE[name].folder)
-    return out / f"{title}.tsv"
+    """Return the submission file of a part of a split, with the name that GLUE's server expects."""
+    part = split_name.removeprefix("test_").removeprefix("dev_")
+    return out / f"{_SUBMISSION_NAMES.get(part, GLUE[name].folder)}.tsv"
 
 
 def write_submission(
     name: str, split_name: str, predictions: Iterator[tuple[TextExample, dict[str, Any]]], out: Path | None
 ) -> int:
-    """Write predictions as the benchmark's server takes them; return their number."""
+    """Write predictions in the format of GLUE's server; return their number."""
     if out is None or out.suffix:
-        raise InputError(f"{out or '--out'}: GLUE's server takes files named by task; name a folder for them")
+        raise InputError(
+            f"{out or '--out'}: GLUE's server expects a file for each task; name a folder for them"
+        )
     file = submission_file(name, split_name, out)
     refuse_existing_file(file)
     out.mkdir(parents=True, exist_ok=True)
+    has_labels = bool(GLUE[name].labels)
     lines = [
-        f"{example.example_id}\t{one['label'] if GLUE[name].labels else format(one['value'], '.3f')}\n"
-        for example, one in predictions
+        f"{example.example_id}\t{prediction['label'] if has_labels else format(prediction['value'], '.3f')}\n"
+        for example, prediction in predictions
     ]
     with atomic_file(file) as partial:
         partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""RACE and DREAM: questions on a passage or a dialogue, each with its options."""
+"""Reads RACE and DREAM: multiple-choice questions about a passage or a dialogue."""
 
 import json
 from collections.abc import Iterator
@@ -51,11 +51,11 @@ def _read_article(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RowError(f"not JSON ({error})") from None
     if not isinstance(article, dict) or not isinstance(article.get("article"), str):
-        raise RowError("has no article")
+        raise RowError("has no text `article`")
     questions, options = article.get("questions"), article.get("options")
     answers = article.get("answers", [None] * len(questions or ()))
-    sizes = [len(one) if isinstance(one, list) else -1 for one in (questions, options, answers)]
-    if len(set(sizes)) > 1 or sizes[0] < 0:
+    counts = [len(items) if isinstance(items, list) else -1 for items in (questions, options, answers)]
+    if len(set(counts)) > 1 or counts[0] < 0:
         raise RowError("needs as many options and answers as questions")
     return {**article, "answers": answers}
 
@@ -63,18 +63,17 @@ def _read_article(file: Path) -> dict[str, Any]:
 def _article_questions(
     article: dict[str, Any], level: str, file: Path, errors: ReadErrors
 ) -> Iterator[MultipleChoiceExample]:
-    for at, question in enumerate(article["questions"]):
-        place, options = f"{file}, question {at}", article["options"][at]
+    for index, question in enumerate(article["questions"]):
+        location, options = f"{file}, question {index}", article["options"][index]
         try:
             if not isinstance(options, list) or len(options) != 4 or not isinstance(question, str):
-                raise RowError("has no question, or not four options")
-            answer = article["answers"][at]
+                raise RowError("needs a question and four options")
+            answer = article["answers"][index]
             correct_option = None if answer is None else parse_option(answer, ("A", "B", "C", "D"))
             require_valid_unicode("".join([article["article"], question, *map(str, options)]))
-            example_id = f"{level}{file.stem}-{at}"
             yield MultipleChoiceExample(
-                place,
-                example_id,
+                location,
+                f"{level}{file.stem}-{index}",
                 article["article"],
                 question,
                 tuple(map(str, options)),
@@ -82,7 +81,7 @@ def _article_questions(
                 level,
             )
         except RowError as error:
-            errors.handle(place, str(error))
+            errors.handle(location, str(error))
 
 
 def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
@@ -114,26 +113,26 @@ def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCh
     try:
         dialogues = json.loads(file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); copy or download the file again") from None
+        raise InputError(f"{file}: not JSON ({error}); copy or download it again") from None
     if not isinstance(dialogues, list):
-        raise InputError(f"{file}: not a file of DREAM, a list of dialogues")
+        raise InputError(f"{file}: not a file of DREAM, which is a list of dialogues")
     for number, dialogue in enumerate(dialogues):
-        place = f"{file}, dialogue {number}"
+        location = f"{file}, dialogue {number}"
         try:
-            turns, questions, name = dialogue
+            turns, questions, dialogue_id = dialogue
             context = " ".join(turns)
-            for at, question in enumerate(questions):
+            for index, question in enumerate(questions):
                 options = tuple(map(str, question["choice"]))
                 correct_option = parse_option(question["answer"], options) if "answer" in question else None
                 yield MultipleChoiceExample(
-                    f"{place}, question {at}",
-                    f"{name}-{at}",
+                    f"{location}, question {index}",
+                    f"{dialogue_id}-{index}",
                     context,
                     question["question"],
                     options,
                     correct_option,
                 )
         except RowError as error:
-            errors.handle(place, str(error))
+            errors.handle(location, str(error))
         except (TypeError, ValueError, KeyError):
-            errors.handle(place, "not a dialogue of DREAM: turns, questions with choice and answer, a name")
+            errors.handle(location, "not a dialogue of DREAM: turns, questions with choice and answer, an id")

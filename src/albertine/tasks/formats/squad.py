@@ -1,4 +1,4 @@
-"""SQuAD's files, versions 1.1 and 2.0, and predictions as its official script takes them."""
+"""Reads SQuAD 1.1 and 2.0; writes predictions in the format of its official scripts."""
 
 import json
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ def find_split_file(name: str, data: Path, split: str) -> Path:
     """Return the file of a split in a folder; a file is returned as it is."""
     if not data.is_dir():
         return data
-    wanted = f"{split}-{_VERSIONS[name]}.json"
+    file_name = f"{split}-{_VERSIONS[name]}.json"
     for folder in (data, data / "squad"):
-        if (folder / wanted).is_file():
-            return folder / wanted
-    raise InputError(f"{data}: no {wanted} there, SQuAD's name for it; name a file, or its folder")
+        if (folder / file_name).is_file():
+            return folder / file_name
+    raise InputError(f"{data}: has no {file_name}; name the folder of SQuAD's files, or a file")
 
 
 def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExample]:
@@ -33,49 +33,50 @@ def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Itera
         yield from _read_hub(data, split, errors)
         return
     file = find_split_file(name, Path(data), split)
-    for title, article in enumerate(_require_list(_read_json(file), "data", f"{file}")):
-        for number, paragraph in enumerate(_require_list(article, "paragraphs", f"{file}, article {title}")):
-            place = f"{file}, article {title}, paragraph {number}"
+    for article_number, article in enumerate(_require_list(_read_json(file), "data", f"{file}")):
+        article_location = f"{file}, article {article_number}"
+        for number, paragraph in enumerate(_require_list(article, "paragraphs", article_location)):
+            location = f"{article_location}, paragraph {number}"
             context = paragraph.get("context")
             if not isinstance(context, str):
-                errors.handle(place, "has no context")
+                errors.handle(location, "has no context")
                 continue
-            for at, entry in enumerate(_require_list(paragraph, "qas", place)):
+            for index, question in enumerate(_require_list(paragraph, "qas", location)):
                 try:
-                    yield _parse_question(entry, context, f"{place}, question {at}")
+                    yield _parse_question(question, context, f"{location}, question {index}")
                 except RowError as error:
-                    errors.handle(f"{place}, question {at}", str(error))
+                    errors.handle(f"{location}, question {index}", str(error))
 
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         with open_data_file(file) as stream:
-            found = json.loads(stream.read().decode("utf-8-sig"))
+            content = json.loads(stream.read().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not JSON ({error}); copy or download it again") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError(f"{file}: not a file of SQuAD, which has `data`, a list of articles")
-    return found
+    return content
 
 
-def _require_list(holder: Any, key: str, place: str) -> list[dict[str, Any]]:
-    found = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{place}: has no list {key}, which a file of SQuAD has")
-    return found
+def _require_list(record: dict[str, Any], key: str, location: str) -> list[dict[str, Any]]:
+    items = record.get(key)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise InputError(f"{location}: has no list {key}, which a file of SQuAD needs")
+    return items
 
 
-def _parse_question(entry: dict[str, Any], context: str, place: str) -> QuestionExample:
-    question, name = entry.get("question"), entry.get("id")
-    if not isinstance(question, str) or name is None:
-        raise RowError("a question without text or id")
+def _parse_question(entry: dict[str, Any], context: str, location: str) -> QuestionExample:
+    question, question_id = entry.get("question"), entry.get("id")
+    if not isinstance(question, str) or question_id is None:
+        raise RowError("has no question or no id")
     require_valid_unicode(question + context)
     answers: tuple[AnswerText, ...] | None = None
     if entry.get("is_impossible"):
         answers = ()
     elif "answers" in entry:
         answers = tuple(parse_answers(entry["answers"], context))
-    return QuestionExample(place, str(name), question, context, answers)
+    return QuestionExample(location, str(question_id), question, context, answers)
 
 
 def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExample]:
@@ -97,9 +98,9 @@ def write_predictions(
     predictions: Iterator[tuple[QuestionExample, dict[str, Any]]],
     out: Path | None,
 ) -> int:
-    """Write answers by question, and probabilities of no answer; return the number of answers."""
+    """Write answers by question id, and no-answer probabilities; return the number of answers."""
     if out is None or out.suffix.lower() != ".json":
-        raise InputError(f"{out or '--out'}: SQuAD's script takes a .json of answers; name one")
+        raise InputError(f"{out or '--out'}: SQuAD's script reads answers from a .json file; name one")
     refuse_existing_file(out)
     answers_by_id: dict[str, str] = {}
     no_answer_probabilities: dict[str, float] = {}

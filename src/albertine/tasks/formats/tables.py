@@ -1,7 +1,7 @@
-"""Rows of tables: CSV, TSV, JSON lines, Parquet, data sets of the hub.
+"""Reads rows of tables: CSV, TSV, JSON lines, Parquet and data sets of the hub.
 
-Rows are streamed, so a file may be of any size; each has its location. A .tsv file has no
-quoting, like GLUE's: everything between two tabs is the cell.
+Rows are streamed, so a file may be of any size. As in the files of GLUE, a .tsv file has no
+quoting: a cell is everything between two tabs.
 """
 
 import csv
@@ -23,6 +23,7 @@ from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
 from albertine.text.unicode_check import is_valid_unicode
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 _MAX_CELL_SIZE = 1 << 30
 
 
@@ -32,7 +33,7 @@ class TableRow:
 
     Attributes:
         location: file and line, for error messages.
-        number: its number, from 0.
+        number: its number among the valid rows, from 0.
         cells: values by column.
     """
 
@@ -41,7 +42,7 @@ class TableRow:
     cells: Mapping[str, Any]
 
     def text(self, column: str) -> str:
-        """Return a cell; raise `RowError` if it is not text."""
+        """Return a cell that holds text; raise `RowError` if it does not."""
         value = self.cells.get(column)
         if not isinstance(value, str):
             raise RowError(f"column {display_text(column)} holds {_describe(value)}, not text")
@@ -49,13 +50,13 @@ class TableRow:
 
 
 class RowError(ValueError):
-    """What is wrong with one row; the message follows its location."""
+    """An invalid row. The message lacks the location, which the caller adds."""
 
 
 def require_valid_unicode(text: str) -> str:
-    """Return text; raise `RowError` for unpaired surrogates, which JSON can hold but UTF-8 cannot."""
+    """Return the text; raise `RowError` if it has unpaired surrogates, which JSON allows but not UTF-8."""
     if not is_valid_unicode(text):
-        raise RowError(f"half a character (a surrogate by itself) in {display_text(ascii(text))}")
+        raise RowError(f"half a character (an unpaired surrogate) in {display_text(ascii(text))}")
     return text
 
 
@@ -71,42 +72,42 @@ def read_rows(
         source: the file or data set.
         errors: handles invalid rows.
         required_columns: columns that must exist.
-        option_by_column: command-line option of a column, for error messages.
+        option_by_column: command-line options that name the columns, for error messages.
     """
-    found = _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), errors)
-    first = True
-    for row in found:
-        missing = next((one for one in required_columns if one not in row.cells), None)
-        if missing is not None and first:
+    rows = _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), errors)
+    is_first = True
+    for row in rows:
+        missing = next((column for column in required_columns if column not in row.cells), None)
+        if missing is not None and is_first:
             option = (option_by_column or {}).get(missing)
             raise InputError(f"{source}: {_missing_column_message(missing, option, list(row.cells))}")
         if missing is not None:
             errors.handle(row.location, f"no column {display_text(missing)}")
             continue
-        first = False
+        is_first = False
         yield row
 
 
 def _missing_column_message(missing: str, option: str | None, available: list[str]) -> str:
-    """Return what to do about a missing column."""
+    """Return a message about a missing column, and what to do about it."""
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
             f"no column {display_text(missing)}; its first line is one cell, {display_text(available[0])}: "
-            ".csv takes commas between cells, .tsv tabs"
+            "cells are separated by commas in .csv, by tabs in .tsv"
         )
-    known = display_text(", ".join(available)) or "none"
-    named = f"; {option} names another" if option else ""
-    return f"no column {display_text(missing)}{did_you_mean(missing, available)}; it has {known}{named}"
+    columns = display_text(", ".join(available)) or "none"
+    advice = f"; name another with {option}" if option else ""
+    return f"no column {display_text(missing)}{did_you_mean(missing, available)}; it has {columns}{advice}"
 
 
 def data_suffix(file: Path) -> str:
-    """Return the suffix of a file's format, without that of its compression."""
+    """Return the suffix of the format of a file, in lower case, without the suffix of its compression."""
     return Path(file.stem if file.suffix.lower() in _COMPRESSED_SUFFIXES else file).suffix.lower()
 
 
 @contextmanager
 def open_data_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, decompressed; raise `InputError` if it is corrupt."""
+    """Open a file for reading, decompressed; raise `InputError` if it is missing or corrupt."""
     if not file.exists():
         raise InputError(f"{file}: no such file")
     if not file.is_file():
@@ -118,7 +119,8 @@ def open_data_file(file: Path) -> Iterator[BinaryIO]:
         if getattr(error, "errno", None):
             raise
         raise InputError(
-            f"{file}: corrupt, or not compressed as named ({error}); copy or download it again"
+            f"{file}: corrupt, or its suffix does not match its compression ({error}); "
+            "copy or download it again"
         ) from None
 
 
@@ -133,9 +135,6 @@ def _open_decompressed(file: Path) -> BinaryIO:
     return file.open("rb")
 
 
-_COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
-
-
 def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
     suffix = data_suffix(file)
     if suffix == ".parquet":
@@ -143,7 +142,7 @@ def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
         return
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
-            f"{file}: not a table that is read here; {', '.join(TABLE_SUFFIXES)} are, also .gz and .zst"
+            f"{file}: unsupported format; supported: {', '.join(TABLE_SUFFIXES)}, also compressed: .gz, .zst"
         )
     with open_data_file(file) as stream:
         if suffix in (".jsonl", ".ndjson"):
@@ -155,7 +154,7 @@ def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
 def read_table(
     file: Path, errors: ReadErrors, *, tabs: bool, header: list[str] | None = None
 ) -> Iterator[TableRow]:
-    """Yield the rows of a table as text; `header` names the columns where the file does not."""
+    """Yield the rows of a CSV or TSV file; `header` names the columns if the file does not."""
     with open_data_file(file) as stream:
         yield from _rows_from_text(file, stream, errors, tabs=tabs, header=header)
 
@@ -165,31 +164,32 @@ def _rows_from_text(
 ) -> Iterator[TableRow]:
     csv.field_size_limit(_MAX_CELL_SIZE)
     number = count()
-    # What is not UTF-8 is found row by row, so that the rest of the file can be read.
+    # Invalid UTF-8 is detected row by row, so that the other rows can be read.
     with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as lines:
         for line, values in _tsv_cells(lines) if tabs else _csv_cells(file, lines):
-            place = f"{file}, line {line}"
+            location = f"{file}, line {line}"
             if header is None:
-                header = _header(values, place)
+                header = _header(values, location)
             elif len(values) != len(header):
-                errors.handle(place, f"{len(values)} cells, where the header has {len(header)}")
+                errors.handle(location, f"{len(values)} cells, where the header has {len(header)}")
             elif any(not is_valid_unicode(value) for value in values):
-                errors.handle(place, "not UTF-8")
+                errors.handle(location, "not UTF-8")
             else:
-                yield TableRow(place, next(number), dict(zip(header, values, strict=True)))
+                yield TableRow(location, next(number), dict(zip(header, values, strict=True)))
 
 
-def _header(values: list[str], place: str) -> list[str]:
+def _header(values: list[str], location: str) -> list[str]:
     if any("\0" in value or not is_valid_unicode(value) for value in values):
-        raise InputError(f"{place}: not text in UTF-8; name a table of text, or save it as UTF-8")
+        raise InputError(f"{location}: not text in UTF-8; save the table as UTF-8")
     header = [value.strip() for value in values]
-    duplicate = next((one for one in header if header.count(one) > 1), None)
+    duplicate = next((column for column in header if header.count(column) > 1), None)
     if duplicate is not None:
-        raise InputError(f"{place}: column {display_text(duplicate)} occurs twice; rename one of them")
+        raise InputError(f"{location}: column {display_text(duplicate)} occurs twice; rename one of them")
     return header
 
 
 def _tsv_cells(lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each row."""
     for number, line in enumerate(lines, start=1):
         stripped = line.rstrip("\r\n")
         if stripped:
@@ -197,37 +197,38 @@ def _tsv_cells(lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_cells(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
     reader = csv.reader(lines, strict=True)
     while True:
-        first = reader.line_num + 1
+        first_line = reader.line_num + 1
         try:
             values = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{file}, line {first}: invalid CSV ({error}); correct its quotes") from None
+            raise InputError(f"{file}, line {first_line}: invalid CSV ({error}); fix its quotes") from None
         if values:
-            yield first, values
+            yield first_line, values
 
 
 def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterator[TableRow]:
     number = count()
-    for at, line in enumerate(stream, start=1):
+    for line_number, line in enumerate(stream, start=1):
         if not line.strip():
             continue
-        place = f"{file}, line {at}"
+        location = f"{file}, line {line_number}"
         try:
             record = json.loads(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
-            errors.handle(place, "not UTF-8")
+            errors.handle(location, "not UTF-8")
             continue
         except (ValueError, RecursionError) as error:
-            errors.handle(place, f"not JSON ({error})")
+            errors.handle(location, f"not JSON ({error})")
             continue
         if isinstance(record, dict):
-            yield TableRow(place, next(number), record)
+            yield TableRow(location, next(number), record)
         else:
-            errors.handle(place, f"{_describe(record)}, not a record of columns")
+            errors.handle(location, f"{_describe(record)}, not a record of columns")
 
 
 def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
@@ -240,8 +241,8 @@ def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
         number = count()
         for batch in parquet.ParquetFile(file).iter_batches(1000):
             for record in batch.to_pylist():
-                at = next(number)
-                yield TableRow(f"{file}, row {at}", at, record)
+                row_number = next(number)
+                yield TableRow(f"{file}, row {row_number}", row_number, record)
     except (OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
@@ -252,8 +253,8 @@ def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
 def _rows_from_hub(name: str) -> Iterator[TableRow]:
     number = count()
     for shard in range(num_shards(name)):
-        for place, record in hub_records(name, shard):
-            yield TableRow(place, next(number), record)
+        for location, record in hub_records(name, shard):
+            yield TableRow(location, next(number), record)
 
 
 def _describe(value: object) -> str:

@@ -1,15 +1,15 @@
-"""How metrics are printed: as text, and in tables."""
+"""Metrics as text, and tables of them."""
 
 from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-_MAX_SHOWN = 5  # metrics of a table
+_MAX_METRICS = 5  # columns of a table
 
 
 def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
-    """Return the names of the metrics that a table shows."""
-    return [name for name in metrics if not name.endswith("_threshold")][:_MAX_SHOWN]
+    """Return the names of the metrics that a table shows: the first ones, without thresholds."""
+    return [name for name in metrics if not name.endswith("_threshold")][:_MAX_METRICS]
 
 
 def format_metrics(metrics: Mapping[str, float]) -> str:
@@ -18,19 +18,24 @@ def format_metrics(metrics: Mapping[str, float]) -> str:
 
 
 def format_metric(name: str, value: float) -> str:
-    """Return a metric as text: in percent, except errors and thresholds."""
+    """Return a metric as text: in percent, except RMSE and thresholds."""
     return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"
 
 
 def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:
-    """Return an empty table of results; unless `left_aligned` names columns, only the first one is."""
+    """Return an empty table of results.
+
+    Args:
+        titles: titles of the columns.
+        left_aligned: titles of the columns to align left; if empty, only the first column.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        wraps = title in ("model", "metrics")  # these fold if the terminal is too narrow
+        is_foldable = title in ("model", "metrics")  # on a narrow terminal
         table.add_column(
             title,
             justify="left" if title in (left_aligned or titles[:1]) else "right",
-            no_wrap=not wraps,
+            no_wrap=not is_foldable,
             overflow="fold",
             min_width=24 if title == "metrics" else None,
         )

@@ -1,8 +1,8 @@
-"""Metrics of SQuAD, as its official scripts compute them: exact match and F1, with unanswerable questions.
+"""Metrics of SQuAD, as its official scripts compute them: exact match and F1.
 
 Texts are compared without case, punctuation, articles and repeated spaces. A prediction is
-scored against the reference that fits best. For a question without an answer, an empty
-prediction is correct and any other is wrong.
+scored against the reference that gives the best score. For a question without an answer,
+only an empty prediction is correct.
 """
 
 import re
@@ -15,45 +15,44 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized_answer(text: str) -> str:
-    """Return text without what does not count in the comparison."""
+    """Return text in lower case, without punctuation, articles and repeated spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(reference: str, prediction: str) -> float:
-    """Return 1 if both texts are the same, else 0."""
+    """Return 1 if both texts are the same after normalization, else 0."""
     return float(normalized_answer(reference) == normalized_answer(prediction))
 
 
 def token_f1(reference: str, prediction: str) -> float:
     """Return the F1 score of the words of a prediction."""
-    reference_words, predicted_words = (
-        normalized_answer(reference).split(),
-        normalized_answer(prediction).split(),
-    )
+    reference_words = normalized_answer(reference).split()
+    predicted_words = normalized_answer(prediction).split()
     if not reference_words or not predicted_words:
         return float(reference_words == predicted_words)
-    common = sum((Counter(reference_words) & Counter(predicted_words)).values())
-    if not common:
+    num_common = sum((Counter(reference_words) & Counter(predicted_words)).values())
+    if not num_common:
         return 0.0
-    precision, recall = common / len(predicted_words), common / len(reference_words)
+    precision, recall = num_common / len(predicted_words), num_common / len(reference_words)
     return 2 * precision * recall / (precision + recall)
 
 
 def best_scores(
     references: Sequence[str], prediction: str, *, allows_no_answer: bool = True
 ) -> tuple[float, float]:
-    """Return exact match and F1 against the reference that fits best.
+    """Return the best exact match and the best F1 over all references.
 
-    If questions may have no answer, references without a word do not count, and the empty prediction is
-    correct if no reference is left. Otherwise, the F1 without a common word is 0.
+    The scripts of SQuAD 1.1 and 2.0 treat references that are empty after normalization differently. For
+    2.0, they are ignored; if there is no other reference, only the empty prediction is correct. For 1.1, they
+    count for exact match, and their F1 is 0.
     """
+    non_empty = [reference for reference in references if normalized_answer(reference)]
     if allows_no_answer:
-        counted = [gold for gold in references if normalized_answer(gold)] or [""]
-        return max(exact_match(gold, prediction) for gold in counted), max(
-            token_f1(gold, prediction) for gold in counted
-        )
-    best = max((token_f1(gold, prediction) for gold in references if normalized_answer(gold)), default=0.0)
-    return max((exact_match(gold, prediction) for gold in references), default=0.0), best
+        references = non_empty = non_empty or [""]
+    return (
+        max((exact_match(reference, prediction) for reference in references), default=0.0),
+        max((token_f1(reference, prediction) for reference in non_empty), default=0.0),
+    )
 
 
 def squad_metrics(
@@ -66,38 +65,43 @@ def squad_metrics(
 
     Args:
         references: correct answers of each question; empty if it has no answer.
-        predictions: the best answer to each question, also where none is given in the end.
-        no_answer_scores: scores of no answer; None if all questions have answers.
-        threshold: score of no answer above which the prediction is empty.
+        predictions: the best answer to each question, before the threshold is applied.
+        no_answer_scores: no-answer score of each question; None if all questions have answers.
+        threshold: no-answer score above which the prediction becomes empty.
     """
-    allows_no_answer = no_answer_scores is not None
-    raw = [
-        best_scores(gold, one, allows_no_answer=allows_no_answer)
-        for gold, one in zip(references, predictions, strict=True)
+    # Exact match and F1 of each question.
+    scores = [
+        best_scores(answers, prediction, allows_no_answer=no_answer_scores is not None)
+        for answers, prediction in zip(references, predictions, strict=True)
     ]
     if no_answer_scores is None:
-        return _means(raw)
-    has_answer = [bool(gold) for gold in references]
-    thresholded = [
-        (float(not answerable),) * 2 if doubt > threshold else one
-        for one, doubt, answerable in zip(raw, no_answer_scores, has_answer, strict=True)
+        return _means(scores)
+    has_answer = [bool(answers) for answers in references]
+    final_scores = [
+        (float(not answerable),) * 2 if no_answer_score > threshold else pair
+        for pair, no_answer_score, answerable in zip(scores, no_answer_scores, has_answer, strict=True)
     ]
-    found = _means(thresholded)
-    for name, wanted in (("answerable", True), ("unanswerable", False)):
+    metrics = _means(final_scores)
+    for name, is_answerable in (("answerable", True), ("unanswerable", False)):
         subset = [
-            one for one, answerable in zip(thresholded, has_answer, strict=True) if answerable is wanted
+            pair
+            for pair, answerable in zip(final_scores, has_answer, strict=True)
+            if answerable is is_answerable
         ]
         if subset:
-            found |= {f"{key}_{name}": value for key, value in _means(subset).items()}
-    for at, key in enumerate(("exact", "f1")):
-        best, where = best_threshold([one[at] for one in raw], predictions, no_answer_scores, has_answer)
-        found |= {f"best_{key}": best, f"best_{key}_threshold": where}
-    return found
+            metrics |= {f"{key}_{name}": value for key, value in _means(subset).items()}
+    for index, key in enumerate(("exact", "f1")):
+        best, best_at = best_threshold(
+            [pair[index] for pair in scores], predictions, no_answer_scores, has_answer
+        )
+        metrics |= {f"best_{key}": best, f"best_{key}_threshold": best_at}
+    return metrics
 
 
-def _means(pairs: Sequence[tuple[float, ...]]) -> dict[str, float]:
-    count = max(1, len(pairs))
-    return {"exact": sum(one[0] for one in pairs) / count, "f1": sum(one[1] for one in pairs) / count}
+def _means(scores: Sequence[tuple[float, ...]]) -> dict[str, float]:
+    """Return the means of exact match and F1."""
+    count = max(1, len(scores))
+    return {"exact": sum(pair[0] for pair in scores) / count, "f1": sum(pair[1] for pair in scores) / count}
 
 
 def best_threshold(
@@ -106,12 +110,20 @@ def best_threshold(
     no_answer_scores: Sequence[float],
     has_answer: Sequence[bool],
 ) -> tuple[float, float]:
-    """Return the best mean that a threshold gives, and the threshold, as the official script does."""
-    total = float(sum(not one for one in has_answer))  # of empty predictions
+    """Return the best mean score over all thresholds, and its threshold, as the official script does.
+
+    Args:
+        scores: score of each question, exact match or F1, if its prediction is kept.
+        predictions: the best answer to each question.
+        no_answer_scores: no-answer score of each question.
+        has_answer: whether each question has an answer.
+    """
+    # The total if every prediction is empty; then predictions are kept one by one.
+    total = float(sum(not answerable for answerable in has_answer))
     order = sorted(range(len(no_answer_scores)), key=no_answer_scores.__getitem__)
     best, threshold = total, min(0.0, no_answer_scores[order[0]] - 1.0) if order else 0.0
-    for at in order:
-        total += scores[at] if has_answer[at] else -float(bool(predictions[at]))
+    for index in order:
+        total += scores[index] if has_answer[index] else -float(bool(predictions[index]))
         if total > best:
-            best, threshold = total, no_answer_scores[at]
+            best, threshold = total, no_answer_scores[index]
     return best / max(1, len(no_answer_scores)), threshold

@@ -1,4 +1,4 @@
-"""Metrics of tagging: accuracy of words, and precision, recall and F1 of entities as CoNLL computes them."""
+"""Metrics of tagging: accuracy per word, and precision, recall and F1 of entities, as CoNLL computes them."""
 
 from collections.abc import Sequence
 
@@ -9,41 +9,51 @@ _ENTITY_PREFIXES = frozenset("BIELSU")
 def tagging_metrics(
     labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Return the accuracy of words; if tags are B-X, I-X and O, also metrics of entities, as CoNLL does."""
-    flat_labels, flat_predictions = ([tag for tags in one for tag in tags] for one in (labels, predictions))
+    """Return the accuracy per word and, if there are tags such as B-X and I-X, metrics of entities.
+
+    Args:
+        labels: tags of the words of each sentence.
+        predictions: predicted tags of the words of each sentence.
+    """
+    flat_labels = [tag for tags in labels for tag in tags]
+    flat_predictions = [tag for tags in predictions for tag in tags]
     num_correct = sum(a == b for a, b in zip(flat_labels, flat_predictions, strict=True))
     metrics = {"accuracy": num_correct / max(1, len(flat_labels))}
     if any(tag[1:2] == "-" and tag[0] in _ENTITY_PREFIXES for tag in flat_labels):
-        true_entities = {(at, *one) for at, tags in enumerate(labels) for one in tag_entities(tags)}
-        predicted_entities = {(at, *one) for at, tags in enumerate(predictions) for one in tag_entities(tags)}
-        num_shared = len(true_entities & predicted_entities)
+        true_entities, predicted_entities = _all_entities(labels), _all_entities(predictions)
+        num_correct_entities = len(true_entities & predicted_entities)
+        num_entities = len(true_entities) + len(predicted_entities)
         metrics = {
-            "f1": 2 * num_shared / (len(true_entities) + len(predicted_entities))
-            if true_entities or predicted_entities
-            else 0.0,
-            "precision": num_shared / len(predicted_entities) if predicted_entities else 0.0,
-            "recall": num_shared / len(true_entities) if true_entities else 0.0,
+            "f1": 2 * num_correct_entities / num_entities if num_entities else 0.0,
+            "precision": num_correct_entities / len(predicted_entities) if predicted_entities else 0.0,
+            "recall": num_correct_entities / len(true_entities) if true_entities else 0.0,
             **metrics,
         }
     return metrics
 
 
-def tag_entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Return start, end and name of each entity; an I- tag without a beginning starts an entity.
+def _all_entities(sentences: Sequence[Sequence[str]]) -> set[tuple[int, int, int, str]]:
+    """Return sentence, start, end and type of each entity."""
+    return {(index, *entity) for index, tags in enumerate(sentences) for entity in tag_entities(tags)}
 
-    Beside B- (begin) and I- (inside), E- and L- end an entity, and S- and U- are an entity of one word.
+
+def tag_entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Return start, end and type of each entity.
+
+    B- begins an entity; I- continues an entity of its type or, if there is none, begins one. E- and L- end
+    an entity; S- and U- are an entity of one word.
     """
-    found: list[tuple[int, int, str]] = []
-    start, name = 0, ""
-    for at, tag in enumerate([*tags, "O"]):
+    entities: list[tuple[int, int, str]] = []
+    start, open_type = 0, ""  # type of the entity that has not ended yet; empty if there is none
+    for index, tag in enumerate([*tags, "O"]):
         prefix, _, entity_type = tag.partition("-")
-        continues = prefix in _INSIDE_PREFIXES and entity_type == name and bool(name)
-        if name and not continues:
-            found.append((start, at, name))
-            name = ""
+        continues = prefix in _INSIDE_PREFIXES and entity_type == open_type and bool(open_type)
+        if open_type and not continues:
+            entities.append((start, index, open_type))
+            open_type = ""
         if prefix in _ENTITY_PREFIXES and entity_type and not continues:
-            start, name = at, entity_type
-        if prefix in _END_PREFIXES and name:
-            found.append((start, at + 1, name))
-            name = ""
-    return found
+            start, open_type = index, entity_type
+        if prefix in _END_PREFIXES and open_type:
+            entities.append((start, index + 1, open_type))
+            open_type = ""
+    return entities

@@ -30,11 +30,11 @@ from albertine.tasks.types.task_type import (
 from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
 
-_MAX_LABELS = 20  # more labels than that, and few examples of each, mean the wrong column
+_MAX_LABELS = 20  # more labels, with few examples of each, suggest that the column is the wrong one
 
 
 class Classification(TextTask):
-    """One label out of several."""
+    """The task type "classify": one label out of several."""
 
     name = "classify"
     head_kind = "classify"
@@ -56,7 +56,7 @@ class Classification(TextTask):
     ):
         super().__init__(tokenizer, max_length, num_texts)
         self.labels = tuple(labels)
-        self._label_ids = {label: number for number, label in enumerate(self.labels)}
+        self._label_ids = {label: index for index, label in enumerate(self.labels)}
         self._computed_metrics = tuple(metric_names)
         self.head_settings = HeadSettings("classify", labels=len(self.labels), dropout=dropout)
 
@@ -74,14 +74,14 @@ class Classification(TextTask):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[TextExample], source: str) -> TaskCard:
-        """Return a card with the labels of the examples; two labels also have an F1."""
+        """Return the card with the labels of the examples and, if there are two labels, the metric F1."""
         if card.labels:
             return card
-        labels = sorted_labels(one.label for one in examples)
+        labels = sorted_labels(example.label for example in examples)
         if len(labels) > max(_MAX_LABELS, len(examples) / 2):
             raise InputError(
                 f"{source}: {len(labels):,} labels in {len(examples):,} examples; "
-                "name the right column with --label, or take --task regress for numbers"
+                "name the right column with --label, or use --task regress for numbers"
             )
         if len(labels) < 2:
             raise InputError(f"{source}: all labels are {labels[0]}; there must be at least two")
@@ -101,9 +101,9 @@ class Classification(TextTask):
             return None
         label_id = self._label_ids.get(example.label)
         if label_id is None:
-            known = display_text(", ".join(self.labels))
+            labels = display_text(", ".join(self.labels))
             raise InputError(
-                f"{example.location}: label {display_text(example.label)} is new; the model knows {known}"
+                f"{example.location}: label {display_text(example.label)} is not one of the model's: {labels}"
             )
         return label_id
 
@@ -112,7 +112,7 @@ class Classification(TextTask):
         return torch.tensor([sample.target for sample in samples], dtype=torch.int64)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the probabilities of the labels, each `[labels]`."""
+        """Return the probabilities of the labels for each sample, each `[labels]`."""
         return list(output.logits.float().softmax(1).cpu().numpy())
 
     def prediction(
@@ -122,25 +122,28 @@ class Classification(TextTask):
         scores: Sequence[SampleScores],
     ) -> Prediction:
         """Return the most probable label."""
-        (row,) = scores
-        best = int(row.argmax())
-        probabilities = {label: round(float(value), 6) for label, value in zip(self.labels, row, strict=True)}
+        (probabilities,) = scores
+        best = int(probabilities.argmax())
         return {
             "label": self.labels[best],
-            "probability": round(float(row[best]), 6),
-            "probabilities": probabilities,
+            "probability": round(float(probabilities[best]), 6),
+            "probabilities": {
+                label: round(float(probability), 6)
+                for label, probability in zip(self.labels, probabilities, strict=True)
+            },
         }
 
     def compute_metrics(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
         """Return the metrics of the task card."""
-        labels = np.array(
-            [self._label_ids[require_label(one.label, one.location, "label")] for one in examples]
+        label_ids = np.array(
+            [self._label_ids[require_label(example.label, example.location, "label")] for example in examples]
         )
-        predicted = np.array([self._label_ids[one["label"]] for one in predictions])
+        predicted_ids = np.array([self._label_ids[prediction["label"]] for prediction in predictions])
         return {
-            name: compute_metric(name, labels, predicted, len(self.labels)) for name in self._computed_metrics
+            name: compute_metric(name, label_ids, predicted_ids, len(self.labels))
+            for name in self._computed_metrics
         }
 
     def collapse_reason(
@@ -148,5 +151,5 @@ class Classification(TextTask):
     ) -> str | None:
         """Return a message if all predicted labels are the same."""
         return identical_predictions(
-            [one["label"] for one in predictions], [one.label for one in examples], str
+            [prediction["label"] for prediction in predictions], [example.label for example in examples], str
         )

@@ -1,4 +1,4 @@
-"""Inputs of one prediction: the fields of a request, and the arguments of a pipeline as rows."""
+"""Inputs of predictions from memory: the fields of a request, and the arguments of a pipeline as rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class InputField:
 
     Attributes:
         name: key in JSON.
-        example: initial value on the web page.
+        example: initial value on the server's web page.
         type: type of the value.
         required: whether a request must have it.
-        count: number of texts of a list.
+        count: number of texts that a list must have; None if any number is valid.
     """
 
     name: str
@@ -42,7 +42,7 @@ class InputField:
 
     def check(self, value: Any) -> None:
         """Raise `InputError` if a value has another type."""
-        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
         is_valid = {
             "text": isinstance(value, str),
             "texts": is_list,
@@ -58,20 +58,24 @@ def is_list(value: Any) -> bool:
 
 
 def input_rows(**inputs: Any) -> tuple[list[tuple[str, ...]], bool]:
-    """Return rows of inputs that are one text each or equally long lists; and whether they are lists."""
-    several = any(is_list(one) for one in inputs.values())
+    """Return inputs as rows, and whether lists were given.
+
+    Args:
+        inputs: one text each, which gives one row, or lists of the same length.
+    """
+    is_batch = any(is_list(value) for value in inputs.values())
     columns = []
-    for name, one in inputs.items():
-        texts = list(one) if is_list(one) else [one]
+    for name, value in inputs.items():
+        texts = list(value) if is_list(value) else [value]
         check_texts(name, texts)
         columns.append(texts)
     if len({len(column) for column in columns}) > 1:
         raise InputError(f"{', '.join(inputs)}: lists of different lengths")
-    return list(zip(*columns, strict=True)), several
+    return list(zip(*columns, strict=True)), is_batch
 
 
 def check_texts(name: str, texts: Sequence[Any]) -> None:
-    """Raise `InputError` for anything but valid text."""
+    """Raise `InputError` if an item is not text or not valid Unicode."""
     for text in texts:
         check_text(text, name)
 

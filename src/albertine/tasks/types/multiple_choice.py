@@ -1,6 +1,6 @@
-"""Multiple choice: one option of a question, each option a sequence with passage and question.
+"""Multiple choice: one option of a question, where each option is a sequence with passage and question.
 
-A passage that is too long loses its end; question and option stay complete.
+A passage that is too long is truncated at its end; question and option stay complete.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the t
 
 
 class MultipleChoice(TaskType):
-    """One option; all questions have the same number of options."""
+    """The task type "choice": one option of a question; all questions have the same number of options."""
 
     name = "choice"
     head_kind = "choice"
@@ -79,12 +79,12 @@ class MultipleChoice(TaskType):
         examples: Sequence[MultipleChoiceExample],
         source: str,  # noqa: ARG003
     ) -> TaskCard:
-        """Return a card with the number of options."""
+        """Return the card with the number of options."""
         return replace(card, num_options=len(examples[0].options))
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of label and options; passage and question may be missing."""
+        """Return the columns of options and label; those of passage and question are optional."""
         label = column_options(columns, "label") if require_labels else {}
         return label | dict.fromkeys(option_columns(columns), "--options")
 
@@ -105,17 +105,21 @@ class MultipleChoice(TaskType):
         cls, examples: Iterable[Example], num_options: int | None, errors: ReadErrors
     ) -> Iterator[Example]:
         """Yield the questions with the same number of options; a head chooses among a fixed number."""
-        for one in examples:
-            assert isinstance(one, MultipleChoiceExample)
-            num_options = num_options or len(one.options)
-            if len(one.options) == num_options:
-                yield one
+        for example in examples:
+            assert isinstance(example, MultipleChoiceExample)
+            num_options = num_options or len(example.options)
+            if len(example.options) == num_options:
+                yield example
             else:
-                errors.handle(one.location, f"{len(one.options)} options, where others have {num_options}")
+                errors.handle(
+                    example.location, f"{len(example.options)} options, where others have {num_options}"
+                )
 
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> list[EncodedExample]:
         """Return one sample for each question, with a sequence for each option."""
-        texts = [text for one in examples for text in (one.context, one.question, *one.options)]
+        texts = [
+            text for example in examples for text in (example.context, example.question, *example.options)
+        ]
         token_ids = iter(self._builder.encode(texts))
         encoded = []
         for example in examples:
@@ -134,12 +138,8 @@ class MultipleChoice(TaskType):
         """Return token ids and segments of `[CLS] context [SEP] question option [SEP]`."""
         question_and_option = np.concatenate([question, option])
         max_tokens = self._builder.max_length - 3
-        # The question loses its beginning only if question and option alone are too long.
-        question_and_option = (
-            question_and_option[-max_tokens:]
-            if len(question_and_option) > max_tokens
-            else question_and_option
-        )
+        if len(question_and_option) > max_tokens:  # too long even without the passage
+            question_and_option = question_and_option[-max_tokens:]
         return self._builder.build(context[: max_tokens - len(question_and_option)], question_and_option)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
@@ -151,7 +151,7 @@ class MultipleChoice(TaskType):
         return (len(samples),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the probabilities of the options, each `[options]`."""
+        """Return the probabilities of the options for each question, each `[options]`."""
         return list(output.logits.float().softmax(1).cpu().numpy())
 
     def prediction(
@@ -161,40 +161,41 @@ class MultipleChoice(TaskType):
         scores: Sequence[SampleScores],
     ) -> Prediction:
         """Return the most probable option."""
-        (row,) = scores
-        best = int(row.argmax())
+        (probabilities,) = scores
+        best = int(probabilities.argmax())
         return {
             "option": best,
             "letter": _LETTERS[best] if best < len(_LETTERS) else str(best),
             "text": example.options[best],
-            "probability": round(float(row[best]), 6),
-            "probabilities": [round(float(one), 6) for one in row],
+            "probability": round(float(probabilities[best]), 6),
+            "probabilities": [round(float(probability), 6) for probability in probabilities],
         }
 
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[MultipleChoiceExample], bool]:
-        """Return examples from `context`, `question` and `options`; lists of options give several."""
+        """Return examples from `context`, `question` and `options`; a list of lists of options is a batch."""
         options = inputs.get("options")
         if not options:
             raise InputError("options: missing; a question has at least two")
-        several = not isinstance(options[0], str)
-        lists = options if several else [options]
+        is_batch = not isinstance(options[0], str)
+        option_lists = options if is_batch else [options]
         contexts, questions = (
-            inputs[name] if is_list(inputs.get(name)) else [inputs.get(name) or ""] * len(lists)
+            inputs[name] if is_list(inputs.get(name)) else [inputs.get(name) or ""] * len(option_lists)
             for name in ("context", "question")
         )
-        check_texts(
-            "context, question, options", [*contexts, *questions, *(text for one in lists for text in one)]
-        )
+        all_options = [option for option_list in option_lists for option in option_list]
+        check_texts("context, question, options", [*contexts, *questions, *all_options])
         examples = [
-            MultipleChoiceExample(input_location(at), str(at), context, question, tuple(each))
-            for at, (context, question, each) in enumerate(zip(contexts, questions, lists, strict=True))
+            MultipleChoiceExample(input_location(index), str(index), context, question, tuple(option_list))
+            for index, (context, question, option_list) in enumerate(
+                zip(contexts, questions, option_lists, strict=True)
+            )
         ]
-        for one in examples:
-            if len(one.options) != self._num_options:
+        for example in examples:
+            if len(example.options) != self._num_options:
                 raise InputError(
-                    f"options: {len(one.options)}; the model chooses between {self._num_options}"
+                    f"options: {len(example.options)}; the model chooses between {self._num_options}"
                 )
-        return examples, several
+        return examples, is_batch
 
     def input_fields(self) -> tuple[InputField, ...]:
         """Return the fields of passage, question and options."""
@@ -211,12 +212,15 @@ class MultipleChoice(TaskType):
     ) -> Metrics:
         """Return the accuracy, of all questions and of each group."""
         labels = np.array(
-            [require_label(one.correct_option, one.location, "correct option") for one in examples]
+            [
+                require_label(example.correct_option, example.location, "correct option")
+                for example in examples
+            ]
         )
-        is_correct = labels == np.array([one["option"] for one in predictions])
+        is_correct = labels == np.array([prediction["option"] for prediction in predictions])
         metrics = {"accuracy": float(is_correct.mean())}
-        for group in sorted({one.group for one in examples} - {""}, reverse=True):
-            in_group = np.array([one.group == group for one in examples])
+        for group in sorted({example.group for example in examples} - {""}, reverse=True):
+            in_group = np.array([example.group == group for example in examples])
             metrics[f"accuracy_{group}"] = float(is_correct[in_group].mean())
         return metrics
 
@@ -224,7 +228,8 @@ class MultipleChoice(TaskType):
         self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
         """Return a message if the same option is always predicted."""
-        predicted = [one["letter"] for one in predictions]
         return identical_predictions(
-            predicted, [one.correct_option for one in examples], lambda letter: f"option {letter}"
+            [prediction["letter"] for prediction in predictions],
+            [example.correct_option for example in examples],
+            lambda letter: f"option {letter}",
         )

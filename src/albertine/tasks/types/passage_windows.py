@@ -1,4 +1,8 @@
-"""Windows of long passages: where they start, which tokens count in which, where answers are in them."""
+"""Windows of long passages: their starts, the tokens that count in each, and the answers in them.
+
+Windows overlap. A token counts in the window where it has most context: the most tokens on
+its side with fewer tokens.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +15,7 @@ from albertine.tasks.examples import QuestionExample
 
 @dataclass(frozen=True)
 class AnswerPosition:
-    """The position of an answer in a sequence.
+    """The position of an answer in a sequence: the target of a sample.
 
     Attributes:
         start: index of its first token; 0 if the answer is not in the window.
@@ -29,9 +33,9 @@ class AnswerCandidate:
     """A span of the passage that may be the answer.
 
     Attributes:
-        score: start score plus end score.
+        score: start score of its first token plus end score of its last token.
         start: index of its first character in the passage.
-        end: index after its last character.
+        end: index after its last character in the passage.
     """
 
     score: float
@@ -45,8 +49,8 @@ class PassageWindow:
 
     Attributes:
         first_token: index of its first token in the sequence.
-        char_offsets: start and end in characters of each of its tokens, `[tokens, 2]`.
-        is_max_context: whether a token has more context here than in other windows, `[tokens]`.
+        char_offsets: for each of its tokens, start and end in characters of the passage, `[tokens, 2]`.
+        is_max_context: for each of its tokens, whether it counts in this window, `[tokens]`.
     """
 
     first_token: int
@@ -63,7 +67,8 @@ class PassageWindow:
             end = start + len(text.strip())
             starts, ends = self.char_offsets[:, 0], self.char_offsets[:, 1]
             answer_tokens = np.flatnonzero((ends > start) & (starts < end))
-            # The window has the whole answer if it extends over both ends, up to characters without a token.
+            # The window holds the whole answer if it has tokens before and after the answer, or if its
+            # first and last tokens reach the ends of the answer.
             if len(answer_tokens):
                 covers_start = answer_tokens[0] > 0 or starts[0] <= start
                 covers_end = answer_tokens[-1] + 1 < len(ends) or ends[-1] >= end
@@ -81,34 +86,35 @@ class PassageWindow:
         max_length: int,
         limit: int,
     ) -> Iterator[AnswerCandidate]:
-        """Yield the spans with the best scores.
+        """Yield the spans with the best scores, in any order.
 
         Args:
-            start_scores: scores of all tokens of the sequence as first token, `[tokens]`.
-            end_scores: scores of all tokens of the sequence as last token, `[tokens]`.
+            start_scores: for each token of the sequence, its score as first token, `[tokens]`.
+            end_scores: for each token of the sequence, its score as last token, `[tokens]`.
             max_length: maximum tokens of a span.
             limit: maximum number of spans.
         """
-        count = len(self.char_offsets)
-        if not count:
+        num_tokens = len(self.char_offsets)
+        if not num_tokens:
             return
-        max_length = min(max_length, count)
-        inside = slice(self.first_token, self.first_token + count)
-        padded = np.concatenate([end_scores[inside], np.full(max_length, -np.inf, np.float32)])
-        ends = np.lib.stride_tricks.sliding_window_view(padded, max_length)[:count]
-        scores = np.where(self.is_max_context, start_scores[inside], -np.inf)[:, None] + ends
-        flat = scores.reshape(-1)  # [first token * length]
-        limit = min(limit, len(flat))
-        for at in np.argpartition(-flat, limit - 1)[:limit]:
-            if np.isfinite(flat[at]):
-                first, extra_tokens = divmod(int(at), max_length)
-                left, right = self.char_offsets[first, 0], self.char_offsets[first + extra_tokens, 1]
-                if left < right:
-                    yield AnswerCandidate(float(flat[at]), int(left), int(right))
+        max_length = min(max_length, num_tokens)
+        in_window = slice(self.first_token, self.first_token + num_tokens)
+        padded_ends = np.concatenate([end_scores[in_window], np.full(max_length, -np.inf, np.float32)])
+        # [tokens, max_length]: the scores of the last tokens of spans of 1, 2, ... tokens
+        ends = np.lib.stride_tricks.sliding_window_view(padded_ends, max_length)[:num_tokens]
+        starts = np.where(self.is_max_context, start_scores[in_window], -np.inf)[:, None]
+        span_scores = (starts + ends).reshape(-1)
+        limit = min(limit, len(span_scores))
+        for index in np.argpartition(-span_scores, limit - 1)[:limit]:
+            if np.isfinite(span_scores[index]):
+                first, extra_tokens = divmod(int(index), max_length)
+                start, end = self.char_offsets[first, 0], self.char_offsets[first + extra_tokens, 1]
+                if start < end:
+                    yield AnswerCandidate(float(span_scores[index]), int(start), int(end))
 
 
 def window_starts(num_tokens: int, window_length: int, stride: int) -> Iterator[int]:
-    """Yield the first token of each window of a passage."""
+    """Yield the index in the passage of the first token of each window."""
     start = 0
     while True:
         yield start
@@ -118,21 +124,22 @@ def window_starts(num_tokens: int, window_length: int, stride: int) -> Iterator[
 
 
 def max_context_windows(starts: Sequence[int], num_tokens: int, window_length: int) -> NDArray[np.int64]:
-    """Return for each token the window in which it has most context on its shorter side, `[tokens]`."""
-    best, context = np.zeros(num_tokens, np.int64), np.full(num_tokens, -1.0)
-    for number, start in enumerate(starts):
-        inside = np.arange(start, min(start + window_length, num_tokens))
-        shorter = np.minimum(inside - start, inside[::-1] - start) + 0.01 * len(inside)
-        better = shorter > context[inside]
-        best[inside[better]], context[inside[better]] = number, shorter[better]
-    return best
+    """Return, for each token of a passage, the index of the window in which it counts, `[tokens]`."""
+    best_window, best_context = np.zeros(num_tokens, np.int64), np.full(num_tokens, -1.0)
+    for index, start in enumerate(starts):
+        tokens = np.arange(start, min(start + window_length, num_tokens))
+        # As in the reference code of BERT: the shorter side decides, then the length of the window.
+        context = np.minimum(tokens - start, tokens[::-1] - start) + 0.01 * len(tokens)
+        is_better = context > best_context[tokens]
+        best_window[tokens[is_better]], best_context[tokens[is_better]] = index, context[is_better]
+    return best_window
 
 
-def unique_candidates(found: list[AnswerCandidate], limit: int) -> list[AnswerCandidate]:
-    """Return the best candidate of each span, at most `limit` in all."""
-    kept: dict[tuple[int, int], AnswerCandidate] = {}
-    for one in found:
-        kept.setdefault((one.start, one.end), one)
-        if len(kept) == limit:
+def unique_candidates(best_first: list[AnswerCandidate], limit: int) -> list[AnswerCandidate]:
+    """Return the best candidate of each span, at most `limit` candidates in all."""
+    by_span: dict[tuple[int, int], AnswerCandidate] = {}
+    for candidate in best_first:
+        by_span.setdefault((candidate.start, candidate.end), candidate)
+        if len(by_span) == limit:
             break
-    return list(kept.values())
+    return list(by_span.values())

@@ -22,12 +22,12 @@ from albertine.tasks.types.task_type import Metrics, Prediction, SampleScores, r
 from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
 
-_MIN_PREDICTIONS = 20  # fewer may be alike by chance
-_MIN_SPREAD = 0.01  # standard deviation of predictions, as a fraction of that of the labels
+_MIN_PREDICTIONS = 20  # fewer may be similar by chance
+_MIN_SPREAD = 0.01  # standard deviation of the predictions, relative to that of the labels
 
 
 class Regression(TextTask):
-    """A number."""
+    """The task type "regress": a number."""
 
     name = "regress"
     head_kind = "regress"
@@ -83,12 +83,12 @@ class Regression(TextTask):
         targets: Tensor,  # noqa: ARG002
         strip: Strip,  # noqa: ARG002
     ) -> Sequence[ObjectiveLoss]:
-        """Return the mean squared error; there is no number of correct predictions."""
+        """Return the mean squared error of the head, without a number of correct predictions."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, torch.full((), torch.nan, device=output.loss.device)),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the predicted numbers, each `[1]`."""
+        """Return the predicted number of each sample, each `[1]`."""
         return list(output.logits.float().cpu().numpy()[:, None])
 
     def prediction(
@@ -104,18 +104,18 @@ class Regression(TextTask):
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
         """Return the metrics of the task card."""
-        labels = np.array([require_label(one.value, one.location, "number") for one in examples], np.float64)
-        predicted = np.array([one["value"] for one in predictions], np.float64)
+        labels = np.array(
+            [require_label(example.value, example.location, "number") for example in examples], np.float64
+        )
+        predicted = np.array([prediction["value"] for prediction in predictions], np.float64)
         return {name: compute_metric(name, labels, predicted, 0) for name in self._computed_metrics}
 
     def collapse_reason(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
         """Return a message if all predicted numbers are nearly the same."""
-        labels, predicted = (
-            np.array(values, np.float64)
-            for values in ([one.value for one in examples], [one["value"] for one in predictions])
-        )
+        labels = np.array([example.value for example in examples], np.float64)
+        predicted = np.array([prediction["value"] for prediction in predictions], np.float64)
         is_spread = predicted.std() > _MIN_SPREAD * labels.std()
         if len(predicted) < _MIN_PREDICTIONS or labels.std() == 0 or is_spread:
             return None

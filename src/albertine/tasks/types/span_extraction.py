@@ -1,9 +1,8 @@
 """Span extraction: the answer to a question as a span of a passage, or no answer.
 
-A passage that is too long is read in overlapping windows. A token of several windows
-counts in the one where it has most context on its shorter side. An answer is the text of
-the passage from its first token to its last, so it is written as in the passage,
-whatever the tokenizer does to accents and capitals.
+A passage that is too long is read in overlapping windows, one sample each. An answer is
+copied from the passage, from its first token to its last, so it keeps the accents and
+capitals that a tokenizer may remove.
 """
 
 import math
@@ -52,15 +51,15 @@ from albertine.tasks.types.task_type import (
 )
 from albertine.text.tokenizer import Tokenizer
 
-_MAX_MARGIN = 50.0  # beyond, a sigmoid is 0 or 1
+_MAX_MARGIN = 50.0  # at larger margins a sigmoid is 0 or 1, but math.exp may overflow
 
 
 class SpanExtraction(TaskType):
-    """The answer as a span of the passage.
+    """The task type "span": the answer to a question as a span of a passage.
 
     Attributes:
         allows_no_answer: whether questions may have no answer.
-        no_answer_threshold: score of no answer above which a question is not answered; fitted on dev.
+        no_answer_threshold: no-answer score above which the predicted answer is empty; fitted on dev.
     """
 
     name = "span"
@@ -106,18 +105,18 @@ class SpanExtraction(TaskType):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[QuestionExample], source: str) -> TaskCard:  # noqa: ARG003
-        """Return a card that says whether questions of the user's own data may have no answer."""
+        """Return the card; for the user's own data, with whether questions may have no answer."""
         if card.is_official:
             return card
-        return replace(card, allows_no_answer=any(one.answers == () for one in examples))
+        return replace(card, allows_no_answer=any(example.answers == () for example in examples))
 
     def updated_card(self, card: TaskCard) -> TaskCard:
-        """Return the card with the threshold."""
+        """Return the card with the fitted threshold."""
         return replace(card, no_answer_threshold=self.no_answer_threshold)
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of question, passage and answers."""
+        """Return the columns of question, passage and answers, each with its command-line option."""
         return column_options(columns, "question", "context", *(["answers"] if require_labels else []))
 
     @classmethod
@@ -132,35 +131,44 @@ class SpanExtraction(TaskType):
         question = row.text(columns.question)
         return QuestionExample(row.location, example_id(row, columns), question, context, answers)
 
-    # From questions to windows.
+    # Samples.
 
     def encode(self, examples: Sequence[QuestionExample]) -> list[EncodedExample]:
         """Return one sample for each window of each question."""
-        question_ids = self._builder.encode([one.question for one in examples])
-        # A passage always has at least half of the sequence.
+        question_ids = self._builder.encode([example.question for example in examples])
+        # At least half of each sequence is for the passage.
         max_question_length = min(self._sequence.max_question_length, (self._builder.max_length - 3) // 2)
-        passages = list(dict.fromkeys(one.context for one in examples))  # questions share passages
+        passages = list(dict.fromkeys(example.context for example in examples))  # questions share passages
         encoded_passages = dict(
             zip(passages, self._literal_tokenizer.encode_with_offsets(passages), strict=True)
         )
         return [
-            self._encode_example(one, question[:max_question_length], *encoded_passages[one.context])
-            for one, question in zip(examples, question_ids, strict=True)
+            self._encode_example(example, question[:max_question_length], *encoded_passages[example.context])
+            for example, question in zip(examples, question_ids, strict=True)
         ]
 
     def _encode_example(
         self, example: QuestionExample, question: Ids, ids: list[int], char_offsets: list[tuple[int, int]]
     ) -> EncodedExample:
+        """Return a question with the windows of its passage.
+
+        Args:
+            example: the question.
+            question: token ids of the question.
+            ids: token ids of the passage.
+            char_offsets: start and end in characters of each token of the passage.
+        """
         window_length = self._builder.max_length - len(question) - 3
         starts = list(window_starts(len(ids), window_length, self._sequence.stride))
         offsets = np.array(char_offsets, np.int64).reshape(-1, 2)
         passage_ids = self._builder.without_special_tokens(np.array(ids, np.int32))
         max_context_window = max_context_windows(starts, len(ids), window_length)
         samples, windows = [], []
-        for number, start in enumerate(starts):
-            inside = slice(start, start + window_length)
-            token_ids, segments = self._builder.build(question, passage_ids[inside])
-            window = PassageWindow(len(question) + 2, offsets[inside], max_context_window[inside] == number)
+        for index, start in enumerate(starts):
+            in_window = slice(start, start + window_length)
+            token_ids, segments = self._builder.build(question, passage_ids[in_window])
+            is_max_context = max_context_window[in_window] == index
+            window = PassageWindow(len(question) + 2, offsets[in_window], is_max_context)
             samples.append(TaskSample((token_ids,), (segments,), window.answer_position(example)))
             windows.append(window)
         return EncodedExample(tuple(samples), tuple(windows))
@@ -168,7 +176,7 @@ class SpanExtraction(TaskType):
     # Training.
 
     def targets(self, samples: Sequence[TaskSample]) -> SpanTargets:
-        """Return the positions of the answers."""
+        """Return the positions of the answers, each field `[samples]`."""
         start, end, answerable = (
             torch.tensor([getattr(sample.target, key) for sample in samples], dtype=torch.int64)
             for key in ("start", "end", "answerable")
@@ -176,7 +184,7 @@ class SpanExtraction(TaskType):
         return SpanTargets(start, end, answerable if self.head_settings.answerable else None)
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return the number of windows, for each objective."""
+        """Return the number of samples, for each objective."""
         return (len(samples),) * len(self.objectives)
 
     def objective_losses(
@@ -187,8 +195,8 @@ class SpanExtraction(TaskType):
         with torch.no_grad():
             minimum = torch.finfo(torch.float32).min
             start, end = (
-                strip.pad(one.float(), minimum).argmax(1) if len(strip) else targets.start
-                for one in (output.start_logits, output.end_logits)
+                strip.pad(logits.float(), minimum).argmax(1) if len(strip) else targets.start
+                for logits in (output.start_logits, output.end_logits)
             )
             correct = ((start == targets.start) & (end == targets.end)).sum()
         if output.answerable_logits is None or targets.answerable is None:
@@ -202,48 +210,36 @@ class SpanExtraction(TaskType):
             ObjectiveLoss(answerable_loss, answerable_correct),
         )
 
-    # From scores to answers.
+    # Predictions.
 
     def sample_scores(self, output: SpanOutput, strip: Strip) -> list[SampleScores]:
-        """Return for each window the start and end scores of its tokens and one of answerability, flat."""
-        start, end = (one.float().cpu().numpy() for one in (output.start_logits, output.end_logits))
+        """Return the scores of each window: those of its tokens as start, as end, and answerability.
+
+        They are concatenated, so each window has `[2 * tokens + 1]`.
+        """
+        start_scores, end_scores = (
+            logits.float().cpu().numpy() for logits in (output.start_logits, output.end_logits)
+        )
         answerable = np.zeros(len(strip), np.float32)
         if output.answerable_logits is not None:
             answerable = output.answerable_logits.float().cpu().numpy()
         boundaries = strip.offsets.numpy()
         return [
-            np.concatenate([start[a:b], end[a:b], answerable[at : at + 1]])
-            for at, (a, b) in enumerate(pairwise(boundaries.tolist()))
+            np.concatenate([start_scores[start:end], end_scores[start:end], answerable[index : index + 1]])
+            for index, (start, end) in enumerate(pairwise(boundaries.tolist()))
         ]
 
     def prediction(
         self, example: QuestionExample, encoded: EncodedExample, scores: Sequence[SampleScores]
     ) -> Prediction:
-        """Return the best answer of all windows, further candidates, and the score of no answer."""
-        found: list[AnswerCandidate] = []
-        no_answer_score = np.inf
-        for window, row in zip(encoded.details, scores, strict=True):
-            size = len(row) // 2
-            start, end = row[:size], row[size : 2 * size]
-            no_answer_score = min(
-                no_answer_score, -row[-1] if self.head_settings.answerable else start[0] + end[0]
-            )
-            found += window.candidates(
-                start,
-                end,
-                max_length=self._sequence.max_answer_length,
-                limit=2 * self._sequence.num_candidates,
-            )
-        best = unique_candidates(sorted(found, key=lambda one: -one.score), self._sequence.num_candidates)
-        if not self.head_settings.answerable:
-            no_answer_score = no_answer_score - best[0].score if best else np.inf
-        no_answer_score = round(float(no_answer_score), 6) if best else 1e9
-        texts = [example.context[one.start : one.end] for one in best]
-        probabilities = _softmax(np.array([one.score for one in best]))
+        """Return the best answer of all windows, further candidates, and the no-answer score."""
+        candidates, no_answer_score = self._best_candidates(encoded.details, scores)
+        texts = [example.context[candidate.start : candidate.end] for candidate in candidates]
+        probabilities = _softmax(np.array([candidate.score for candidate in candidates]))
         is_unanswered = self.allows_no_answer and no_answer_score > self.no_answer_threshold
         answer: Prediction = {"answer": texts[0] if texts and not is_unanswered else ""}
         if texts and not is_unanswered:
-            answer |= {"start": best[0].start, "end": best[0].end}
+            answer |= {"start": candidates[0].start, "end": candidates[0].end}
         if self.allows_no_answer:
             margin = no_answer_score - self.no_answer_threshold
             margin = min(_MAX_MARGIN, max(-_MAX_MARGIN, margin))
@@ -253,19 +249,46 @@ class SpanExtraction(TaskType):
                 "best_answer": texts[0] if texts else "",
             }
         answer["candidates"] = [
-            {"text": text, "start": one.start, "probability": round(float(probability), 6)}
-            for text, one, probability in zip(texts, best, probabilities, strict=True)
+            {"text": text, "start": candidate.start, "probability": round(float(probability), 6)}
+            for text, candidate, probability in zip(texts, candidates, probabilities, strict=True)
         ]
         return answer
 
+    def _best_candidates(
+        self, windows: Sequence[PassageWindow], scores: Sequence[SampleScores]
+    ) -> tuple[list[AnswerCandidate], float]:
+        """Return the best candidates of all windows, best first, and the no-answer score."""
+        candidates: list[AnswerCandidate] = []
+        no_answer_score = np.inf
+        for window, window_scores in zip(windows, scores, strict=True):
+            size = len(window_scores) // 2
+            start_scores, end_scores = window_scores[:size], window_scores[size : 2 * size]
+            no_answer_score = min(
+                no_answer_score,
+                -window_scores[-1] if self.head_settings.answerable else start_scores[0] + end_scores[0],
+            )
+            candidates += window.candidates(
+                start_scores,
+                end_scores,
+                max_length=self._sequence.max_answer_length,
+                limit=2 * self._sequence.num_candidates,
+            )
+        candidates.sort(key=lambda candidate: -candidate.score)
+        best = unique_candidates(candidates, self._sequence.num_candidates)
+        if not best:
+            return [], 1e9
+        if not self.head_settings.answerable:
+            no_answer_score = no_answer_score - best[0].score
+        return best, round(float(no_answer_score), 6)
+
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[QuestionExample], bool]:
         """Return examples from `question` and `context`, each one text or a list."""
-        rows, several = input_rows(question=inputs.get("question"), context=inputs.get("context"))
+        rows, is_batch = input_rows(question=inputs.get("question"), context=inputs.get("context"))
         examples = [
-            QuestionExample(input_location(at), str(at), question, context)
-            for at, (question, context) in enumerate(rows)
+            QuestionExample(input_location(index), str(index), question, context)
+            for index, (question, context) in enumerate(rows)
         ]
-        return examples, several
+        return examples, is_batch
 
     def input_fields(self) -> tuple[InputField, ...]:
         """Return the fields of passage and question."""
@@ -278,17 +301,19 @@ class SpanExtraction(TaskType):
     ) -> Metrics:
         """Return the metrics of the official script of SQuAD."""
         references = [
-            [answer.text for answer in require_label(one.answers, one.location, "answers")]
-            for one in examples
+            [answer.text for answer in require_label(example.answers, example.location, "answers")]
+            for example in examples
         ]
-        predicted = [one.get("best_answer", one["answer"]) for one in predictions]
-        no_answer_scores = [one["no_answer_score"] for one in predictions] if self.allows_no_answer else None
-        return squad_metrics(references, predicted, no_answer_scores, self.no_answer_threshold)
+        answers = [prediction.get("best_answer", prediction["answer"]) for prediction in predictions]
+        no_answer_scores = (
+            [prediction["no_answer_score"] for prediction in predictions] if self.allows_no_answer else None
+        )
+        return squad_metrics(references, answers, no_answer_scores, self.no_answer_threshold)
 
     def fit_threshold(
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]
     ) -> bool:
-        """Fit the threshold of no answer."""
+        """Fit the no-answer threshold, if questions may have no answer."""
         if self.allows_no_answer:
             self.no_answer_threshold = self.compute_metrics(examples, predictions)["best_f1_threshold"]
         return self.allows_no_answer
@@ -296,14 +321,13 @@ class SpanExtraction(TaskType):
     def collapse_reason(
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Return a message if all questions are answered, or none, where some have no answer."""
+        """Return a message if all questions or none are answered, although only some have an answer."""
         if not self.allows_no_answer:
             return None
-        has_answer = [bool(one.answers) for one in examples]
         return identical_predictions(
-            [bool(one["answer"]) for one in predictions],
-            has_answer,
-            lambda is_answered: "a span" if is_answered else "none",
+            [bool(prediction["answer"]) for prediction in predictions],
+            [bool(example.answers) for example in examples],
+            lambda is_answered: "a span" if is_answered else "no answer",
         )
 
 

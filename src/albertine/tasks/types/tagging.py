@@ -39,7 +39,7 @@ IGNORE_INDEX = -100  # target of tokens without a tag
 
 
 class Tagging(TaskType):
-    """A tag for each word."""
+    """The task type "tag": a tag for each word of a sentence."""
 
     name = "tag"
     head_kind = "token"
@@ -53,7 +53,7 @@ class Tagging(TaskType):
     def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], max_length: int, dropout: float):
         self._builder = SequenceBuilder(tokenizer, max_length)
         self.labels = tuple(labels)
-        self._tag_ids = {label: number for number, label in enumerate(self.labels)}
+        self._tag_ids = {tag: index for index, tag in enumerate(self.labels)}
         self.head_settings = HeadSettings("token", labels=len(self.labels), dropout=dropout)
 
     @classmethod
@@ -70,8 +70,8 @@ class Tagging(TaskType):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[TaggedExample], source: str) -> TaskCard:  # noqa: ARG003
-        """Return a card with the tags of the examples as labels."""
-        return replace(card, labels=sorted_labels(tag for one in examples for tag in one.tags or ()))
+        """Return the card with the tags of the examples as labels."""
+        return replace(card, labels=sorted_labels(tag for example in examples for tag in example.tags or ()))
 
     @classmethod
     def read_examples(
@@ -93,7 +93,7 @@ class Tagging(TaskType):
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of words and tags."""
+        """Return the columns of words and tags, each with its command-line option."""
         return column_options(columns, "text", *(["label"] if require_labels else []))
 
     @classmethod
@@ -108,90 +108,99 @@ class Tagging(TaskType):
         return TaggedExample(row.location, example_id(row, columns), words, tags)
 
     def encode(self, examples: Sequence[TaggedExample]) -> list[EncodedExample]:
-        """Return sentences as samples; one that is too long gives several, split between words."""
-        token_ids = iter(self._builder.encode([word for one in examples for word in one.words]))
+        """Return sentences as samples; a sentence that is too long is split between words."""
+        token_ids = iter(self._builder.encode([word for example in examples for word in example.words]))
         unknown = np.array([self._builder.tokenizer.special_ids.unk], np.int32)
         encoded = []
         for example in examples:
             words = [next(token_ids)[: self._builder.max_length - 2] for _ in example.words]
-            words = [word if len(word) else unknown for word in words]  # a word of ignored characters
-            tags = (
-                [IGNORE_INDEX] * len(words)
-                if example.tags is None
-                else [self._tag_id(example, t) for t in example.tags]
-            )
-            encoded.append(EncodedExample(tuple(self._sample(*chunk) for chunk in self._chunks(words, tags))))
+            # A word has no tokens if the tokenizer ignores all its characters.
+            words = [word if len(word) else unknown for word in words]
+            if example.tags is None:
+                tag_ids = [IGNORE_INDEX] * len(words)
+            else:
+                tag_ids = [self._tag_id(example, tag) for tag in example.tags]
+            chunks = self._chunks(words, tag_ids)
+            encoded.append(EncodedExample(tuple(self._sample(*chunk) for chunk in chunks)))
         return encoded
 
     def _tag_id(self, example: TaggedExample, tag: str) -> int:
         tag_id = self._tag_ids.get(tag)
         if tag_id is None:
-            known = display_text(", ".join(self.labels))
-            raise InputError(f"{example.location}: tag {display_text(tag)} is new; the model knows {known}")
+            tags = display_text(", ".join(self.labels))
+            raise InputError(f"{example.location}: tag {display_text(tag)} is not one of the model's: {tags}")
         return tag_id
 
-    def _chunks(self, words: list[Ids], tags: list[int]) -> list[tuple[list[Ids], list[int]]]:
-        """Split a sentence into parts that fit into a sequence."""
+    def _chunks(self, words: list[Ids], tag_ids: list[int]) -> list[tuple[list[Ids], list[int]]]:
+        """Return the words and tags of a sentence in chunks that fit into a sequence."""
         chunks: list[tuple[list[Ids], list[int]]] = [([], [])]
         num_tokens, max_tokens = 0, self._builder.max_length - 2
-        for word, tag in zip(words, tags, strict=True):
+        for word, tag_id in zip(words, tag_ids, strict=True):
             if num_tokens + len(word) > max_tokens:
                 chunks.append(([], []))
                 num_tokens = 0
             chunks[-1][0].append(word)
-            chunks[-1][1].append(tag)
+            chunks[-1][1].append(tag_id)
             num_tokens += len(word)
         return chunks
 
-    def _sample(self, words: list[Ids], tags: list[int]) -> TaskSample:
+    def _sample(self, words: list[Ids], tag_ids: list[int]) -> TaskSample:
         ids, segments = self._builder.build(np.concatenate([np.empty(0, np.int32), *words]))
-        starts = 1 + np.cumsum([0, *(len(word) for word in words[:-1])])[: len(words)]
-        # Row 0: tag ids at first tokens of words. Row 1: 1 at first tokens of words.
+        first_tokens = 1 + np.cumsum([0, *(len(word) for word in words[:-1])])[: len(words)]
+        # Row 0 has the tag ids at the first tokens of words. Row 1 is 1 there, also for unlabelled words.
         target = np.full((2, len(ids)), IGNORE_INDEX, np.int64)
-        target[0, starts], target[1, starts] = tags, 1
+        target[0, first_tokens], target[1, first_tokens] = tag_ids, 1
         return TaskSample((ids,), (segments,), target)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the tag id of each token, `[tokens]`; `IGNORE_INDEX` for most."""
-        return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *(one.target[0] for one in samples)]))
+        """Return the tag id of each token, `[tokens]`: `IGNORE_INDEX` except at the first token of a word."""
+        tag_ids = [sample.target[0] for sample in samples]
+        return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *tag_ids]))
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return the number of tags."""
+        """Return the number of tagged words."""
         return (sum(int((sample.target[0] != IGNORE_INDEX).sum()) for sample in samples),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:
-        """Return the probabilities of the tags, flat, each `[tokens * tags]`."""
+        """Return the probabilities of the tags for each token of each sample, each `[tokens * tags]`."""
         probabilities = output.logits.float().softmax(1).cpu().numpy()
         boundaries = strip.offsets[1:-1].numpy()
-        return [part.reshape(-1) for part in np.split(probabilities, boundaries)]
+        return [sample.reshape(-1) for sample in np.split(probabilities, boundaries)]
 
     def prediction(
         self, example: TaggedExample, encoded: EncodedExample, scores: Sequence[SampleScores]
     ) -> Prediction:
         """Return the most probable tag of each word."""
-        found = []
-        for sample, row in zip(encoded.samples, scores, strict=True):
-            token_probabilities = row.reshape(-1, len(self.labels))
-            found.append(token_probabilities[sample.target[1] == 1])
-        word_probabilities = np.concatenate(found)
+        at_first_tokens = []
+        for sample, sample_scores in zip(encoded.samples, scores, strict=True):
+            token_probabilities = sample_scores.reshape(-1, len(self.labels))
+            at_first_tokens.append(token_probabilities[sample.target[1] == 1])
+        word_probabilities = np.concatenate(at_first_tokens)  # [words, tags]
         best = word_probabilities.argmax(1)
         return {
             "words": list(example.words),
-            "tags": [self.labels[one] for one in best],
+            "tags": [self.labels[tag_id] for tag_id in best],
             "probabilities": [
-                round(float(row[one]), 6) for row, one in zip(word_probabilities, best, strict=True)
+                round(float(probabilities[tag_id]), 6)
+                for probabilities, tag_id in zip(word_probabilities, best, strict=True)
             ],
         }
 
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[TaggedExample], bool]:
-        """Return examples from `text`: a sentence, a list of words, or a list of either."""
+        """Return examples from `text`: a sentence, a list of words, or a list of lists of words."""
         text = inputs.get("text")
         if text is None:
             raise InputError("text: missing; give a sentence or a list of words")
-        several = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
-        words = [tuple(one.split() if isinstance(one, str) else one) for one in (text if several else [text])]
-        check_texts("text", [word for one in words for word in one])
-        return [TaggedExample(input_location(at), str(at), one) for at, one in enumerate(words)], several
+        is_batch = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
+        sentences = [
+            tuple(sentence.split() if isinstance(sentence, str) else sentence)
+            for sentence in (text if is_batch else [text])
+        ]
+        check_texts("text", [word for sentence in sentences for word in sentence])
+        examples = [
+            TaggedExample(input_location(index), str(index), words) for index, words in enumerate(sentences)
+        ]
+        return examples, is_batch
 
     def input_fields(self) -> tuple[InputField, ...]:
         """Return the field of the sentence."""
@@ -200,18 +209,19 @@ class Tagging(TaskType):
     def compute_metrics(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
-        """Return the accuracy of words, and metrics of entities if tags are B-, I- and O."""
-        labels = [require_label(one.tags, one.location, "tags") for one in examples]
-        return tagging_metrics(labels, [one["tags"] for one in predictions])
+        """Return the accuracy per word and, if tags have prefixes such as B- and I-, metrics of entities."""
+        tags = [require_label(example.tags, example.location, "tags") for example in examples]
+        return tagging_metrics(tags, [prediction["tags"] for prediction in predictions])
 
     @classmethod
     def primary_metric(cls, metrics: Mapping[str, float]) -> float:
-        """Return the F1 of entities, or the accuracy if tags mark none."""
+        """Return the F1 of entities, or the accuracy per word if tags mark no entities."""
         return metrics.get("f1", metrics["accuracy"])
 
     def collapse_reason(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
         """Return a message if all predicted tags are the same."""
-        predicted = [tag for one in predictions for tag in one["tags"]]
-        return identical_predictions(predicted, [tag for one in examples for tag in one.tags or ()], str)
+        predicted_tags = [tag for prediction in predictions for tag in prediction["tags"]]
+        tags = [tag for example in examples for tag in example.tags or ()]
+        return identical_predictions(predicted_tags, tags, str)

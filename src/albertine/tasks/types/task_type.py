@@ -1,8 +1,8 @@
-"""The interface of a task type: everything that differs between classification, tagging and the rest.
+"""The interface of a task type: everything that differs between classification, tagging and so on.
 
-A task type turns examples into samples, a head's output into scores, and scores into
-predictions and metrics. The scores of a sample are an array of numbers that can be
-averaged over models.
+A task type turns examples into samples, the output of a head into scores, scores into
+predictions, and predictions into metrics. The scores of a sample are an array that can
+be averaged over models.
 """
 
 from abc import ABC, abstractmethod
@@ -36,19 +36,19 @@ _MAJORITY_SHARE = 0.9
 
 
 class TaskType(ABC):
-    """A task type; an object of the class is the type with the labels, lengths and tokenizer of one model.
+    """Base class of the task types; an instance has the labels, lengths and tokenizer of one model.
 
     Attributes:
         name: name in settings and task cards.
         head_kind: kind of its head.
-        metric_names: metrics for the user's own data, where the type has a choice of metrics.
+        metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
-        has_labels: whether predictions are labels of a fixed list.
-        scores_per_token: whether scores belong to tokens, so that an ensemble needs equal tokenizers.
-        similar_task: task of the paper's Table 14 whose hyperparameters it takes.
-        table_columns: keys of a prediction that CSV and TSV files have as columns.
-        prediction_description: what a model of this type predicts, for reports.
-        head_settings: settings of the head of this model.
+        has_labels: whether a prediction is chosen from a fixed list of labels.
+        scores_per_token: whether there are scores for each token; an ensemble then needs equal tokenizers.
+        similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
+        table_columns: keys of a prediction that become columns of CSV and TSV files.
+        prediction_description: the output of a model of this type in words, for reports.
+        head_settings: settings of the head of the model.
         objectives: names of the training objectives.
     """
 
@@ -76,17 +76,17 @@ class TaskType(ABC):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[Any], source: str) -> TaskCard:  # noqa: ARG003
-        """Return a card with what the examples determine, such as labels.
+        """Return the card with the fields that the examples determine, such as labels.
 
         Args:
-            card: what the task determines.
+            card: card with the fields that the task determines.
             examples: all examples of train and dev.
             source: name of the data, for error messages.
         """
         return card
 
     def updated_card(self, card: TaskCard) -> TaskCard:
-        """Return the card with what was found in training, such as a threshold."""
+        """Return the card with values that were fitted during training, such as a threshold."""
         return card
 
     # Reading the user's own data.
@@ -108,7 +108,7 @@ class TaskType(ABC):
             columns: names of the columns.
             errors: handles invalid rows.
             require_labels: whether every row must have a label.
-            require_ids: whether there must be a column of ids.
+            require_ids: whether the table must have a column of ids.
         """
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
@@ -121,7 +121,7 @@ class TaskType(ABC):
     @classmethod
     @abstractmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns that a table must have, each with the option that names it."""
+        """Return the columns that a table must have, each with its command-line option."""
 
     @classmethod
     @abstractmethod
@@ -135,31 +135,31 @@ class TaskType(ABC):
         num_options: int | None,  # noqa: ARG003
         errors: ReadErrors,  # noqa: ARG003
     ) -> Iterator[Example]:
-        """Yield the examples that one model can take; the others are errors.
+        """Yield the examples that fit one model; the others are errors.
 
         Args:
             examples: all examples.
-            num_options: options of each question; if None, as many as the first question has.
-            errors: handles the others.
+            num_options: number of options of each question; if None, that of the first question.
+            errors: handles the examples that do not fit.
         """
         yield from examples
 
-    # Training.
+    # Samples and training.
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> list[EncodedExample]:
-        """Return examples as token ids, with targets where labels are known."""
+        """Return examples as token ids, with targets if labels are known."""
 
     @abstractmethod
     def targets(self, samples: Sequence[TaskSample]) -> Any:
-        """Return the targets of samples as the head takes them."""
+        """Return the targets of samples, in the form that the head expects."""
 
     @abstractmethod
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return for each objective the number of targets that its mean loss is over."""
+        """Return, for each objective, the number of targets over which its loss is averaged."""
 
     def objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:  # noqa: ARG002
-        """Return the loss of each objective; by default that of the head, and its correct classes."""
+        """Return the losses of the objectives; by default, one: the loss of the head."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
 
@@ -167,11 +167,11 @@ class TaskType(ABC):
 
     @abstractmethod
     def sample_scores(self, output: Any, strip: Strip) -> list[SampleScores]:
-        """Return the scores of each sample, in a form that can be averaged over models."""
+        """Return the scores of each sample; they can be averaged over models."""
 
     @abstractmethod
     def prediction(self, example: Any, encoded: EncodedExample, scores: Sequence[SampleScores]) -> Prediction:
-        """Return the prediction for an example from the scores of its samples, as JSON values."""
+        """Return the prediction for an example, as JSON values, from the scores of its samples."""
 
     @abstractmethod
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[Sequence[Example], bool]:
@@ -189,22 +189,22 @@ class TaskType(ABC):
 
     @classmethod
     def primary_metric(cls, metrics: Mapping[str, float]) -> float:
-        """Return the one number by which models compare."""
+        """Return the number by which models are compared; by default, the mean of `primary_metrics`."""
         return sum(metrics[name] for name in cls.primary_metrics) / len(cls.primary_metrics)
 
     def fit_threshold(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> bool:  # noqa: ARG002
-        """Fit a threshold of predictions on labelled examples; return whether predictions change by it."""
+        """Fit the threshold on labelled examples, if there is one; return whether predictions may change."""
         return False
 
     @abstractmethod
     def collapse_reason(
         self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Return why training has collapsed: all predictions are the same although the labels differ."""
+        """Return a message if all predictions are the same although the labels differ, else None."""
 
 
 def column_options(columns: DataSettings, *names: str) -> dict[str, str]:
-    """Return the columns of some settings, each with its command-line option."""
+    """Return the columns that the named settings select, each with its command-line option."""
     return {getattr(columns, name): f"--{name.replace('_', '-')}" for name in names}
 
 
@@ -218,7 +218,10 @@ def require_label(value: Any, location: str, description: str) -> Any:
 def identical_predictions(
     predictions: Sequence[Any], labels: Sequence[Any], describe: Callable[[Any], str]
 ) -> str | None:
-    """Return a message if all predictions are the same although less than nine tenths of the labels are."""
+    """Return a message if all predictions are the same although the labels differ, else None.
+
+    There is no message for a few predictions, or if more than nine tenths of the labels are the same.
+    """
     most_frequent_count = max(Counter(labels).values(), default=0)
     if (
         len(predictions) < _MIN_PREDICTIONS

@@ -1,4 +1,4 @@
-"""What classification and regression share: one text or a pair, encoded as one sequence."""
+"""The base class of classification and regression: one text or a pair, encoded as one sequence."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class TextTask(TaskType):
     """Base class of classification and regression.
 
     Attributes:
-        num_texts: texts of an example, 1 or 2; None if the card does not say.
+        num_texts: number of texts of an example, 1 or 2; None if unknown.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, num_texts: int | None):
@@ -27,13 +27,13 @@ class TextTask(TaskType):
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of text, text pair and label."""
+        """Return the columns of text, text pair and label, each with its command-line option."""
         pair = ["text_pair"] if columns.text_pair else []
         return column_options(columns, "text", *pair, *(["label"] if require_labels else []))
 
     def encode(self, examples: Sequence[TextExample]) -> list[EncodedExample]:
-        """Return one sample of one sequence for each example."""
-        token_ids = iter(self._builder.encode([text for one in examples for text in one.texts]))
+        """Return each example as one sample of one sequence."""
+        token_ids = iter(self._builder.encode([text for example in examples for text in example.texts]))
         encoded = []
         for example in examples:
             first, *rest = (next(token_ids) for _ in example.texts)
@@ -46,20 +46,21 @@ class TextTask(TaskType):
 
     @abstractmethod
     def label_target(self, example: TextExample) -> Any:
-        """Return the target of an example; None if it is unlabelled."""
+        """Return the training target of an example; None if it is unlabelled."""
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return the number of samples."""
         return (len(samples),)
 
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[TextExample], bool]:
-        """Return examples from `text` and maybe `text_pair`, each one text or a list."""
+        """Return examples from `text` and optionally `text_pair`, each one text or a list."""
         names = ("text",) if inputs.get("text_pair") is None else ("text", "text_pair")
-        rows, several = input_rows(**{name: inputs.get(name) for name in names})
-        return [TextExample(input_location(at), str(at), row) for at, row in enumerate(rows)], several
+        rows, is_batch = input_rows(**{name: inputs.get(name) for name in names})
+        examples = [TextExample(input_location(index), str(index), row) for index, row in enumerate(rows)]
+        return examples, is_batch
 
     def input_fields(self) -> tuple[InputField, ...]:
-        """Return the field of the text, and of the text pair if there may be one."""
+        """Return the fields `text` and, unless examples have one text, `text_pair`."""
         text = InputField("text", "The garden was a joy to see.")
         match self.num_texts:
             case 1:
@@ -70,7 +71,7 @@ class TextTask(TaskType):
 
 
 def num_texts_of(card: TaskCard) -> int | None:
-    """Return the number of texts of an example; None if the card does not say."""
+    """Return the number of texts of an example; None if the card does not determine it."""
     if card.task in GLUE:
         return len(GLUE[card.task].text_columns)
     return (2 if card.columns.get("text_pair") else 1) if card.columns else None

@@ -1,4 +1,4 @@
-"""The compiled part of a layer: same results, and no needless compilation."""
+"""The compiled part of a layer: same results, and no unnecessary recompilation."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 
 @pytest.fixture(autouse=True)
-def no_compiled_variants() -> None:
+def reset_compiler() -> None:
     torch._dynamo.reset()
     counters.clear()
 
@@ -43,8 +43,8 @@ def test_depth_does_not_recompile() -> None:
 
 
 def test_many_models_compile_in_one_process() -> None:
-    for tenths in range(1, 11):
-        model = Model(replace(SMALL, layers=1, norm_epsilon=tenths / 10), seed=1)
+    for index in range(10):
+        model = Model(replace(SMALL, layers=1, norm_epsilon=(index + 1) / 10), seed=1)
         model.configure(ComputeOptions(compile=True))
         model.encoder(STRIP)
     assert counters["stats"]["unique_graphs"] == 10
