@@ -1,5 +1,6 @@
 """Building a corpus: reproducible bytes, resuming after any interruption, errors and checks."""
 
+import itertools
 import json
 import os
 import random
@@ -34,7 +35,9 @@ from tests.conftest import made_up_sentences, write_text
 
 def file_contents(folder: Path) -> dict[str, bytes]:
     return {
-        str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
     }
 
 
@@ -52,37 +55,42 @@ def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_writer, "_FINGERPRINTS_PER_PASS", 7)
 
 
-def read_text(text: Path) -> list[str]:
-    return [one for file in sorted(text.iterdir()) for one in file.read_text().strip().split("\n\n")]
+def read_documents(text: Path) -> list[str]:
+    return [
+        document for file in sorted(text.iterdir()) for document in file.read_text().strip().split("\n\n")
+    ]
 
 
 def test_corpus_holds_the_text(corpus: Corpus, text: Path, tokenizer: Path) -> None:
     loaded = load_tokenizer(tokenizer)
     boundaries = WordBoundaries(loaded)
     expected = {
-        tuple(one for line in text.split("\n") for one in loaded.encode(line, add_special_tokens=False))
-        for text in read_text(text)
+        tuple(
+            token_id
+            for line in document.split("\n")
+            for token_id in loaded.encode(line, add_special_tokens=False)
+        )
+        for document in read_documents(text)
     }
-    found = set()
+    actual = set()
     counts = np.zeros(len(loaded))
     for split in ("train", "dev"):
         for shard in corpus.shards(split):
             starts = shard.word_starts(0, len(shard.tokens))
-            for one in range(len(shard.document_offsets) - 1):
-                first, last = int(shard.document_offsets[one]), int(shard.document_offsets[one + 1])
-                tokens = shard.tokens[first:last]
-                found.add(tuple(tokens.tolist()))
-                assert np.array_equal(shard.word_starts(first, last), starts[first:last])
-                assert np.array_equal(starts[first:last], boundaries.starts(tokens))
-                inside = shard.sentence_starts[
-                    (shard.sentence_starts >= first) & (shard.sentence_starts < last)
+            for start, stop in itertools.pairwise(shard.document_offsets.tolist()):
+                tokens = shard.tokens[start:stop]
+                actual.add(tuple(tokens.tolist()))
+                assert np.array_equal(shard.word_starts(start, stop), starts[start:stop])
+                assert np.array_equal(starts[start:stop], boundaries.starts(tokens))
+                sentences = shard.sentence_starts[
+                    (shard.sentence_starts >= start) & (shard.sentence_starts < stop)
                 ]
-                assert inside[0] == first
-                for begin, end in zip(inside, [*inside[1:], last], strict=True):
+                assert sentences[0] == start
+                for begin, end in itertools.pairwise([*sentences, stop]):
                     assert loaded.decode(shard.tokens[begin:end].tolist()).endswith(".")
                 if split == "train":
                     counts += np.bincount(tokens, minlength=len(loaded))
-    assert found == expected
+    assert actual == expected
     manifest = corpus.manifest
     frequencies = counts[counts > 0] / counts.sum()
     assert manifest.unigram_entropy == pytest.approx(-(frequencies * np.log(frequencies)).sum())
@@ -101,36 +109,21 @@ def test_job_and_shard_sizes_do_not_change_the_corpus(
     for name in ("documents", "sentences", "tokens", "words", "unigram_entropy", "duplicates"):
         assert getattr(manifest, name) == getattr(corpus.manifest, name), name
     for split in ("train", "dev"):
-        joined = np.concatenate([shard.tokens for shard in Corpus(tmp_path / "made").shards(split)])
-        assert np.array_equal(joined, np.concatenate([shard.tokens for shard in corpus.shards(split)]))
+        actual = np.concatenate([shard.tokens for shard in Corpus(tmp_path / "made").shards(split)])
+        assert np.array_equal(actual, np.concatenate([shard.tokens for shard in corpus.shards(split)]))
     check_corpus(tmp_path / "made")
 
 
 def test_worker_count_does_not_change_output(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()
-    for part in range(3):  # three files, so three jobs
-        lines = made_up_sentences(part, 60)
-        (text / f"{part}.jsonl").write_text(
-            "\n".join(json.dumps({"text": " ".join(lines)}) for _ in range(1)) + "\n"
-        )
-    words = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet"]
+    for seed in range(3):  # three files, so three jobs
+        record = {"text": " ".join(made_up_sentences(seed, 60))}
+        (text / f"{seed}.jsonl").write_text(json.dumps(record) + "\n")
+    arguments = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet"]
     for workers in ("1", "3"):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                SMALL_JOBS,
-                *words,
-                "--workers",
-                workers,
-                "--out",
-                str(tmp_path / workers),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        assert done.returncode == 0
+        command = [sys.executable, "-c", SMALL_JOBS, *arguments, "--workers", workers]
+        subprocess.run([*command, "--out", str(tmp_path / workers)], check=True, capture_output=True)
     assert file_contents(tmp_path / "1") == file_contents(tmp_path / "3")
     assert {name.partition("-")[0] for name in file_contents(tmp_path / "1")} >= {"train", "manifest.json"}
 
@@ -148,41 +141,36 @@ if __name__ == "__main__":
 
 
 @pytest.mark.usefixtures("small_jobs")
-@pytest.mark.parametrize("after", [1, 4, 9, 14, 15, 17, 19])
+@pytest.mark.parametrize("interrupted_write", [1, 4, 9, 14, 15, 17, 19])
 def test_interrupted_build_resumes_to_the_same_bytes(
-    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted_write: int
 ) -> None:
     run_build(text, tokenizer, tmp_path / "whole", held_out=0.2)
-    replaced: list[str] = []
+    writes = itertools.count(1)  # an atomic write ends with `Path.replace`
     original_replace = Path.replace
 
     def replace_or_interrupt(self: Path, target: Path) -> Path:
-        replaced.append(Path(target).name)
-        if len(replaced) == after:
+        if next(writes) == interrupted_write:
             raise KeyboardInterrupt
         return original_replace(self, target)
 
     monkeypatch.setattr(Path, "replace", replace_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_build(text, tokenizer, tmp_path / "broken", held_out=0.2)
+        run_build(text, tokenizer, tmp_path / "interrupted", held_out=0.2)
     monkeypatch.setattr(Path, "replace", original_replace)
-    assert not (tmp_path / "broken" / "manifest.json").exists()
-    with pytest.raises(InputError, match="unfinished, repeat its" if after > 1 else "no corpus"):
-        Corpus(tmp_path / "broken")
-    kept = file_contents(tmp_path / "broken")
-    times = {
-        name: (tmp_path / "broken" / name).stat().st_mtime_ns for name in kept if name.endswith(".arrow")
-    }
-    run_build(text, tokenizer, tmp_path / "broken", held_out=0.2)
-    assert file_contents(tmp_path / "broken") == file_contents(tmp_path / "whole")
-    for name, written in times.items():  # finished shards are not rewritten
-        if "/" not in name:
-            assert (tmp_path / "broken" / name).stat().st_mtime_ns == written
+    assert not (tmp_path / "interrupted" / "manifest.json").exists()
+    with pytest.raises(InputError, match="unfinished, repeat its" if interrupted_write > 1 else "no corpus"):
+        Corpus(tmp_path / "interrupted")
+    finished_shards = {file: file.stat().st_mtime_ns for file in (tmp_path / "interrupted").glob("*.arrow")}
+    run_build(text, tokenizer, tmp_path / "interrupted", held_out=0.2)
+    assert file_contents(tmp_path / "interrupted") == file_contents(tmp_path / "whole")
+    for file, modified in finished_shards.items():  # not written again
+        assert file.stat().st_mtime_ns == modified
 
 
-@pytest.mark.parametrize("where", ["rename", "rmtree"])
+@pytest.mark.parametrize("interrupted_call", ["rename", "rmtree"])
 def test_build_interrupted_during_cleanup_is_complete_or_resumes(
-    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted_call: str
 ) -> None:
     original_rmtree = shutil.rmtree
 
@@ -193,25 +181,25 @@ def test_build_interrupted_during_cleanup_is_complete_or_resumes(
 
     run_build(text, tokenizer, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Path if where == "rename" else shutil, where, interrupt)
+        patch.setattr(Path if interrupted_call == "rename" else shutil, interrupted_call, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            run_build(text, tokenizer, tmp_path / "broken")
-    check_corpus(tmp_path / "broken")  # the manifest is written before the cleanup
-    if where == "rename":
-        run_build(text, tokenizer, tmp_path / "broken")
+            run_build(text, tokenizer, tmp_path / "interrupted")
+    check_corpus(tmp_path / "interrupted")  # the manifest is written before the cleanup
+    if interrupted_call == "rename":
+        run_build(text, tokenizer, tmp_path / "interrupted")
     else:
         with pytest.raises(InputError, match="already a finished corpus"):
-            run_build(text, tokenizer, tmp_path / "broken")
-    assert file_contents(tmp_path / "broken") == file_contents(tmp_path / "whole")
+            run_build(text, tokenizer, tmp_path / "interrupted")
+    assert file_contents(tmp_path / "interrupted") == file_contents(tmp_path / "whole")
 
 
 def test_killed_build_resumes(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()
-    for part in range(40):
-        (text / f"{part:02d}.txt").write_text("\n".join(made_up_sentences(part, 300)))
-    words = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet", "--workers", "2"]
-    command = [sys.executable, "-c", SMALL_JOBS, *words, "--out"]
+    for seed in range(40):
+        (text / f"{seed:02d}.txt").write_text("\n".join(made_up_sentences(seed, 300)))
+    arguments = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--quiet", "--workers", "2"]
+    command = [sys.executable, "-c", SMALL_JOBS, *arguments, "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     process = subprocess.Popen([*command, str(tmp_path / "killed")], start_new_session=True)
     deadline = time.monotonic() + 60
@@ -226,9 +214,9 @@ def test_killed_build_resumes(tokenizer: Path, tmp_path: Path) -> None:
 
 def test_interrupt_exits_with_status_130(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(made_up_sentences(1, 100_000)))
-    words = ["corpus", "build", str(tmp_path / "a.txt"), "--tokenizer", str(tokenizer), "--workers", "2"]
+    arguments = ["corpus", "build", str(tmp_path / "a.txt"), "--tokenizer", str(tokenizer), "--workers", "2"]
     process = subprocess.Popen(
-        [sys.executable, "-c", SMALL_JOBS, *words, "--out", str(tmp_path / "made")],
+        [sys.executable, "-c", SMALL_JOBS, *arguments, "--out", str(tmp_path / "made")],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -246,10 +234,10 @@ def test_interrupt_exits_with_status_130(tokenizer: Path, tmp_path: Path) -> Non
 def test_resuming_with_other_text_or_settings_is_refused(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> None:
+    def fail_with_full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(build, "write_shards", full)
+    monkeypatch.setattr(build, "write_shards", fail_with_full_disk)
     with pytest.raises(OSError, match="No space"):
         run_build(text, tokenizer, tmp_path / "made")
     monkeypatch.setattr(build, "write_shards", shard_writer.write_shards)
@@ -278,52 +266,42 @@ def test_unfinished_corpus_of_format_1_is_refused(text: Path, tokenizer: Path, t
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_full_disk_gives_one_line_error_and_no_corpus(text: Path, tokenizer: Path, tmp_path: Path) -> None:
     # The limit is lifted at exit, so that `make coverage` can write its data.
-    limited = "import atexit, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    limited += "before = resource.getrlimit(resource.RLIMIT_FSIZE); "
-    limited += "atexit.register(resource.setrlimit, resource.RLIMIT_FSIZE, before); "
-    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))\n"
-    words = [
-        "corpus",
-        "build",
-        str(text),
-        "--tokenizer",
-        str(tokenizer),
-        "--workers",
-        "1",
-        "--layout",
-        "lines",
-    ]
-    command = [*words, "--out", str(tmp_path / "made")]
-    done = subprocess.run(
-        [sys.executable, "-c", limited + SMALL_JOBS, *command], capture_output=True, text=True
+    limit_file_size = "import atexit, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit_file_size += "before = resource.getrlimit(resource.RLIMIT_FSIZE); "
+    limit_file_size += "atexit.register(resource.setrlimit, resource.RLIMIT_FSIZE, before); "
+    limit_file_size += "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))\n"
+    arguments = ["corpus", "build", str(text), "--tokenizer", str(tokenizer), "--workers", "1"]
+    arguments += ["--layout", "lines", "--out", str(tmp_path / "made")]
+    result = subprocess.run(
+        [sys.executable, "-c", limit_file_size + SMALL_JOBS, *arguments], capture_output=True, text=True
     )
-    assert done.returncode == 1
-    assert "File too large" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 1
+    assert "File too large" in result.stderr
+    assert "Traceback" not in result.stderr
     assert not (tmp_path / "made" / "manifest.json").exists()
-    subprocess.run([sys.executable, "-c", SMALL_JOBS, *command, "--quiet"], check=True)
+    subprocess.run([sys.executable, "-c", SMALL_JOBS, *arguments, "--quiet"], check=True)
     check_corpus(tmp_path / "made")
 
 
 def test_duplicates_are_dropped(tokenizer: Path, tmp_path: Path) -> None:
-    one, two, three = ("\n".join(made_up_sentences(seed, 20)) for seed in range(3))
-    (tmp_path / "a.txt").write_text("\n\n".join([one, two, one]))
-    (tmp_path / "b.txt").write_text("\n\n".join([two, three, one + "\nKa."]))
+    a, b, c = ("\n".join(made_up_sentences(seed, 20)) for seed in range(3))
+    longer_a = a + "\nKa."
+    (tmp_path / "a.txt").write_text("\n\n".join([a, b, a]))
+    (tmp_path / "b.txt").write_text("\n\n".join([b, c, longer_a]))
     files = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
     settings = CorpusSettings(layout="lines", workers=1)
     manifest = build_corpus(files, tokenizer, tmp_path / "made", settings)
     assert (manifest.documents["train"], manifest.duplicates) == (4, 2)
-    first = Corpus(tmp_path / "made").shards("train")[0]
+    (shard,) = Corpus(tmp_path / "made").shards("train")
     loaded = load_tokenizer(tokenizer)
     expected = [
         sum(len(loaded.encode(line, add_special_tokens=False)) for line in text.split("\n"))
-        for text in (one, two, three, one + "\nKa.")
+        for text in (a, b, c, longer_a)
     ]
-    assert np.diff(first.document_offsets).tolist() == expected
-    kept = build_corpus(
-        files, tokenizer, tmp_path / "all", CorpusSettings(layout="lines", workers=1, keep_duplicates=True)
-    )
-    assert (kept.documents["train"], kept.duplicates) == (6, 0)
+    assert np.diff(shard.document_offsets).tolist() == expected
+    keep_all = CorpusSettings(layout="lines", workers=1, keep_duplicates=True)
+    manifest = build_corpus(files, tokenizer, tmp_path / "all", keep_all)
+    assert (manifest.documents["train"], manifest.duplicates) == (6, 0)
 
 
 def test_held_out_documents_depend_on_seed_and_fraction(
@@ -358,44 +336,44 @@ def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path)
 
 
 def test_worker_error_is_reported_in_one_line(tokenizer: Path, tmp_path: Path) -> None:
-    for part in range(4):
-        (tmp_path / f"{part}.txt").write_bytes(b"fine text.\n\xff" if part == 3 else b"fine text. ")
-    words = ["corpus", "build", str(tmp_path), "--tokenizer", str(tokenizer), "--workers", "2"]
-    command = [sys.executable, "-c", SMALL_JOBS, *words, "--out", str(tmp_path / "made")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "3.txt, byte 11: not UTF-8" in done.stderr
-    assert "Traceback" not in done.stderr
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_bytes(b"fine text.\n\xff" if number == 3 else b"fine text. ")
+    arguments = ["corpus", "build", str(tmp_path), "--tokenizer", str(tokenizer), "--workers", "2"]
+    command = [sys.executable, "-c", SMALL_JOBS, *arguments, "--out", str(tmp_path / "made")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "3.txt, byte 11: not UTF-8" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
-def damage(file: Path) -> None:
+def flip_bit(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    "damaged_part", ["changed", "shorter", "missing", "manifest", "counts", "tokenizer", "format"]
+    "damage", ["changed", "shorter", "missing", "manifest", "counts", "tokenizer", "format"]
 )
 def test_check_names_the_damaged_file(
-    corpus: Corpus, tmp_path: Path, damaged_part: str, capsys: pytest.CaptureFixture[str]
+    corpus: Corpus, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(corpus.folder, copy)
     assert run_command(app, ["corpus", "check", str(copy)]) == 0
     assert "all checksums and counts agree" in capsys.readouterr().err
     shard, manifest = copy / "train-00000.arrow", copy / "manifest.json"
-    if damaged_part == "changed":
-        damage(shard)
-    elif damaged_part == "shorter":
+    if damage == "changed":
+        flip_bit(shard)
+    elif damage == "shorter":
         shard.write_bytes(shard.read_bytes()[:-100])
-    elif damaged_part == "missing":
+    elif damage == "missing":
         shard.unlink()
-    elif damaged_part == "manifest":
+    elif damage == "manifest":
         manifest.write_text(manifest.read_text()[:-30])
-    elif damaged_part == "counts":
+    elif damage == "counts":
         manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"documents": None}))
-    elif damaged_part == "tokenizer":
+    elif damage == "tokenizer":
         file = copy / "tokenizer" / "tokenizer.json"
         file.write_text(file.read_text().replace('"▁ka', '"▁kx'))
     else:
@@ -403,21 +381,21 @@ def test_check_names_the_damaged_file(
     capsys.readouterr()
     assert run_command(app, ["corpus", "check", str(copy)]) in (1, 2)
     error = capsys.readouterr().err
-    named = {
+    expected = {
         "manifest": "manifest.json",
         "counts": "manifest.json",
         "tokenizer": "tokenizer",
         "format": "format 9",
-    }.get(damaged_part, "train-00000.arrow")
-    assert named in error
+    }.get(damage, "train-00000.arrow")
+    assert expected in error
     assert error.count("\n") == 1
 
 
 def test_truncated_shard_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     whole = (corpus.folder / "train-00000.arrow").read_bytes()
     shutil.copytree(corpus.folder, tmp_path / "copy")
-    for cut in [0, 5, 100, *random.Random(1).sample(range(len(whole)), 20)]:
-        (tmp_path / "copy" / "train-00000.arrow").write_bytes(whole[:cut])
+    for size in [0, 5, 100, *random.Random(1).sample(range(len(whole)), 20)]:
+        (tmp_path / "copy" / "train-00000.arrow").write_bytes(whole[:size])
         with pytest.raises(AlbertineError, match="train-00000"):
             Corpus(tmp_path / "copy").shards("train")
 
@@ -426,37 +404,28 @@ def test_changed_byte_in_arrow_metadata_is_refused_or_harmless(corpus: Corpus, t
     """Arrow's metadata is at both ends of the file; `corpus check` finds changes of the columns."""
     whole = (corpus.folder / "train-00000.arrow").read_bytes()
     shutil.copytree(corpus.folder, tmp_path / "copy")
-    draw = random.Random(1)
+    rng = random.Random(1)
     refused = 0
-    for at in [*draw.sample(range(300), 40), *draw.sample(range(len(whole) - 400, len(whole)), 60)]:
+    for offset in [*rng.sample(range(300), 40), *rng.sample(range(len(whole) - 400, len(whole)), 60)]:
         damaged = bytearray(whole)
-        damaged[at] ^= draw.randrange(1, 256)
+        damaged[offset] ^= rng.randrange(1, 256)
         (tmp_path / "copy" / "train-00000.arrow").write_bytes(damaged)
         try:
-            changed = Corpus(tmp_path / "copy")
-            PretrainDataset(changed, ObjectiveSettings(max_length=32)).draw(np.arange(50))
+            copy = Corpus(tmp_path / "copy")
+            PretrainDataset(copy, ObjectiveSettings(max_length=32)).draw(np.arange(50))
         except AlbertineError:
             refused += 1
     assert refused > 5
 
 
 def test_show_prints_samples(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run_command(
-            app, ["corpus", "show", str(corpus.folder), "--samples", "4", "--objective.max-length", "64"]
-        )
-        == 0
-    )
-    shown = capsys.readouterr().out
-    assert shown.count("to predict") == 5
-    assert "[CLS]" in shown
-    assert "{" in shown
-    assert (
-        run_command(
-            app, ["corpus", "show", str(corpus.folder), "--split", "dev", "--objective.pair", "nsp", "--json"]
-        )
-        == 0
-    )
+    show = ["corpus", "show", str(corpus.folder)]
+    assert run_command(app, [*show, "--samples", "4", "--objective.max-length", "64"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("to predict") == 5  # four samples and the legend
+    assert "[CLS]" in output
+    assert "{" in output
+    assert run_command(app, [*show, "--split", "dev", "--objective.pair", "nsp", "--json"]) == 0
     samples = json.loads(capsys.readouterr().out)["samples"]
     assert len(samples) == 3
     assert len(samples[0]["tokens"]) == len(samples[0]["segments"])
@@ -491,21 +460,21 @@ def test_foreign_folder_is_left_unchanged(text: Path, tokenizer: Path, tmp_path:
 def test_leftover_build_folder_of_a_finished_corpus_is_removed(
     text: Path, tokenizer: Path, tmp_path: Path
 ) -> None:
-    whole = run_build(text, tokenizer, tmp_path / "made")
-    made = file_contents(tmp_path / "made")
-    left = tmp_path / "made" / ".building.partial"
-    left.mkdir()
-    (left / "part-00000.arrow").write_bytes(b"x")
-    (left / "corpus.lock").touch()
+    manifest = run_build(text, tokenizer, tmp_path / "made")
+    expected = file_contents(tmp_path / "made")
+    leftover = tmp_path / "made" / ".building.partial"
+    leftover.mkdir()
+    (leftover / "part-00000.arrow").write_bytes(b"x")
+    (leftover / "corpus.lock").touch()
     with (
-        file_lock(left / "corpus.lock", "mine"),
+        file_lock(leftover / "corpus.lock", "locked"),
         pytest.raises(InputError, match="another process is building there"),
     ):
         run_build(text, tokenizer, tmp_path / "made")
     with pytest.raises(InputError, match="already a finished corpus"):
         run_build(text, tokenizer, tmp_path / "made")
-    assert file_contents(tmp_path / "made") == made
-    assert Corpus(tmp_path / "made").manifest == whole
+    assert file_contents(tmp_path / "made") == expected
+    assert Corpus(tmp_path / "made").manifest == manifest
 
 
 def test_second_build_in_the_same_folder_is_refused(text: Path, tokenizer: Path, tmp_path: Path) -> None:
@@ -517,10 +486,10 @@ def test_second_build_in_the_same_folder_is_refused(text: Path, tokenizer: Path,
 
 
 def test_workers_exit_with_their_parent(tokenizer: Path, tmp_path: Path) -> None:
-    for part in range(30):
-        (tmp_path / f"{part:02d}.txt").write_text("\n".join(made_up_sentences(part, 3000)))
-    words = ["corpus", "build", str(tmp_path), "--tokenizer", str(tokenizer), "--quiet", "--workers", "2"]
-    command = [sys.executable, "-c", SMALL_JOBS, *words, "--out", str(tmp_path / "made")]
+    for seed in range(30):
+        (tmp_path / f"{seed:02d}.txt").write_text("\n".join(made_up_sentences(seed, 3000)))
+    arguments = ["corpus", "build", str(tmp_path), "--tokenizer", str(tokenizer), "--quiet", "--workers", "2"]
+    command = [sys.executable, "-c", SMALL_JOBS, *arguments, "--out", str(tmp_path / "made")]
     process = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + 60
     while not list((tmp_path / "made").glob("building/part-*.arrow")) and time.monotonic() < deadline:
@@ -541,11 +510,11 @@ def test_workers_exit_with_their_parent(tokenizer: Path, tmp_path: Path) -> None
 def test_changed_shard_settings_reuse_parts_and_rewrite_shards(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*_: Any) -> None:
+    def fail_with_full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     original = manifest.write_manifest
-    monkeypatch.setattr(build, "write_manifest", failing)
+    monkeypatch.setattr(build, "write_manifest", fail_with_full_disk)
     with pytest.raises(OSError, match="No space"):
         run_build(text, tokenizer, tmp_path / "made", held_out=0.1)
     monkeypatch.setattr(build, "write_manifest", original)
@@ -554,7 +523,7 @@ def test_changed_shard_settings_reuse_parts_and_rewrite_shards(
     check_corpus(tmp_path / "made")
 
 
-def test_failed_build_can_continue_with_on_error_skip(
+def test_failed_build_resumes_with_on_error_skip(
     tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encode_jobs, "JOB_BYTES", 100)

@@ -1,4 +1,4 @@
-"""Samples: pure functions of their index, made of the text, with the probabilities of the paper."""
+"""Samples: pure functions of their index, taken from the text, with the probabilities of the paper."""
 
 import itertools
 import math
@@ -30,8 +30,8 @@ from albertine.text.word_encoder import WordBoundaries
 DEVIATIONS = 5.0  # standard deviations; exceeded by chance once in two million tests
 
 
-def is_within_binomial(hits: int, trials: int, probability: float) -> bool:
-    """Return whether a number of hits is within `DEVIATIONS` of the binomial mean."""
+def is_plausible_count(hits: int, trials: int, probability: float) -> bool:
+    """Return whether a number of hits is within `DEVIATIONS` of the expected one."""
     return (
         abs(hits - trials * probability)
         <= DEVIATIONS * math.sqrt(trials * probability * (1 - probability)) + 1
@@ -39,11 +39,10 @@ def is_within_binomial(hits: int, trials: int, probability: float) -> bool:
 
 
 def document_tokens(corpus: Corpus, split: Any = "train") -> list[list[int]]:
-    shards = corpus.shards(split)
     return [
-        shard.tokens[shard.document_offsets[one] : shard.document_offsets[one + 1]].tolist()
-        for shard in shards
-        for one in range(len(shard.document_offsets) - 1)
+        shard.tokens[start:stop].tolist()
+        for shard in corpus.shards(split)
+        for start, stop in itertools.pairwise(shard.document_offsets)
     ]
 
 
@@ -56,9 +55,9 @@ def original_segments(sample: PretrainSample) -> list[list[int]]:
     ]
 
 
-def is_inside(part: list[int], whole: list[int]) -> bool:
-    joined, sought = (" " + " ".join(map(str, one)) + " " for one in (whole, part))
-    return sought in joined
+def is_sublist(part: list[int], whole: list[int]) -> bool:
+    part_text, whole_text = (" " + " ".join(map(str, ids)) + " " for ids in (part, whole))
+    return part_text in whole_text
 
 
 @pytest.fixture(scope="module", params=["sop", "nsp", "none"])
@@ -68,41 +67,39 @@ def dataset(request: pytest.FixtureRequest, corpus: Corpus) -> PretrainDataset:
 
 @pytest.fixture(scope="module")
 def many_samples(corpus: Corpus) -> list[PretrainSample]:
-    drawn = PretrainDataset(corpus, ObjectiveSettings(max_length=64, seed=11))
-    return drawn.draw(np.arange(40 * len(drawn)))
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=64, seed=11))
+    return dataset.draw(np.arange(40 * len(dataset)))
 
 
 def test_sample_depends_only_on_its_index(dataset: PretrainDataset) -> None:
     indices = np.arange(2 * len(dataset))
-    together = dataset.draw(indices)
+    samples = dataset.draw(indices)
     reopened = pickle.loads(pickle.dumps(dataset))
     for index in (0, 1, 17, len(dataset), 2 * len(dataset) - 1):
-        for other in (dataset.draw(np.array([index]))[0], reopened.draw(np.array([index]))[0]):
-            for name, value in vars(together[index]).items():
-                assert np.array_equal(value, getattr(other, name)), name
+        for sample in (dataset.draw(np.array([index]))[0], reopened.draw(np.array([index]))[0]):
+            for name, expected in vars(samples[index]).items():
+                assert np.array_equal(getattr(sample, name), expected), name
 
 
 def test_epochs_and_seeds_differ(dataset: PretrainDataset, corpus: Corpus) -> None:
     size = len(dataset)
-    other = PretrainDataset(corpus, replace(dataset.objective, seed=4))
-    first, second, third = (
-        dataset.draw(np.arange(size)),
-        dataset.draw(np.arange(size, 2 * size)),
-        other.draw(np.arange(size)),
-    )
-    for one in (second, third):
-        same = sum(a.tokens.tolist() == b.tokens.tolist() for a, b in zip(first, one, strict=True))
-        assert same < 0.1 * size
+    other_dataset = PretrainDataset(corpus, replace(dataset.objective, seed=4))
+    samples = dataset.draw(np.arange(size))
+    next_epoch = dataset.draw(np.arange(size, 2 * size))
+    other_seed = other_dataset.draw(np.arange(size))
+    for others in (next_epoch, other_seed):
+        equal = sum(a.tokens.tolist() == b.tokens.tolist() for a, b in zip(samples, others, strict=True))
+        assert equal < 0.1 * size
 
 
 def test_max_lengths_bound_the_drawn_lengths(dataset: PretrainDataset) -> None:
     indices = np.arange(3 * len(dataset))
-    lengths = dataset.max_lengths(indices)
-    drawn = np.array([len(sample) for sample in dataset.draw(indices)])
-    assert (drawn <= lengths).all()
-    assert drawn.max() <= 64
+    max_lengths = dataset.max_lengths(indices)
+    lengths = np.array([len(sample) for sample in dataset.draw(indices)])
+    assert (lengths <= max_lengths).all()
+    assert lengths.max() <= 64
     if dataset.objective.pair != "nsp":
-        assert np.array_equal(drawn, lengths)
+        assert np.array_equal(lengths, max_lengths)
 
 
 def test_special_tokens_are_placed_and_never_masked(dataset: PretrainDataset) -> None:
@@ -122,100 +119,100 @@ def test_special_tokens_are_placed_and_never_masked(dataset: PretrainDataset) ->
 
 
 def test_labels_restore_the_text(dataset: PretrainDataset, corpus: Corpus) -> None:
-    texts = document_tokens(corpus)
-    labels = Counter()  # type: Counter[int]
+    documents = document_tokens(corpus)
+    pair_labels = set()
     for sample in dataset.draw(np.arange(len(dataset))):
-        parts = original_segments(sample)
-        documents = [{at for at, text in enumerate(texts) if is_inside(part, text)} for part in parts]
-        assert all(documents)
-        assert all(parts)
-        labels[sample.pair_label] += 1
+        segments = original_segments(sample)
+        documents_with_segment = [
+            {number for number, document in enumerate(documents) if is_sublist(segment, document)}
+            for segment in segments
+        ]
+        assert all(documents_with_segment)
+        assert all(segments)
+        pair_labels.add(sample.pair_label)
         if dataset.objective.pair == "nsp" and sample.pair_label:
-            continue  # the segment of another document may occur elsewhere by chance
-        assert set.intersection(*documents)
+            continue  # the segments are from two documents
+        assert set.intersection(*documents_with_segment)
     if dataset.objective.pair == "none":
-        assert set(labels) == {0}
+        assert pair_labels == {0}
 
 
-def test_unswapped_pair_is_the_text(corpus: Corpus) -> None:
+def test_pair_label_says_whether_the_segments_are_swapped(corpus: Corpus) -> None:
     # max_length exceeds every document, so nothing is truncated and the segments are adjacent.
-    drawn = PretrainDataset(corpus, ObjectiveSettings(max_length=20_000, short_seq_prob=0))
-    texts = document_tokens(corpus)
-    labels = set()
-    for sample in drawn.draw(np.arange(4 * len(drawn))):
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=20_000, short_seq_prob=0))
+    documents = document_tokens(corpus)
+    pair_labels = set()
+    for sample in dataset.draw(np.arange(4 * len(dataset))):
         a, b = original_segments(sample)
-        labels.add(sample.pair_label)
-        assert any(is_inside(b + a if sample.pair_label else a + b, text) for text in texts)
-    assert labels == {0, 1}
+        pair_labels.add(sample.pair_label)
+        in_order = b + a if sample.pair_label else a + b
+        assert any(is_sublist(in_order, document) for document in documents)
+    assert pair_labels == {0, 1}
 
 
 def test_nsp_takes_its_second_segment_from_another_document(corpus: Corpus) -> None:
-    drawn = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
-    texts = document_tokens(corpus)
-    negatives = 0
-    for sample in drawn.draw(np.arange(4 * len(drawn))):
+    dataset = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
+    documents = document_tokens(corpus)
+    checked = 0
+    for sample in dataset.draw(np.arange(4 * len(dataset))):
         a, b = original_segments(sample)
-        together = any(
-            is_inside(a, text) and is_inside(b, text) for text in texts if len(a) > 15 and len(b) > 15
-        )
-        if sample.pair_label and len(a) > 15 and len(b) > 15:
-            assert not together
-            negatives += 1
-    assert negatives > 50
+        if sample.pair_label and len(a) > 15 and len(b) > 15:  # shorter ones can be in both by chance
+            assert not any(is_sublist(a, document) and is_sublist(b, document) for document in documents)
+            checked += 1
+    assert checked > 50
 
 
 def test_half_of_the_pairs_are_swapped(many_samples: list[PretrainSample]) -> None:
-    assert is_within_binomial(sum(sample.pair_label for sample in many_samples), len(many_samples), 0.5)
+    assert is_plausible_count(sum(sample.pair_label for sample in many_samples), len(many_samples), 0.5)
 
 
 def test_short_targets_have_the_expected_distribution(corpus: Corpus) -> None:
     windows = SampleWindows(corpus.shards("train"), ObjectiveSettings(max_length=64))
     epochs = [windows.lookup(epoch, np.arange(len(windows))) for epoch in range(60)]
-    targets = np.concatenate([one.target_length for one in epochs])
+    targets = np.concatenate([epoch.target_length for epoch in epochs])
     short = targets[targets < 61]
     # A short target is drawn from 2 to 61, so one in sixty has the full length.
-    assert is_within_binomial(len(short), len(targets), 0.1 * 59 / 60)
+    assert is_plausible_count(len(short), len(targets), 0.1 * 59 / 60)
     assert short.min() == 2
     counts = np.bincount(short, minlength=61)[2:]
-    assert all(is_within_binomial(int(count), len(short), 1 / 59) for count in counts)
-    lengths = np.concatenate([one.stop - one.start for one in epochs])
-    shard = corpus.shards("train")[0]
-    ends = np.concatenate([shard.document_offsets[one.document + 1] - one.start for one in epochs])
-    assert (lengths >= np.minimum(targets, ends)).all()
+    assert all(is_plausible_count(int(count), len(short), 1 / 59) for count in counts)
+    lengths = np.concatenate([epoch.stop - epoch.start for epoch in epochs])
+    (shard,) = corpus.shards("train")
+    available = np.concatenate([shard.document_offsets[epoch.document + 1] - epoch.start for epoch in epochs])
+    assert (lengths >= np.minimum(targets, available)).all()
 
 
 def test_pair_none_fills_max_length_with_consecutive_text(corpus: Corpus) -> None:
-    drawn = PretrainDataset(corpus, ObjectiveSettings(pair="none", max_length=48))
-    texts = document_tokens(corpus)
-    lengths = [len(sample) for sample in drawn.draw(np.arange(len(drawn)))]
-    assert len(lengths) >= sum(-(-len(text) // 46) for text in texts if len(text) >= 8)
-    assert sum(length == 48 for length in lengths) >= sum((len(text) // 46) for text in texts) * 0.7
+    dataset = PretrainDataset(corpus, ObjectiveSettings(pair="none", max_length=48))
+    documents = document_tokens(corpus)
+    lengths = [len(sample) for sample in dataset.draw(np.arange(len(dataset)))]
+    assert len(lengths) >= sum(-(-len(document) // 46) for document in documents if len(document) >= 8)
+    assert lengths.count(48) >= 0.7 * sum(len(document) // 46 for document in documents)
 
 
 def test_chosen_tokens_are_masked_kept_and_replaced_80_10_10(many_samples: list[PretrainSample]) -> None:
     masked = kept = total = 0
     replaced: Counter[int] = Counter()
     for sample in many_samples:
-        seen = sample.tokens[sample.masked_positions]
-        total += len(seen)
-        masked += int((seen == 4).sum())
-        kept += int((seen == sample.labels).sum())
-        replaced.update(seen[(seen != 4) & (seen != sample.labels)].tolist())
+        input_ids = sample.tokens[sample.masked_positions]
+        total += len(input_ids)
+        masked += int((input_ids == 4).sum())
+        kept += int((input_ids == sample.labels).sum())
+        replaced.update(input_ids[(input_ids != 4) & (input_ids != sample.labels)].tolist())
     ordinary = 130 - 5
-    assert is_within_binomial(masked, total, 0.8)
-    assert is_within_binomial(kept, total, 0.1 + 0.1 / ordinary)
-    assert is_within_binomial(replaced.total(), total, 0.1 * (1 - 1 / ordinary))
+    assert is_plausible_count(masked, total, 0.8)
+    assert is_plausible_count(kept, total, 0.1 + 0.1 / ordinary)
+    assert is_plausible_count(replaced.total(), total, 0.1 * (1 - 1 / ordinary))
     assert min(replaced) >= 5
     assert len(replaced) == ordinary
     expected = replaced.total() / ordinary
-    spread = sum((replaced[piece] - expected) ** 2 / expected for piece in range(5, 130))
-    assert spread < ordinary + DEVIATIONS * math.sqrt(2 * ordinary)  # chi-squared
+    chi_squared = sum((replaced[token_id] - expected) ** 2 / expected for token_id in range(5, 130))
+    assert chi_squared < ordinary + DEVIATIONS * math.sqrt(2 * ordinary)
 
 
 def test_masked_positions_are_uniform_over_the_sequence(many_samples: list[PretrainSample]) -> None:
-    full = [sample.masked_positions for sample in many_samples if len(sample) == 64]
-    early = sum(int((positions < 32).sum()) for positions in full)
-    assert abs(early / sum(map(len, full)) - 0.5) < 0.01
+    positions = np.concatenate([sample.masked_positions for sample in many_samples if len(sample) == 64])
+    assert abs((positions < 32).mean() - 0.5) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,7 @@ def test_prediction_count(length: int, max_predictions: int, expected: int) -> N
 
 
 def test_ngram_lengths_follow_the_paper() -> None:
-    # Words of one token, far more words than predictions: runs are hardly ever shortened.
+    # Words of one token, and far more words than predictions, so n-grams are hardly ever shortened.
     count, trials = 3000, 300
     starts = np.arange(1, count + 1)
     lengths: Counter[int] = Counter()
@@ -235,11 +232,11 @@ def test_ngram_lengths_follow_the_paper() -> None:
         positions = choose_masked_positions(
             starts, starts + 1, np.full(count, count), 60, 3, RandomStream(trial, 2 * count)
         )
-        runs = np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1)
-        lengths.update(map(len, runs))
+        ngrams = np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1)
+        lengths.update(map(len, ngrams))
     total = sum(lengths.values())
     for n in (1, 2, 3):
-        # The budget may shorten the last run, and two runs may touch: 0.012 is allowed for both.
+        # The budget may shorten the last n-gram, and two n-grams may be adjacent: 0.012 allows for both.
         probability = (1 / n) / (1 + 1 / 2 + 1 / 3)
         assert abs(lengths[n] / total - probability) < 0.012 + DEVIATIONS * math.sqrt(
             probability * (1 - probability) / total
@@ -249,118 +246,123 @@ def test_ngram_lengths_follow_the_paper() -> None:
 @given(
     sizes=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=30), min_size=1, max_size=2),
     max_predictions=st.integers(1, 30),
-    ngram=st.integers(1, 5),
+    max_ngram=st.integers(1, 5),
     key=st.integers(0, 2**64 - 1),
 )
-def test_masked_runs_are_whole_words_within_budget_and_segment(
-    sizes: list[list[int]], max_predictions: int, ngram: int, key: int
+def test_masked_ngrams_are_whole_words_within_budget_and_segment(
+    sizes: list[list[int]], max_predictions: int, max_ngram: int, key: int
 ) -> None:
     word_starts, word_ends, segment_ends = [], [], []
-    at = 1
+    position = 1
     for segment in sizes:
         for size in segment:
-            word_starts.append(at)
-            at += size
-            word_ends.append(at)
+            word_starts.append(position)
+            position += size
+            word_ends.append(position)
         segment_ends += [len(word_starts)] * len(segment)
-        at += 1
-    stream = RandomStream(key, 2 * len(word_starts))
+        position += 1
+    rng = RandomStream(key, 2 * len(word_starts))
     positions = choose_masked_positions(
-        np.array(word_starts), np.array(word_ends), np.array(segment_ends), max_predictions, ngram, stream
+        np.array(word_starts), np.array(word_ends), np.array(segment_ends), max_predictions, max_ngram, rng
     )
     assert len(positions) <= max_predictions
-    assert len(set(positions.tolist())) == len(positions)
     chosen = set(positions.tolist())
-    for start, end in zip(word_starts, word_ends, strict=True):
-        assert len(chosen & set(range(start, end))) in (0, end - start)
-    assert not chosen - {
-        position for start, end in zip(word_starts, word_ends, strict=True) for position in range(start, end)
-    }
-    if min(end - start for start, end in zip(word_starts, word_ends, strict=True)) <= max_predictions:
+    assert len(chosen) == len(positions)
+    words = [set(range(start, end)) for start, end in zip(word_starts, word_ends, strict=True)]
+    assert all(chosen >= word or not chosen & word for word in words)
+    assert chosen <= set().union(*words)
+    if min(map(len, words)) <= max_predictions:
         assert chosen
     # With single words, every word that was not chosen exceeds the remaining budget.
-    left = max_predictions - len(chosen)
-    outside = [end - start for start, end in zip(word_starts, word_ends, strict=True) if start not in chosen]
-    assert ngram > 1 or not outside or min(outside) > left
+    remaining = max_predictions - len(chosen)
+    not_chosen = [len(word) for word in words if not chosen & word]
+    assert max_ngram > 1 or not not_chosen or min(not_chosen) > remaining
 
 
 def test_masked_tokens_are_whole_words(many_samples: list[PretrainSample], corpus: Corpus) -> None:
     boundaries = WordBoundaries(corpus.tokenizer)
     for sample in many_samples[:400]:
         chosen = set(sample.masked_positions.tolist())
-        base = 1
+        segment_start = 1
         for segment in original_segments(sample):
             starts = [*np.flatnonzero(boundaries.starts(np.array(segment))).tolist(), len(segment)]
             for begin, end in itertools.pairwise(starts):
-                word = set(range(base + begin, base + end))
+                word = set(range(segment_start + begin, segment_start + end))
                 assert len(chosen & word) in (0, len(word))
-            base += len(segment) + 1
+            segment_start += len(segment) + 1
 
 
-@given(a=st.integers(1, 60), b=st.integers(1, 60), max_tokens=st.integers(2, 60), seed=st.integers(0, 1000))
-def test_truncation_matches_the_reference_lengths(a: int, b: int, max_tokens: int, seed: int) -> None:
-    shard: Any = None
-    rng = RandomStream(seed, 8)
-    ours = truncate_pair(Segment(shard, 0, a), Segment(shard, 100, 100 + b), max_tokens, rng)
-
-    def theirs(size: int) -> list[tuple[int, bool]]:
-        return [(0, True)] * size
-
-    one, other = theirs(a), theirs(b)
-    reference_masking.truncate_pair(one, other, max_tokens, random.Random(seed))
-    assert (len(ours[0]), len(ours[1])) == (len(one), len(other))
-    assert 0 <= ours[0].start <= ours[0].stop <= a
-    assert 100 <= ours[1].start <= ours[1].stop <= 100 + b
+@given(
+    a_length=st.integers(1, 60),
+    b_length=st.integers(1, 60),
+    max_tokens=st.integers(2, 60),
+    seed=st.integers(0, 1000),
+)
+def test_truncation_gives_the_lengths_of_the_reference(
+    a_length: int, b_length: int, max_tokens: int, seed: int
+) -> None:
+    shard: Any = None  # unused
+    a, b = truncate_pair(
+        Segment(shard, 0, a_length),
+        Segment(shard, 100, 100 + b_length),
+        max_tokens,
+        RandomStream(seed, 8),
+    )
+    expected_a, expected_b = [(0, True)] * a_length, [(0, True)] * b_length
+    reference_masking.truncate_pair(expected_a, expected_b, max_tokens, random.Random(seed))
+    assert (len(a), len(b)) == (len(expected_a), len(expected_b))
+    assert 0 <= a.start <= a.stop <= a_length
+    assert 100 <= b.start <= b.stop <= 100 + b_length
 
 
 def test_truncation_removes_from_both_ends_equally() -> None:
-    shard: Any = None
-    front = 0
+    shard: Any = None  # unused
+    removed_in_front = 0
     for seed in range(2000):
-        clipped, _ = truncate_pair(Segment(shard, 0, 60), Segment(shard, 0, 20), 50, RandomStream(seed, 8))
-        front += clipped.start
-    assert is_within_binomial(front, 2000 * 30, 0.5)
+        a, _ = truncate_pair(Segment(shard, 0, 60), Segment(shard, 0, 20), 50, RandomStream(seed, 8))
+        removed_in_front += a.start
+    assert is_plausible_count(removed_in_front, 2000 * 30, 0.5)
 
 
 def test_distributions_match_the_reference_algorithm(corpus: Corpus) -> None:
-    shard = corpus.shards("train")[0]
-    draw = random.Random(5)
-    theirs: list[reference_masking.ReferenceInstance] = []
-    for one in range(len(shard.document_offsets) - 1):
-        first, last = int(shard.document_offsets[one]), int(shard.document_offsets[one + 1])
-        cuts = [int(s) for s in shard.sentence_starts if first <= s < last] + [last]
-        starts = shard.word_starts(0, len(shard.tokens))
+    (shard,) = corpus.shards("train")
+    rng = random.Random(5)
+    tokens, word_starts = shard.tokens.tolist(), shard.word_starts(0, len(shard.tokens)).tolist()
+    reference_samples: list[reference_masking.ReferenceInstance] = []
+    for start, stop in itertools.pairwise(shard.document_offsets.tolist()):
+        sentence_starts = [int(position) for position in shard.sentence_starts if start <= position < stop]
         document = [
-            [(int(shard.tokens[at]), bool(starts[at])) for at in range(begin, end)]
-            for begin, end in itertools.pairwise(cuts)
+            list(zip(tokens[begin:end], word_starts[begin:end], strict=True))
+            for begin, end in itertools.pairwise([*sentence_starts, stop])
         ]
         for _ in range(20):
-            theirs += reference_masking.reference_instances(
-                document, max_length=200, short_fraction=0.1, max_masked=77, vocab_size=130, rng=draw
+            reference_samples += reference_masking.reference_instances(
+                document, max_length=200, short_fraction=0.1, max_masked=77, vocab_size=130, rng=rng
             )
     dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=200))
-    ours = list(dataset.draw(np.arange(20 * len(dataset))))
+    samples = dataset.draw(np.arange(20 * len(dataset)))
 
-    def shape(lengths: list[int], first: list[int], masked: list[int]) -> list[float]:
-        full = [n for n in range(len(lengths)) if lengths[n] == 200]
+    def statistics(lengths: list[int], a_lengths: list[int], masked: list[int]) -> list[float]:
+        is_full = np.array(lengths) == 200
+        a_shares = np.array(a_lengths)[is_full] / 197  # of the tokens that are not special
         return [
-            float(np.mean([masked[n] / lengths[n] for n in range(len(lengths))])),
-            float(np.mean([first[n] / 197 for n in full])),
-            float(np.std([first[n] / 197 for n in full])),
-            float(np.mean([masked[n] for n in full])),
+            float(np.mean(np.array(masked) / lengths)),
+            float(np.mean(a_shares)),
+            float(np.std(a_shares)),
+            float(np.mean(np.array(masked)[is_full])),
         ]
 
-    mine = shape(
-        [len(s) for s in ours],
-        [int((s.segments == 0).sum()) - 2 for s in ours],
-        [len(s.masked_positions) for s in ours],
+    actual = statistics(
+        [len(sample) for sample in samples],
+        [int((sample.segments == 0).sum()) - 2 for sample in samples],
+        [len(sample.masked_positions) for sample in samples],
     )
-    other = shape(
-        [len(s.tokens) for s in theirs],
-        [s.segments.count(0) - 2 for s in theirs],
-        [len(s.masked_positions) for s in theirs],
+    expected = statistics(
+        [len(sample.tokens) for sample in reference_samples],
+        [sample.segments.count(0) - 2 for sample in reference_samples],
+        [len(sample.masked_positions) for sample in reference_samples],
     )
-    assert mine == pytest.approx(other, abs=0.03)
+    assert actual == pytest.approx(expected, abs=0.03)
 
 
 @given(count=st.integers(1, 3000), key=st.integers(0, 2**63))
@@ -372,18 +374,19 @@ def test_permutation_contains_every_index(count: int, key: int) -> None:
 
 
 def test_permutation_is_well_shuffled() -> None:
-    found = Permutation(10_000, 1)[np.arange(10_000)]
-    assert abs(np.corrcoef(found, np.arange(10_000))[0, 1]) < 5 / 100
-    assert (np.abs(np.diff(found)) == 1).sum() < 12  # 2 expected
-    assert (found == np.arange(10_000)).sum() < 10
-    assert (Permutation(10_000, 2)[np.arange(10_000)] == found).sum() < 10
+    indices = np.arange(10_000)
+    permuted = Permutation(10_000, 1)[indices]
+    assert abs(np.corrcoef(permuted, indices)[0, 1]) < 5 / 100
+    assert (np.abs(np.diff(permuted)) == 1).sum() < 12  # 2 expected
+    assert (permuted == indices).sum() < 10
+    assert (Permutation(10_000, 2)[indices] == permuted).sum() < 10
 
 
 def test_random_bits_are_uniform_and_stable() -> None:
-    drawn = uniform(random_bits(1, 2, np.arange(100_000)))
-    assert abs(drawn.mean() - 0.5) < DEVIATIONS * math.sqrt(1 / 12 / 100_000)
-    faces = np.bincount(integers(random_bits(9, np.arange(60_000)), 6))
-    assert all(is_within_binomial(int(face), 60_000, 1 / 6) for face in faces)
+    numbers = uniform(random_bits(1, 2, np.arange(100_000)))
+    assert abs(numbers.mean() - 0.5) < DEVIATIONS * math.sqrt(1 / 12 / 100_000)
+    counts = np.bincount(integers(random_bits(9, np.arange(60_000)), 6))
+    assert all(is_plausible_count(int(count), 60_000, 1 / 6) for count in counts)
     assert sum(RandomStream(key, 1).binomial(64) for key in range(2000)) in range(63_000, 65_000)
     # Fixed values: a run resumed with a later version must see the same samples.
     assert random_bits(1, 2, 3).tolist() == [EXPECTED_BITS]
@@ -414,37 +417,39 @@ def test_invalid_objective_settings_are_refused(corpus: Corpus) -> None:
 def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: int) -> None:
     shards = corpus.shards("train")
     windows = SampleWindows(shards, ObjectiveSettings(pair=pair, max_length=length))
-    seen = [np.zeros(len(shard.tokens), np.int64) for shard in shards]
-    layouts = set()
+    token_counts = [np.zeros(len(shard.tokens), np.int64) for shard in shards]
+    all_starts = set()
     for epoch in range(60):
-        window = windows.lookup(epoch, np.arange(len(windows)))
-        for shard, start, stop in zip(window.shard, window.start, window.stop, strict=True):
-            seen[shard][start:stop] += 1
-        layouts.add(tuple(sorted(window.start.tolist())))
-    assert len(layouts) == 60  # no two epochs place their windows alike
-    for shard, times in zip(shards, seen, strict=True):
+        drawn = windows.lookup(epoch, np.arange(len(windows)))
+        for shard_index, start, stop in zip(drawn.shard, drawn.start, drawn.stop, strict=True):
+            token_counts[shard_index][start:stop] += 1
+        all_starts.add(tuple(sorted(drawn.start.tolist())))
+    assert len(all_starts) == 60  # every epoch has other windows
+    for shard, counts in zip(shards, token_counts, strict=True):
         lengths = np.diff(shard.document_offsets)
-        long = np.repeat(lengths >= 8, lengths)
-        assert times[long].min() > 0
-        assert not times[~long].any()
-        assert 0.8 < times[long].mean() / 60 < 3
+        has_samples = np.repeat(lengths >= 8, lengths)
+        assert counts[has_samples].min() > 0
+        assert not counts[~has_samples].any()
+        assert 0.8 < counts[has_samples].mean() / 60 < 3
 
 
 def test_nsp_segment_length_does_not_reveal_the_label(corpus: Corpus) -> None:
-    drawn = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
-    samples = drawn.draw(np.arange(20 * len(drawn)))
-    second = [[int((s.segments == 1).sum()) for s in samples if s.pair_label == label] for label in (0, 1)]
-    spread = math.sqrt(sum(np.var(one) / len(one) for one in second))
+    dataset = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
+    samples = dataset.draw(np.arange(20 * len(dataset)))
+    consecutive, replaced = (
+        [int((sample.segments == 1).sum()) for sample in samples if sample.pair_label == label]
+        for label in (0, 1)
+    )
+    standard_error = math.sqrt(sum(np.var(lengths) / len(lengths) for lengths in (consecutive, replaced)))
     # The other document may end early, so its segment may be shorter, but never longer.
-    assert np.mean(second[1]) - np.mean(second[0]) < DEVIATIONS * spread
-    assert np.mean(second[1]) > 0.75 * np.mean(second[0])
+    assert np.mean(replaced) - np.mean(consecutive) < DEVIATIONS * standard_error
+    assert np.mean(replaced) > 0.75 * np.mean(consecutive)
 
 
 def test_ids_outside_the_vocabulary_are_refused(corpus: Corpus, tmp_path: Path) -> None:
     shutil.copytree(corpus.folder, tmp_path / "copy")
     file = tmp_path / "copy" / "train-00000.arrow"
-    changed = Corpus(tmp_path / "copy")
-    shard = changed.shards("train")[0]
+    (shard,) = Corpus(tmp_path / "copy").shards("train")
     offset = file.read_bytes().index(shard.tokens[:200].tobytes())
     damaged = bytearray(file.read_bytes())
     damaged[offset : offset + 400] = b"\xff" * 400

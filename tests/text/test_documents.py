@@ -1,4 +1,4 @@
-"""Text of every format and compression is read completely, in chunks of any size, or refused by location."""
+"""Reading text of every format and compression in chunks of any size; errors name the location."""
 
 import contextlib
 import gzip
@@ -25,18 +25,18 @@ LINES = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was."
 
 
 def read_all(*names: object, skip: bool = False, **options: str) -> list[list[str]]:
+    """Return all documents; with `skip`, followed by a list of the read errors and their count."""
     reading = ReadingSettings(**options)  # type: ignore[arg-type]  # values as on the command line
     errors = ReadErrors(skip=skip)
-    found = find_sources([str(name) for name in names])
-    read = [
-        one
-        for source in found
-        for part in source_chunks(source)
-        for one in read_documents(part, reading, errors)
+    documents = [
+        document
+        for source in find_sources([str(name) for name in names])
+        for chunk in source_chunks(source)
+        for document in read_documents(chunk, reading, errors)
     ]
     if skip:
-        read.append([*errors.locations, str(errors.count)])
-    return read
+        documents.append([*errors.locations, str(errors.count)])
+    return documents
 
 
 def compressed(content: bytes, suffix: str) -> bytes:
@@ -64,7 +64,7 @@ def test_lines(tmp_path: Path, suffix: str) -> None:
     text = "\n\n".join("\n".join(document) for document in LINES)
     (tmp_path / f"a.txt{suffix}").write_bytes(compressed(text.encode(), suffix))
     assert read_all(tmp_path) == LINES
-    assert read_all(tmp_path, layout="prose") == [[one for document in LINES for one in document]]
+    assert read_all(tmp_path, layout="prose") == [[line for document in LINES for line in document]]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -102,23 +102,26 @@ def test_hub_dataset_from_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @given(
-    rows=st.lists(
+    documents=st.lists(
         st.lists(st.text("ab é", min_size=1).filter(str.strip), min_size=1, max_size=4), min_size=1
     ),
     size=st.integers(1, 40),
 )
 def test_chunk_size_does_not_change_the_lines(
-    rows: list[list[str]], size: int, tmp_path_factory: pytest.TempPathFactory
+    documents: list[list[str]], size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("lines")
-    (folder / "a.txt").write_text("\n\n".join("\n".join(document) for document in rows), encoding="utf-8")
-    (folder / "b.jsonl").write_text("\n".join(json.dumps({"text": one}) for row in rows for one in row))
+    text = "\n\n".join("\n".join(document) for document in documents)
+    (folder / "a.txt").write_text(text, encoding="utf-8")
+    (folder / "b.jsonl").write_text(
+        "\n".join(json.dumps({"text": line}) for document in documents for line in document)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "CHUNK_BYTES", size)
-        found = [one for document in read_all(folder / "a.txt", layout="lines") for one in document]
+        lines = [line for document in read_all(folder / "a.txt", layout="lines") for line in document]
         records = read_all(folder / "b.jsonl", layout="prose")
-    assert found == [one.strip() for document in rows for one in document]
-    assert len(records) == sum(map(len, rows))
+    assert lines == [line.strip() for document in documents for line in document]
+    assert len(records) == sum(map(len, documents))
 
 
 def test_documents_are_not_split_at_chunk_boundaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,19 +146,18 @@ def test_folders_globs_and_repeated_names(tmp_path: Path) -> None:
     for name in ("b.txt", "sub/a.txt", ".hidden.txt", "notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"I am {name}.")
-    found = [Path(one.name).name for one in find_sources([str(tmp_path), str(tmp_path / "*.txt")])]
-    assert found == ["b.txt", "a.txt"]
-    assert [one.name for one in find_sources([str(tmp_path / "**" / "*.txt")])]
+    names = [Path(source.name).name for source in find_sources([str(tmp_path), str(tmp_path / "*.txt")])]
+    assert names == ["b.txt", "a.txt"]
+    assert find_sources([str(tmp_path / "**" / "*.txt")])
     assert read_all(tmp_path / "notes.md") == [["I am notes.md."]]
 
 
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BOOK.encode())))
-    (found,) = find_sources(["-"], spool=tmp_path / "kept")
-    assert found.name == "standard input"
-    assert list(read_documents(next(source_chunks(found)), ReadingSettings(), ReadErrors(skip=False))) == [
-        SENTENCES
-    ]
+    (source,) = find_sources(["-"], spool=tmp_path / "spool")
+    assert source.name == "standard input"
+    documents = read_documents(next(source_chunks(source)), ReadingSettings(), ReadErrors(skip=False))
+    assert list(documents) == [SENTENCES]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.txt", "wide".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
         ("a.jsonl", b'{"text": "x"}\n{"text": \n', "byte 14: not JSON"),
         ("a.jsonl", b'{"text": 5}\n', "field text is int, expected text"),
-        ("a.jsonl", b"[1]\n", "field text is list, expected text"),
+        ("a.jsonl", b"[1]\n", "record is list, expected an object with field text"),
         ("a.jsonl", b'{"text": "\xff"}\n', "byte 0: not UTF-8"),
         ("a.txt.gz", gzip.compress(b"some text. " * 99, mtime=0)[:-9], "damaged, or not gzip"),
         ("a.txt.gz", b"no gzip at all", "damaged, or not gzip"),
@@ -178,7 +180,7 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.jsonl", b'{"text": "\\ud800"}', "half a character"),
     ],
 )
-def test_unreadable_input_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_error_names_the_unreadable_input(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AlbertineError) as raised:
         read_all(tmp_path / name)
@@ -190,18 +192,20 @@ def test_unreadable_input_is_named(tmp_path: Path, name: str, content: bytes, pr
 def test_unreadable_input_is_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"It is fine.\nIt is \xff not.\nThis is.\n")
     (tmp_path / "b.jsonl").write_bytes(b'{"text": "Good."}\n{"txt": "x"}\nbad\n{"text": "Also good."}\n')
-    *found, errors = read_all(tmp_path, skip=True)
-    assert found == [["It is fine.", "This is."], ["Good."], ["Also good."]]
+    *documents, errors = read_all(tmp_path, skip=True)
+    assert documents == [["It is fine.", "This is."], ["Good."], ["Also good."]]
     assert errors[-1] == "3"
     assert "a.txt, byte 18: not UTF-8" in errors[0]
 
 
 @pytest.mark.parametrize("argument", ["nowhere", "no*where", "-"])
-def test_missing_input_is_named(argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_the_missing_input(
+    argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match=argument.replace("*", r"\*")):
-        find_sources([argument], spool=tmp_path / "kept")
+        find_sources([argument], spool=tmp_path / "spool")
 
 
 def test_folder_without_text_is_refused(tmp_path: Path) -> None:
@@ -211,15 +215,15 @@ def test_folder_without_text_is_refused(tmp_path: Path) -> None:
 
 def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It is fine.")
-    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Torn in two. " * 99)[:-9])
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"This is cut. " * 99)[:-9])
     (tmp_path / "c.txt").write_bytes("wide".encode("utf-16"))
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
     (tmp_path / "e.txt").write_bytes(b"")
-    *found, errors = read_all(tmp_path, skip=True)
-    assert found[0] == ["It is fine."]
+    *documents, errors = read_all(tmp_path, skip=True)
+    assert documents[0] == ["It is fine."]
     assert errors[-1] == "4"
-    for name in ("b.txt.gz: damaged", "c.txt: UTF-16", "d.parquet: damaged", "e.txt: empty"):
-        assert any(name in one for one in errors)
+    for expected in ("b.txt.gz: damaged", "c.txt: UTF-16", "d.parquet: damaged", "e.txt: empty"):
+        assert any(expected in error for error in errors)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -245,12 +249,12 @@ def test_single_long_line_is_split_between_words(tmp_path: Path, monkeypatch: py
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "word " * 500}))
     monkeypatch.setattr(sources, "CHUNK_BYTES", 99)
     monkeypatch.setattr(sources, "_SEARCH_BYTES", 50)
-    found = read_all(tmp_path / "a.txt")
-    assert len(found) > 9
-    assert {word for document in found for line in document for word in line.split()} == {"word"}
+    documents = read_all(tmp_path / "a.txt")
+    assert len(documents) > 9
+    assert {word for document in documents for line in document for word in line.split()} == {"word"}
 
 
-def test_corrupt_gzip_gives_a_one_line_error(tmp_path: Path) -> None:
+def test_corrupt_gzip_raises_no_unexpected_error(tmp_path: Path) -> None:
     content = gzip.compress("\n".join(f"Sentence number {n}." for n in range(500)).encode())
     for offset in range(0, len(content), 23):
         (tmp_path / "a.txt.gz").write_bytes(

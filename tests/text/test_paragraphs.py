@@ -1,4 +1,4 @@
-"""Paragraphs of wrapped text are restored."""
+"""Wrapped text is joined into paragraphs again."""
 
 import textwrap
 
@@ -17,8 +17,8 @@ SHORT = "They went on without another word."
 BOOK = [LONG, SPEECH, SHORT, LONG + " " + SPEECH, SPEECH + " " + SHORT] * 3
 
 
-def wrap_paragraphs(paragraphs: list[str], between: str, indent: str = "", width: int = 60) -> str:
-    return between.join(textwrap.fill(one, width, initial_indent=indent) for one in paragraphs)
+def wrap_paragraphs(paragraphs: list[str], separator: str, indent: str = "", width: int = 60) -> str:
+    return separator.join(textwrap.fill(paragraph, width, initial_indent=indent) for paragraph in paragraphs)
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def wrap_paragraphs(paragraphs: list[str], between: str, indent: str = "", width
         wrap_paragraphs(BOOK, "\n"),
         "\n".join(BOOK),
         "\n\n".join(BOOK),
-        "\n\n\n".join("  " + one + "  " for one in BOOK),
+        "\n\n\n".join("  " + paragraph + "  " for paragraph in BOOK),
     ],
-    ids=["blank lines", "crlf", "indents", "no mark", "one line each", "separated", "indented lines"],
+    ids=["blank lines", "crlf", "indents", "no marker", "one line each", "separated", "indented lines"],
 )
 def test_paragraphs_of_any_layout_are_found(text: str) -> None:
     found = list(paragraphs(text))
-    # Without a mark, a paragraph whose last line is full is joined to the next; no word is lost or moved.
-    assert " ".join(found) == " ".join(BOOK)
+    # Without blank lines or indents, a paragraph with a full last line is joined to the next paragraph.
+    assert " ".join(found) == " ".join(BOOK)  # no word is lost or moved
     if detect_wrapping(text.splitlines()) is None or "\n\n" in text or "\n   " in text or "\r" in text:
         assert found == BOOK
     else:
@@ -55,26 +55,27 @@ def test_line_end_hyphen_is_removed_if_the_joined_word_occurs() -> None:
             "of it, and so it was.",
         ]
     )
-    (found,) = paragraphs(text)
-    assert "excellent example of what is, or should" in found
-    assert "latest, well-known to every" in found
-    assert "the books--so it" in found
+    (paragraph,) = paragraphs(text)
+    assert "excellent example of what is, or should" in paragraph
+    assert "latest, well-known to every" in paragraph
+    assert "the books--so it" in paragraph
 
 
 @given(st.text())
 def test_no_text_is_lost(text: str) -> None:
-    def bare(one: str) -> str:
-        return "".join(one.split()).replace("-", "")
+    def without_spaces_and_hyphens(text: str) -> str:
+        return "".join(text.split()).replace("-", "")
 
-    assert bare("".join(paragraphs(text))) == bare(text)
-    assert all(one and one == " ".join(one.split()) for one in paragraphs(text))
+    joined = "".join(paragraphs(text))
+    assert without_spaces_and_hyphens(joined) == without_spaces_and_hyphens(text)
+    assert all(paragraph and paragraph == " ".join(paragraph.split()) for paragraph in paragraphs(text))
 
 
 def test_lines_of_a_spaceless_script_are_joined_without_spaces() -> None:
     line = "今天天气很好孩子们在公园里放风筝他们笑得很开心"
-    lines = [line[at:] + line[:at] for at in range(12)]
-    (found,) = paragraphs("\n".join(lines))
-    assert found == "".join(lines)
+    lines = [line[shift:] + line[:shift] for shift in range(12)]
+    (paragraph,) = paragraphs("\n".join(lines))
+    assert paragraph == "".join(lines)
 
 
 def test_short_lines_are_not_taken_for_wrapped_text() -> None:

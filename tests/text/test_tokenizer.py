@@ -40,7 +40,7 @@ SPECIAL_TOKENS = ["[CLS]", "[SEP]", "[MASK]"]
 
 @pytest.fixture(scope="session")
 def spiece() -> bytes:
-    """Return a SentencePiece model with ALBERT's flags and with pieces that end in a digit and a comma."""
+    """Return a `spiece.model` with ALBERT's special tokens, and tokens that end in a digit and a comma."""
     model = io.BytesIO()
     lines = [line for line in STORY.lower().split(". ") for _ in range(30)]
     lines += [f"in {1000 + n}, they had {n}, {n},000 and {n},500, of it" for n in range(100)]
@@ -66,22 +66,21 @@ def folder(tmp_path: Path, spiece: bytes) -> Path:
 
 
 def reference_ids(model: bytes, text: str) -> list[int]:
-    """Return the ids of ALBERT's reference code: normalization, the library's pieces, splits after digits."""
-    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    """Return the ids of ALBERT's reference code: normalization, SentencePiece, and splits before commas."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
-    text = "".join(
-        one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one)
-    ).lower()
-    pieces: list[str] = []
-    for piece in library.encode(text, out_type=str):
-        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
-            again = library.encode(piece[:-1].replace("▁", ""), out_type=str)
-            if not piece.startswith("▁") and again[0].startswith("▁"):
-                again = again[1:] if again[0] == "▁" else [again[0][1:], *again[1:]]
-            pieces += [*again, ","]
+    decomposed = unicodedata.normalize("NFKD", text)
+    text = "".join(character for character in decomposed if not unicodedata.combining(character)).lower()
+    tokens: list[str] = []
+    for token in processor.encode(text, out_type=str):
+        if len(token) > 1 and token[-1] == "," and token[-2].isdigit():
+            parts = processor.encode(token[:-1].replace("▁", ""), out_type=str)
+            if not token.startswith("▁") and parts[0].startswith("▁"):
+                parts = parts[1:] if parts[0] == "▁" else [parts[0][1:], *parts[1:]]
+            tokens += [*parts, ","]
         else:
-            pieces.append(piece)
-    return [library.piece_to_id(piece) for piece in pieces]
+            tokens.append(token)
+    return [processor.piece_to_id(token) for token in tokens]
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "हि" not in text])
@@ -89,11 +88,11 @@ def test_sentencepiece_ids_match_the_reference(folder: Path, spiece: bytes, text
     assert load_tokenizer(folder).encode(text, add_special_tokens=False) == reference_ids(spiece, text)
 
 
-def test_fixture_has_digit_comma_pieces(folder: Path) -> None:
+def test_fixture_has_tokens_with_a_digit_and_a_comma(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
     assert len(tokenizer.replacements) >= 3
-    before = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
-    assert tokenizer.encode("1,000 17, 2,500,", add_special_tokens=False) != before
+    backend_ids = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
+    assert tokenizer.encode("1,000 17, 2,500,", add_special_tokens=False) != backend_ids
 
 
 def test_google_file_name_is_found(tmp_path: Path, spiece: bytes) -> None:
@@ -102,11 +101,11 @@ def test_google_file_name_is_found(tmp_path: Path, spiece: bytes) -> None:
 
 
 def test_capitals_and_accents_follow_tokenizer_config(folder: Path) -> None:
-    plain = load_tokenizer(folder)
+    default = load_tokenizer(folder)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
-    kept = load_tokenizer(folder)
-    assert kept.encode("The CAPTAIN") != plain.encode("The CAPTAIN") == kept.encode("the captain")
-    assert kept.fingerprint != plain.fingerprint
+    cased = load_tokenizer(folder)
+    assert cased.encode("The CAPTAIN") != default.encode("The CAPTAIN") == cased.encode("the captain")
+    assert cased.fingerprint != default.fingerprint
 
 
 @pytest.mark.parametrize("cased", [True, False])
@@ -114,35 +113,38 @@ def test_capitals_and_accents_follow_tokenizer_config(folder: Path) -> None:
 def test_wordpiece_ids_match_transformers(tmp_path: Path, text: str, cased: bool) -> None:
     from transformers import BertTokenizer
 
-    words = sorted({piece for word in STORY.split() for piece in (word, word.lower())})
-    alphabet = [chr(one) for one in range(33, 127)]
+    words = sorted({form for word in STORY.split() for form in (word, word.lower())})
+    alphabet = [chr(code) for code in range(33, 127)]
     vocabulary = [
         "[PAD]",
         "[UNK]",
         *SPECIAL_TOKENS,
         *alphabet,
-        *(f"##{one}" for one in alphabet),
+        *(f"##{character}" for character in alphabet),
         *words,
         "漢",
         "naive",
     ]
     (tmp_path / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
-    theirs = BertTokenizer.from_pretrained(tmp_path)
-    ours = load_tokenizer(tmp_path)
-    assert ours.encode(text, add_special_tokens=False) == theirs(text, add_special_tokens=False)["input_ids"]
-    ids, types = ours.encode_with_special_tokens(text, "the boat")
-    both = theirs(text, "the boat")
-    assert (ids, types) == (both["input_ids"], both["token_type_ids"])
+    reference = BertTokenizer.from_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    expected = reference(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.encode(text, add_special_tokens=False) == expected
+    ids, segments = tokenizer.encode_with_special_tokens(text, "the boat")
+    expected_pair = reference(text, "the boat")
+    assert (ids, segments) == (expected_pair["input_ids"], expected_pair["token_type_ids"])
 
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory: pytest.TempPathFactory, spiece: bytes) -> Path:
-    """Return a folder with a tokenizer that transformers converted and saved."""
+    """Return a folder with the `tokenizer.json` that transformers makes from the vocabulary of `spiece`."""
     from transformers import AlbertTokenizer
 
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=spiece)
-    vocabulary = [(pieces.id_to_piece(one), pieces.get_score(one)) for one in range(len(pieces))]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=spiece)
+    vocabulary = [
+        (processor.id_to_piece(token_id), processor.get_score(token_id)) for token_id in range(len(processor))
+    ]
     folder = tmp_path_factory.mktemp("converted")
     AlbertTokenizer(vocab=vocabulary).save_pretrained(folder)
     return folder
@@ -152,19 +154,20 @@ def converted(tmp_path_factory: pytest.TempPathFactory, spiece: bytes) -> Path:
 def test_tokenizer_json_ids_match_transformers(converted: Path, text: str) -> None:
     from transformers import AlbertTokenizer
 
-    theirs = AlbertTokenizer.from_pretrained(converted)
-    ours = load_tokenizer(converted)
-    assert ours.encode(text, add_special_tokens=False) == theirs(text, add_special_tokens=False)["input_ids"]
-    assert ours.encode_with_special_tokens(text, "x")[0] == theirs(text, "x")["input_ids"]
-    ids = ours.encode(text, add_special_tokens=False)
-    assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+    reference = AlbertTokenizer.from_pretrained(converted)
+    tokenizer = load_tokenizer(converted)
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert ids == reference(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.encode_with_special_tokens(text, "x")[0] == reference(text, "x")["input_ids"]
+    assert tokenizer.decode(ids) == reference.decode(ids, skip_special_tokens=True)
 
 
 def all_tokenizers(spiece: bytes, converted: Path, folder: Path) -> list[Tokenizer]:
-    for name in ("a", "b"):
+    """Return a tokenizer from each kind of vocabulary file."""
+    for name in ("sentencepiece", "wordpiece"):
         (folder / name).mkdir()
-    (folder / "a" / "spiece.model").write_bytes(spiece)
-    pieces = [
+    (folder / "sentencepiece" / "spiece.model").write_bytes(spiece)
+    vocabulary = [
         "[PAD]",
         "[UNK]",
         *SPECIAL_TOKENS,
@@ -180,8 +183,9 @@ def all_tokenizers(spiece: bytes, converted: Path, folder: Path) -> list[Tokeniz
         "]",
         "mask",
     ]
-    (folder / "b" / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    return [load_tokenizer(folder / "a"), load_tokenizer(folder / "b"), load_tokenizer(converted)]
+    (folder / "wordpiece" / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    folders = [folder / "sentencepiece", folder / "wordpiece", converted]
+    return [load_tokenizer(path) for path in folders]
 
 
 @pytest.fixture(scope="session")
@@ -193,45 +197,43 @@ def tokenizers(spiece: bytes, converted: Path, tmp_path_factory: pytest.TempPath
 @example(texts=["[CLS]", "a [MASK]b <pad>"])
 def test_word_encoder_matches_the_backend(texts: list[str], tokenizers: list[Tokenizer]) -> None:
     for tokenizer in tokenizers:
-        encoder, splitting, special = (
-            WordEncoder(tokenizer),
-            tokenizer.with_split_special_tokens(),
-            tokenizer.special_ids,
-        )
-        special_ids = set(vars(special).values())  # text never gives these, even if it spells one out
+        encoder, splitting = WordEncoder(tokenizer), tokenizer.with_split_special_tokens()
+        unk, special_ids = tokenizer.special_ids.unk, set(vars(tokenizer.special_ids).values())
+        # Text never gives the other special tokens, even if it contains their names.
+        expected = [
+            [unk if token_id in special_ids else token_id for token_id in ids]
+            for ids in splitting.encode_batch(texts)
+        ]
         for _ in range(2):  # without and with cached words
             ids, counts = encoder.encode(texts)
-            expected = [
-                [special.unk if one in special_ids else one for one in row]
-                for row in splitting.encode_batch(texts)
-            ]
-            assert ids.tolist() == [one for row in expected for one in row]
+            assert ids.tolist() == [token_id for text_ids in expected for token_id in text_ids]
             assert counts.tolist() == list(map(len, expected))
 
 
-def test_text_never_becomes_a_special_token(spiece: bytes, converted: Path, tmp_path: Path) -> None:
+def test_word_encoder_never_gives_a_special_token(spiece: bytes, converted: Path, tmp_path: Path) -> None:
     for tokenizer in all_tokenizers(spiece, converted, tmp_path):
-        special = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
+        special_ids = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
         ids, _ = WordEncoder(tokenizer).encode(["a [MASK] the[SEP]captain [CLS] <pad> [PAD]"])
-        assert not special & set(ids.tolist())
-        assert special & set(
-            tokenizer.encode("a [MASK] b", add_special_tokens=False)
-        )  # typed on purpose, it is
+        assert not special_ids & set(ids.tolist())
+        # `Tokenizer.encode`, in contrast, recognizes special tokens in text.
+        assert special_ids & set(tokenizer.encode("a [MASK] b", add_special_tokens=False))
 
 
 def test_word_boundaries(converted: Path, tmp_path: Path) -> None:
-    def cut(tokenizer: Tokenizer, text: str) -> list[str]:
+    def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
         ids, _ = WordEncoder(tokenizer).encode([text])
         words: list[str] = []
-        for one, start in zip(ids.tolist(), WordBoundaries(tokenizer).starts(ids), strict=True):
-            piece = tokenizer.vocabulary[one].removeprefix("▁").removeprefix("##")
-            words += [piece] if start else []
-            words[-1] += "" if start else piece
+        for token_id, is_start in zip(ids.tolist(), WordBoundaries(tokenizer).starts(ids), strict=True):
+            token = tokenizer.vocabulary[token_id].removeprefix("▁").removeprefix("##")
+            if is_start:
+                words.append(token)
+            else:
+                words[-1] += token
         return words
 
     text = '"The captain\'s daughter, (nine) walked-slowly."'
-    found = [word for word in cut(load_tokenizer(converted), text) if word]
-    assert found == [
+    words = [word for word in split_words(load_tokenizer(converted), text) if word]
+    assert words == [
         '"',
         "the",
         "captain",
@@ -247,25 +249,24 @@ def test_word_boundaries(converted: Path, tmp_path: Path) -> None:
         '"',
     ]
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncap\n##tain\n.\n")
-    assert cut(load_tokenizer(tmp_path), "the captain.") == ["the", "captain", "."]
+    assert split_words(load_tokenizer(tmp_path), "the captain.") == ["the", "captain", "."]
 
 
 def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
     from albertine.text.backends import albert_backend, set_special_tokens
 
-    pieces = [(one, -2.0) for one in ("<pad>", "<unk>", *SPECIAL_TOKENS, "▁", "漢字", "文", "abc", "d")]
-    backend = albert_backend(pieces, unk_id=1)
+    tokens = ("<pad>", "<unk>", *SPECIAL_TOKENS, "▁", "漢字", "文", "abc", "d")
+    backend = albert_backend([(token, -2.0) for token in tokens], unk_id=1)
     set_special_tokens(backend, ["<pad>", "<unk>", *SPECIAL_TOKENS], "[CLS]", "[SEP]")
     (tmp_path / "tokenizer.json").write_text(backend.to_str())
     tokenizer = load_tokenizer(tmp_path)
     ids, _ = WordEncoder(tokenizer).encode(["漢字文 abcd"])
-    starts = dict(
-        zip((tokenizer.vocabulary[one] for one in ids), WordBoundaries(tokenizer).starts(ids), strict=True)
-    )
-    assert starts["漢字"]
-    assert starts["文"]
-    assert not starts["abc"]
-    assert not starts["d"]
+    starts = WordBoundaries(tokenizer).starts(ids)
+    is_start = {tokenizer.vocabulary[token_id]: start for token_id, start in zip(ids, starts, strict=True)}
+    assert is_start["漢字"]
+    assert is_start["文"]
+    assert not is_start["abc"]
+    assert not is_start["d"]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
         ("tokenizer_config.json", b"[]", "expected a JSON object"),
     ],
 )
-def test_corrupt_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_error_names_the_corrupt_file(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name.replace(".", r"\.")) as raised:
         load_tokenizer(tmp_path)
@@ -291,8 +292,8 @@ def test_corrupt_file_is_named(tmp_path: Path, name: str, content: bytes, proble
 
 
 def test_truncated_vocabulary_is_refused_or_loads(tmp_path: Path, spiece: bytes) -> None:
-    for cut in range(0, len(spiece), 997):
-        (tmp_path / "spiece.model").write_bytes(spiece[:cut])
+    for size in range(0, len(spiece), 997):
+        (tmp_path / "spiece.model").write_bytes(spiece[:size])
         with contextlib.suppress(InputError):
             load_tokenizer(tmp_path)
 
@@ -313,20 +314,20 @@ def test_vocabulary_with_a_repeated_token(tmp_path: Path) -> None:
 def test_added_tokens_of_several_words_are_found(converted: Path, tmp_path: Path) -> None:
     from transformers import AlbertTokenizer
 
-    theirs = AlbertTokenizer.from_pretrained(converted)
-    theirs.add_tokens(["the captain"])
-    theirs.save_pretrained(tmp_path)
+    reference = AlbertTokenizer.from_pretrained(converted)
+    reference.add_tokens(["the captain"])
+    reference.save_pretrained(tmp_path)
     tokenizer = load_tokenizer(tmp_path)
     ids, _ = WordEncoder(tokenizer).encode(["so the captain paid"])
     assert (
         ids.tolist()
         == tokenizer.encode("so the captain paid", add_special_tokens=False)
-        == theirs("so the captain paid", add_special_tokens=False)["input_ids"]
+        == reference("so the captain paid", add_special_tokens=False)["input_ids"]
     )
     assert len(tokenizer) - 1 in ids
 
 
-def test_changed_byte_in_a_vocabulary_is_harmless_or_named(tmp_path: Path, spiece: bytes) -> None:
+def test_vocabulary_with_a_changed_byte_is_refused_or_loads(tmp_path: Path, spiece: bytes) -> None:
     for offset in range(0, len(spiece), 1499):
         (tmp_path / "spiece.model").write_bytes(
             spiece[:offset] + bytes([spiece[offset] ^ 0x55]) + spiece[offset + 1 :]

@@ -1,4 +1,4 @@
-"""Tokenizer training: ALBERT's layout, the same result in every process, ids equal to transformers'."""
+"""Tokenizer training: ALBERT's special tokens, the same result in every process, the ids of transformers."""
 
 import io
 import random
@@ -31,11 +31,10 @@ SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "é", "dor", "Sin", "wel"]
 
 
 def random_text(count: int, seed: int = 0) -> str:
-    draw = random.Random(seed)
-    vocabulary = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(300)]
+    rng = random.Random(seed)
+    vocabulary = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(300)]
     lines = [
-        " ".join(draw.choices(vocabulary, k=8)) + f" {draw.randint(1, 999)},000, ``so''."
-        for _ in range(count)
+        " ".join(rng.choices(vocabulary, k=8)) + f" {rng.randint(1, 999)},000, ``so''." for _ in range(count)
     ]
     return "\n\n".join(lines)
 
@@ -59,34 +58,32 @@ def test_special_tokens_come_first_and_vocab_size_is_met(folder: Path) -> None:
     assert len(tokenizer) == 120
     assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
     assert vars(tokenizer.special_ids) == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
-    assert not [one for one in tokenizer.vocabulary if one[-1] == "," and one[-2:-1].isdigit()]
+    assert not [token for token in tokenizer.vocabulary if token[-1] == "," and token[-2:-1].isdigit()]
 
 
 @pytest.mark.parametrize(
     "flags", [{}, {"cased": True}, {"keep_accents": True}, {"cased": True, "keep_accents": True}]
 )
-def test_transformers_loads_it_and_gives_the_same_ids(
+def test_transformers_opens_the_folder_and_gives_the_same_ids(
     text: Path, tmp_path: Path, flags: dict[str, bool]
 ) -> None:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=100, **flags))  # type: ignore[arg-type]
-    ours = load_tokenizer(tmp_path / "made")
-    for kind in (AutoTokenizer, PreTrainedTokenizerFast):
-        theirs = kind.from_pretrained(tmp_path / "made")
+    tokenizer = load_tokenizer(tmp_path / "made")
+    for reference_type in (AutoTokenizer, PreTrainedTokenizerFast):
+        reference = reference_type.from_pretrained(tmp_path / "made")
         for line in [*random_text(20, seed=1).split("\n\n"), "", "Kalo ÉMI é 🙂 漢字", "a [MASK] b", "``x''"]:
-            assert (
-                ours.encode(line, add_special_tokens=False)
-                == theirs(line, add_special_tokens=False)["input_ids"]
-            )
-            both = theirs(line, "kalo", return_token_type_ids=True)
-            assert ours.encode_with_special_tokens(line, "kalo") == (
-                both["input_ids"],
-                both["token_type_ids"],
+            expected = reference(line, add_special_tokens=False)["input_ids"]
+            assert tokenizer.encode(line, add_special_tokens=False) == expected
+            expected_pair = reference(line, "kalo", return_token_type_ids=True)
+            assert tokenizer.encode_with_special_tokens(line, "kalo") == (
+                expected_pair["input_ids"],
+                expected_pair["token_type_ids"],
             )
     assert type(AutoTokenizer.from_pretrained(tmp_path / "made")).__name__.startswith("Albert")
-    assert (ours.encode("SIN") != ours.encode("sin")) == flags.get("cased", False)
-    assert (ours.encode("é") != ours.encode("e")) == flags.get("keep_accents", False)
+    assert (tokenizer.encode("SIN") != tokenizer.encode("sin")) == flags.get("cased", False)
+    assert (tokenizer.encode("é") != tokenizer.encode("e")) == flags.get("keep_accents", False)
 
 
 def test_training_is_deterministic_across_processes(text: Path, folder: Path, tmp_path: Path) -> None:
@@ -102,30 +99,31 @@ def test_text_sample_is_bounded_and_seeded(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 16)
     for part in range(3):
         (tmp_path / f"{part}.txt").write_text(random_text(15_000, seed=part))
-    found = find_sources([str(tmp_path)])
-    seen: list[int] = []
+    text_sources = find_sources([str(tmp_path)])
+    word_totals: list[int] = []
 
-    def count(texts: object, settings: TokenizerSettings) -> Counter[str]:
-        counted = count_words(texts, settings)  # type: ignore[arg-type]
-        seen.append(sum(counted.values()))
-        return counted
+    def count_and_record(documents: object, settings: TokenizerSettings) -> Counter[str]:
+        counts = count_words(documents, settings)  # type: ignore[arg-type]
+        word_totals.append(sum(counts.values()))
+        return counts
 
-    monkeypatch.setattr(tokenizer_training, "count_words", count)
+    monkeypatch.setattr(tokenizer_training, "count_words", count_and_record)
 
     def train(**options: int) -> str:
-        return train_tokenizer(found, TokenizerSettings(vocab_size=100, **options)).fingerprint  # type: ignore[arg-type]
+        settings = TokenizerSettings(vocab_size=100, **options)  # type: ignore[arg-type]
+        return train_tokenizer(text_sources, settings).fingerprint
 
-    assert sum(one.size for one in found) > 2 << 20
+    assert sum(source.size for source in text_sources) > 2 << 20
     assert train(max_text_mb=1) == train(max_text_mb=1) != train(max_text_mb=1, seed=1)
     assert train(max_text_mb=9) == train(max_text_mb=9, seed=1)  # without sampling the seed has no effect
-    assert seen[0] == seen[1] < 0.55 * seen[-1]
+    assert word_totals[0] == word_totals[1] < 0.55 * word_totals[-1]
 
 
 def test_words_are_counted_after_normalization() -> None:
-    texts = [["Élan élan ELAN", "``x'' \"x\""]]
-    assert count_words(texts, TokenizerSettings()) == Counter({"elan": 3, '"x"': 2})
-    kept = count_words(texts, TokenizerSettings(cased=True, keep_accents=True))
-    assert kept == Counter({"Élan": 1, "élan": 1, "ELAN": 1, '"x"': 2})
+    documents = [["Élan élan ELAN", "``x'' \"x\""]]
+    assert count_words(documents, TokenizerSettings()) == Counter({"elan": 3, '"x"': 2})
+    cased = count_words(documents, TokenizerSettings(cased=True, keep_accents=True))
+    assert cased == Counter({"Élan": 1, "élan": 1, "ELAN": 1, '"x"': 2})
 
 
 @pytest.mark.parametrize(
@@ -156,9 +154,9 @@ def test_too_little_text_is_refused(tmp_path: Path, allow_smaller: bool) -> None
 def test_suggested_vocab_size_is_reachable(text: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=30_000))
-    possible = int(str(raised.value).partition("; use --vocab-size ")[2].split()[0])
-    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=possible))
-    assert len(load_tokenizer(tmp_path / "made")) == possible
+    suggested = int(str(raised.value).partition("; use --vocab-size ")[2].split()[0])
+    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=suggested))
+    assert len(load_tokenizer(tmp_path / "made")) == suggested
 
 
 def test_text_without_words_is_refused(tmp_path: Path) -> None:
@@ -181,25 +179,24 @@ KOREAN = "한국어 문장은 학교에 간다. 아이들이 공원에서 연을
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-@pytest.mark.parametrize("keep", [True, False])
-def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep: bool) -> None:
+@pytest.mark.parametrize("keep_accents", [True, False])
+def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep_accents: bool) -> None:
     from transformers import AutoTokenizer
 
     text = unicodedata.normalize(form, KOREAN + " Ça été à l'école ﬁn Ａｂｃ ①.")
     (tmp_path / "a.txt").write_text((text + "\n") * 20, encoding="utf-8")
     # The largest possible vocabulary, as suggested by the error message.
-    options: dict[str, Any] = {"character_coverage": 1.0, "keep_accents": keep}
+    options: dict[str, Any] = {"character_coverage": 1.0, "keep_accents": keep_accents}
     with pytest.raises(InputError) as raised:
         build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", TokenizerSettings(**options))
     size = int(str(raised.value).partition("; use --vocab-size ")[2].split()[0])
     settings = TokenizerSettings(vocab_size=size, **options)
     build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
-    ours = load_tokenizer(tmp_path / "made")
-    assert ours.special_ids.unk not in ours.encode(text, add_special_tokens=False)
-    assert (
-        ours.encode(text, add_special_tokens=False)
-        == AutoTokenizer.from_pretrained(tmp_path / "made")(text, add_special_tokens=False)["input_ids"]
-    )
+    tokenizer = load_tokenizer(tmp_path / "made")
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert tokenizer.special_ids.unk not in ids
+    reference = AutoTokenizer.from_pretrained(tmp_path / "made")
+    assert ids == reference(text, add_special_tokens=False)["input_ids"]
 
 
 def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
@@ -215,10 +212,10 @@ def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
 
 def test_common_words_are_single_tokens(tmp_path: Path) -> None:
     # No punctuation, so that both trainers see the same words.
-    draw = random.Random(3)
-    known = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))).lower() for _ in range(400)]
-    weights = [1 / (n + 1) for n in range(len(known))]
-    lines = [" ".join(draw.choices(known, weights, k=12)) for _ in range(1500)]
+    rng = random.Random(3)
+    words = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 3))).lower() for _ in range(400)]
+    weights = [1 / (n + 1) for n in range(len(words))]
+    lines = [" ".join(rng.choices(words, weights, k=12)) for _ in range(1500)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
     settings = TokenizerSettings(vocab_size=200, layout="lines", keep_accents=True)
     build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
@@ -226,32 +223,33 @@ def test_common_words_are_single_tokens(tmp_path: Path) -> None:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=model, vocab_size=200, minloglevel=2
     )
-    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    ours = load_tokenizer(tmp_path / "made")
-    total = sum(map(len, ours.encode_batch(lines)))
-    assert total < 1.03 * sum(len(theirs.encode(line)) for line in lines)
+    reference = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    tokenizer = load_tokenizer(tmp_path / "made")
+    total = sum(map(len, tokenizer.encode_batch(lines)))
+    assert total < 1.03 * sum(len(reference.encode(line)) for line in lines)
     common = [word for word, _ in Counter(" ".join(lines).split()).most_common(100)]
-    assert sum(len(ours.encode(word, add_special_tokens=False)) == 1 for word in common) >= 90
+    assert sum(len(tokenizer.encode(word, add_special_tokens=False)) == 1 for word in common) >= 90
 
 
 def test_training_lines_preserve_word_counts() -> None:
     words = Counter(
         {"a": 1, "b": 2, "c": 7, "d": 1000, "e": 64, "1,000,": 5, **{f"w{n}": n + 1 for n in range(300)}}
     )
-    counted: Counter[str] = Counter()
+    line_counts: Counter[str] = Counter()
     for line in training_lines(words):
         text, count = line.split("\t")
         for word in text.split(" "):
-            counted[word.replace("\x02", "")] += int(count)
+            line_counts[word.replace("\x02", "")] += int(count)
         assert len(line.encode()) < 4192
-    assert counted == words
+    assert line_counts == words
 
 
 @pytest.mark.parametrize(("stop_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_ends_training_at_once(stop_signal: signal.Signals, status: int, tmp_path: Path) -> None:
-    draw = random.Random(0)
-    many = ["".join(draw.choices(string.ascii_lowercase, k=9)) for _ in range(200_000)]
-    (tmp_path / "a.txt").write_text("\n\n".join(" ".join(many[at : at + 9]) for at in range(0, len(many), 9)))
+    rng = random.Random(0)
+    words = ["".join(rng.choices(string.ascii_lowercase, k=9)) for _ in range(200_000)]
+    lines = [" ".join(words[start : start + 9]) for start in range(0, len(words), 9)]
+    (tmp_path / "a.txt").write_text("\n\n".join(lines))
     command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(tmp_path / "a.txt")]
     process = subprocess.Popen(
         [*command, "--vocab-size", "8000", "--allow-smaller", "--out", str(tmp_path / "made")],
@@ -261,9 +259,9 @@ def test_signal_ends_training_at_once(stop_signal: signal.Signals, status: int, 
     assert process.stderr
     assert any("distinct words" in line for line in process.stderr)
     time.sleep(3.0)
-    sent = time.monotonic()
+    sent_at = time.monotonic()
     process.send_signal(stop_signal)
     _, output = process.communicate(timeout=60)
     assert (process.returncode, output) == (status, "\nalbertine: interrupted\n")
-    assert time.monotonic() - sent < 5
-    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+    assert time.monotonic() - sent_at < 5
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]

@@ -6,8 +6,8 @@ indices, and worker processes draw the samples. Every rank plans the same batche
 takes its own part of each. The position in the training order is therefore the only state
 to save.
 
-With `pool_size` above 1, that many batches form a pool: they are planned together and
-their samples are grouped by length, because attention on a CPU is fastest with equal lengths.
+A pool is the samples of `pool_size` batches. A batch gets samples of similar length from the
+pool, because attention on a CPU is fastest with equal lengths.
 
 See docs/decisions/dataloader.md.
 """
@@ -37,7 +37,7 @@ class DataPosition:
     """Position in the training data: the state needed to resume with the next batch.
 
     Attributes:
-        sample_index: index of the pool's first sample in training order, counted across epochs.
+        sample_index: index in training order of the current pool's first sample, counted across epochs.
         batch_in_pool: index of the next batch within the pool.
     """
 
@@ -50,8 +50,8 @@ class Batch:
     """One rank's samples of one step; may be empty if the step has fewer samples than ranks.
 
     Attributes:
-        strip: the sequences, end to end.
-        targets: masked positions with their labels, and the label of each pair.
+        strip: the samples' sequences.
+        targets: indices and labels of the masked tokens, and the label of each pair.
         step_samples: number of samples in the whole step, over all ranks.
     """
 
@@ -61,33 +61,33 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return a copy on a device."""
-        masked = self.targets.masked
-        moved = MaskedLMTargets(masked.indices.to(device), masked.labels.to(device))
-        return Batch(
-            self.strip.to(device),
-            PretrainingTargets(moved, self.targets.pair_labels.to(device)),
-            self.step_samples,
+        masked = MaskedLMTargets(
+            self.targets.masked.indices.to(device), self.targets.masked.labels.to(device)
         )
+        targets = PretrainingTargets(masked, self.targets.pair_labels.to(device))
+        return Batch(self.strip.to(device), targets, self.step_samples)
 
     def split(self, max_tokens: int) -> Iterator["Batch"]:
         """Yield micro-batches of at most `max_tokens` tokens: as few as possible, of similar size."""
         masked, start = self.targets.masked, 0
         tokens = len(self.strip.tokens)
         count = -(-tokens // max_tokens)
-        # Sequences stay whole, so micro-batches of exactly `tokens / count` could need one more.
+        # Sequences are not divided, so a limit of exactly `tokens / count` could need one micro-batch more.
         even_size = -(-tokens // max(1, count)) + max(self.strip.lengths, default=0)
         for strip in self.strip.split(min(max_tokens, even_size)):
             stop = start + len(strip)
-            low, high = int(self.strip.offsets[start]), int(self.strip.offsets[stop])
-            inside = slice(*torch.searchsorted(masked.indices, torch.tensor([low, high])).tolist())
-            targets = MaskedLMTargets(masked.indices[inside] - low, masked.labels[inside])
-            yield Batch(
-                strip, PretrainingTargets(targets, self.targets.pair_labels[start:stop]), self.step_samples
+            first_token, end_token = int(self.strip.offsets[start]), int(self.strip.offsets[stop])
+            bounds = torch.searchsorted(masked.indices, torch.tensor([first_token, end_token]))
+            selected = slice(*bounds.tolist())
+            targets = PretrainingTargets(
+                MaskedLMTargets(masked.indices[selected] - first_token, masked.labels[selected]),
+                self.targets.pair_labels[start:stop],
             )
+            yield Batch(strip, targets, self.step_samples)
             start = stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as numpy arrays; for tensors, torch starts a server process that may outlive the run."""
+        """Pickle as numpy arrays: to share tensors, torch starts a process that may outlive the run."""
         masked, strip = self.targets.masked, self.strip
         tensors = (
             strip.tokens,
@@ -116,7 +116,7 @@ class BatchLoader:
     Args:
         dataset: source of the samples.
         batch_tokens: maximum number of tokens per batch, over all ranks.
-        position: where to begin.
+        position: position of the first batch.
         single_epoch: stop at the end of the epoch.
         pool_size: number of batches that are planned together.
         rank: rank of this process.
@@ -124,7 +124,7 @@ class BatchLoader:
         workers: number of worker processes; 0 draws the samples in this process.
 
     Attributes:
-        position: position after the last batch that was returned.
+        position: position after the last batch that was yielded.
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class BatchLoader:
         pending_positions: deque[DataPosition] = deque()
 
         def batch_indices() -> Iterator[tuple[NDArray[np.int64], int]]:
-            for indices, step_samples, after in self._plan_batches(self.position):
-                pending_positions.append(after)
+            for indices, step_samples, next_position in self._plan_batches(self.position):
+                pending_positions.append(next_position)
                 yield indices, step_samples
 
         loader: DataLoader[Batch] = DataLoader(
@@ -175,7 +175,7 @@ class BatchLoader:
             prefetch_factor=4 if self._workers else None,
             collate_fn=_identity,  # `_BatchDataset` returns whole batches
         )
-        with block_signals(signal.SIGINT, signal.SIGTERM):  # Ctrl-C must not kill workers
+        with block_signals(signal.SIGINT, signal.SIGTERM):  # workers inherit this: Ctrl-C must not kill them
             batches = iter(loader)
         for batch in batches:
             self.position = pending_positions.popleft()
@@ -195,14 +195,16 @@ class BatchLoader:
                 )
             for number, batch in enumerate(batches[first_batch:], start=first_batch):
                 is_last = number + 1 == len(batches)
-                after = DataPosition(start + len(lengths)) if is_last else DataPosition(start, number + 1)
-                yield self._rank_indices(batch, lengths[batch - start]), len(batch), after
+                next_position = (
+                    DataPosition(start + len(lengths)) if is_last else DataPosition(start, number + 1)
+                )
+                yield self._rank_indices(batch, lengths[batch - start]), len(batch), next_position
             start, first_batch = start + len(lengths), 0
 
     def _pool_lengths(self, start: int, stop: int | None) -> NDArray[np.int64]:
-        """Return the maximum length of each sample of the pool that begins at `start` [samples]."""
+        """Return the maximum length of each sample of the pool whose first sample is `start` [samples]."""
         pool_tokens = self._batch_tokens * self._pool_size
-        count = pool_tokens // self._dataset.objective.max_length + 1  # enough if all are of max_length
+        count = pool_tokens // self._dataset.objective.max_length + 1  # enough if all have max_length
         while True:
             count = count if stop is None else min(count, stop - start)
             lengths = self._dataset.max_lengths(np.arange(start, start + count))
@@ -212,7 +214,7 @@ class BatchLoader:
             count = 2 * count
 
     def _length_grouped_batches(self, lengths: NDArray[np.int64], start: int) -> list[NDArray[np.int64]]:
-        """Return the sample indices of each batch of a pool: similar lengths in a batch, batches shuffled."""
+        """Return the sample indices of each batch of a pool: batches of similar lengths, in random order."""
         indices = np.arange(start, start + len(lengths))
         if self._pool_size == 1:
             return [indices]
@@ -231,14 +233,18 @@ class BatchLoader:
         return [np.array(batches[number]) for number in order.tolist()]
 
     def _rank_indices(self, indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the samples of this rank: those with their middle in its equal share of the tokens."""
+        """Return the sample indices of this rank.
+
+        The tokens of the batch are divided evenly over the ranks; a sample belongs to the rank that has
+        its middle.
+        """
         middles = lengths.cumsum() - lengths / 2
-        owners = np.minimum(middles * self._world_size // lengths.sum(), self._world_size - 1)
-        return np.compress(owners == self._rank, indices)
+        ranks = np.minimum(middles * self._world_size // lengths.sum(), self._world_size - 1)
+        return np.compress(ranks == self._rank, indices)
 
 
 class _BatchDataset(Dataset[Batch]):
-    """Draws the batch for given sample indices, in the main process or in a worker."""
+    """Returns the batch of given sample indices, in the main process or in a worker."""
 
     def __init__(self, dataset: PretrainDataset):
         self._dataset = dataset
@@ -249,7 +255,7 @@ class _BatchDataset(Dataset[Batch]):
 
 
 def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
-    """Return samples as a batch, end to end; `step_samples` counts the samples of all ranks."""
+    """Return the samples of a rank as a batch; `step_samples` is the number of samples of all ranks."""
     lengths = [len(sample) for sample in samples]
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     masked = [sample.masked_positions + offset for sample, offset in zip(samples, offsets[:-1], strict=True)]

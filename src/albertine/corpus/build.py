@@ -3,24 +3,24 @@
     chunks of text -> parts, written by several processes -> shards, in order -> manifest.json
 
 Unfinished files are in OUT/building (see `build_folder`). If interrupted, the same command
-resumes: it keeps finished parts and shards, and ignores partial files. The manifest is
+resumes: it keeps finished parts and shards, and removes partial files. The manifest is
 written last. See docs/decisions/corpus-in-two-phases.md.
 """
 
-import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.corpus.build_folder import locked_build_folder, record_build
-from albertine.corpus.encode_jobs import plan_jobs, read_errors_file, run_jobs
-from albertine.corpus.manifest import Manifest, ShardEntry, write_manifest
+from albertine.corpus.encode_jobs import EncodeJob, plan_jobs, read_errors_file, run_jobs
+from albertine.corpus.manifest import Manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
-from albertine.corpus.shard_writer import CorpusCounts, write_shards
-from albertine.text.sources import Source, find_sources
+from albertine.corpus.shard_writer import write_shards
+from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.version import __version__
 
@@ -39,19 +39,38 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
                 loaded.save(folder)
         jobs = list(plan_jobs(found, work))
         run_jobs(jobs, out / "tokenizer", settings)
-        entries, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
-        skipped = 0
-        skipped_locations: list[str] = []
-        for job in jobs:
-            count, locations = json.loads(read_errors_file(job).read_text(encoding="utf-8"))
-            skipped, skipped_locations = skipped + count, skipped_locations + locations
-        manifest = _manifest(loaded.fingerprint, len(loaded), entries, counts, found, settings)
-        manifest = dataclasses.replace(
-            manifest, skipped=skipped, skipped_locations=skipped_locations[:_MAX_LISTED]
+        shards, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
+        skipped, skipped_locations = _collect_read_errors(jobs)
+        manifest = Manifest(
+            tokenizer_fingerprint=loaded.fingerprint,
+            vocab_size=len(loaded),
+            shards=shards,
+            documents=counts.documents,
+            sentences=counts.sentences,
+            tokens=counts.tokens,
+            words=counts.words,
+            unigram_entropy=counts.unigram_entropy(),
+            duplicates=counts.duplicates,
+            skipped=skipped,
+            skipped_locations=skipped_locations,
+            sources=[source.name for source in found],
+            settings={key: value for key, value in asdict(settings).items() if key != "workers"},
+            versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
         )
         write_manifest(out, manifest)
     _report_large_held_out(manifest, settings.held_out)
     return manifest
+
+
+def _collect_read_errors(jobs: Sequence[EncodeJob]) -> tuple[int, list[str]]:
+    """Return the number of read errors of all jobs, and the locations of the first ones."""
+    total = 0
+    all_locations: list[str] = []
+    for job in jobs:
+        count, locations = json.loads(read_errors_file(job).read_text(encoding="utf-8"))
+        total += count
+        all_locations += locations
+    return total, all_locations[:_MAX_LISTED]
 
 
 def _report_large_held_out(manifest: Manifest, requested: float) -> None:
@@ -62,29 +81,3 @@ def _report_large_held_out(manifest: Manifest, requested: float) -> None:
             f"held out: {fraction:.0%} of the tokens, {100 * requested:g}% requested; "
             "only whole documents are held out, and the text has few or long ones"
         )
-
-
-def _manifest(
-    fingerprint: str,
-    vocab_size: int,
-    entries: list[ShardEntry],
-    counts: CorpusCounts,
-    sources: Sequence[Source],
-    settings: CorpusSettings,
-) -> Manifest:
-    return Manifest(
-        tokenizer_fingerprint=fingerprint,
-        vocab_size=vocab_size,
-        shards=entries,
-        documents=counts.documents,
-        sentences=counts.sentences,
-        tokens=counts.tokens,
-        words=counts.words,
-        unigram_entropy=counts.unigram_entropy(),
-        duplicates=counts.duplicates,
-        skipped=0,
-        skipped_locations=[],
-        sources=[source.name for source in sources],
-        settings={key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"},
-        versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
-    )

@@ -1,11 +1,11 @@
 """The folder of an unfinished corpus: its lock, its settings and its finished parts.
 
-    OUT/building/corpus.lock    marks the folder as ours; locked by the building process
-    OUT/building/build.json     sources, tokenizer and settings of the parts; others are refused
-    OUT/building/shards.json    settings of the shards; other settings rewrite the shards
-    OUT/building/part-*.arrow   finished jobs
+    OUT/building/corpus.lock    shows that a build made the folder; locked while one uses it
+    OUT/building/build.json     sources, tokenizer and settings of the parts; must not change
+    OUT/building/shards.json    settings of the shards; if they change, the shards are rewritten
+    OUT/building/part-*.arrow   parts of finished jobs
 
-Only files that a build has written are removed.
+A build removes only files that a build has written.
 """
 
 import hashlib
@@ -28,17 +28,16 @@ from albertine.text.sources import CHUNK_BYTES, Source
 from albertine.version import __version__
 
 _LOCK = "corpus.lock"
-_FINISHED_FOLDER = ".building.partial"
-# Settings that affect only the shards, and settings that affect no output.
-_SHARD_SETTINGS = ("held_out", "keep_duplicates", "seed")
+_REMOVED_FOLDER = ".building.partial"  # the build folder of a finished corpus, while it is removed
 _BUILD_FORMAT = 2
 _FORMAT_1_FILE = "note.json"  # the name of build.json in format 1
-_IRRELEVANT_SETTINGS = ("workers", "on_error")
+_SHARD_SETTINGS = ("held_out", "keep_duplicates", "seed")  # no effect on the parts
+_UNRECORDED_SETTINGS = ("workers", "on_error")  # may be changed when a build resumes
 
 
 @contextmanager
 def locked_build_folder(out: Path) -> Iterator[Path]:
-    """Yield the locked build folder; remove it when the block ends without an error."""
+    """Yield the build folder, locked; remove it when the block ends without an error."""
     work = out / "building"
     _check_out_folder(out, work)
     is_new = not out.exists()
@@ -54,7 +53,7 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
             _remove_if_empty(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.
-        shutil.rmtree(work.rename(out / _FINISHED_FOLDER))
+        shutil.rmtree(work.rename(out / _REMOVED_FOLDER))
         sync_to_disk(out)
 
 
@@ -63,12 +62,13 @@ def _busy_message(out: Path) -> str:
 
 
 def _check_out_folder(out: Path, work: Path) -> None:
-    is_taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    if is_taken and not (work / _LOCK).exists():
-        finished = out / _FINISHED_FOLDER
-        if (finished / _LOCK).exists():  # left by a build that was interrupted while it cleaned up
-            with file_lock(finished / _LOCK, _busy_message(out)):
-                shutil.rmtree(finished)
+    """Raise an error if `out` is neither empty nor an unfinished corpus."""
+    is_occupied = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    if is_occupied and not (work / _LOCK).exists():
+        removed = out / _REMOVED_FOLDER
+        if (removed / _LOCK).exists():  # left by a build that was interrupted while it cleaned up
+            with file_lock(removed / _LOCK, _busy_message(out)):
+                shutil.rmtree(removed)
             raise InputError(f"{out}: already a finished corpus; use it, remove it or name another folder")
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
@@ -84,50 +84,55 @@ def _remove_if_empty(out: Path, work: Path, *, is_new: bool) -> None:
 
 
 def record_build(work: Path, sources: Sequence[Source], fingerprint: str, settings: CorpusSettings) -> None:
-    """Write what is being built; refuse to resume a build of other text, tokenizer or settings.
+    """Record what is being built; raise an error if the folder is a build of something else.
 
-    Shards written with other shard settings are removed; parts do not depend on these settings.
+    Shards written with other settings are removed; parts do not depend on the settings of the shards.
     """
-    encode_settings = {
-        key: value for key, value in asdict(settings).items() if key not in _IRRELEVANT_SETTINGS
-    }
-    shard_settings = {key: encode_settings.pop(key) for key in _SHARD_SETTINGS}
-    encode_settings["chunking"] = [__version__, CHUNK_BYTES, JOB_BYTES]  # determine the parts
+    part_settings = {key: value for key, value in asdict(settings).items() if key not in _UNRECORDED_SETTINGS}
+    shard_settings = {key: part_settings.pop(key) for key in _SHARD_SETTINGS}
+    part_settings["chunking"] = [__version__, CHUNK_BYTES, JOB_BYTES]  # the parts depend on these, too
     text = json.dumps(
         {
             "format": _BUILD_FORMAT,
-            "sources": [_source_identity(one) for one in sources],
+            "sources": [_source_identity(source) for source in sources],
             "tokenizer": fingerprint,
-            "settings": encode_settings,
+            "settings": part_settings,
         }
     )
-    file, shards = work / "build.json", work / "shards.json"
+    file = work / "build.json"
     advice = f"remove {work.parent} and build again"
     if (work / _FORMAT_1_FILE).exists():
         check_format(work / _FORMAT_1_FILE, 1, _BUILD_FORMAT, advice)
     if file.exists():
-        written = file.read_text(encoding="utf-8")
-        check_format(file, json.loads(written).get("format"), _BUILD_FORMAT, advice)
-        if written != text:
+        recorded = file.read_text(encoding="utf-8")
+        check_format(file, json.loads(recorded).get("format"), _BUILD_FORMAT, advice)
+        if recorded != text:
             raise InputError(
                 f"{work.parent}: unfinished corpus of other text, tokenizer or settings; "
                 "repeat the command that started it, or remove it"
             )
         progress.print_message(f"{work.parent}: resuming the interrupted build")
-    if not shards.exists() or shards.read_text(encoding="utf-8") != json.dumps(shard_settings):
-        for split in ("train", "dev"):
-            for shard in work.parent.glob(f"{split}-*.arrow"):
-                shard.unlink()
-        with atomic_file(shards) as partial:
-            partial.write_text(json.dumps(shard_settings), encoding="utf-8")
+    _record_shard_settings(work, shard_settings)
     with atomic_file(file) as partial:
         partial.write_text(text, encoding="utf-8")
-    # Present if the build was interrupted during cleanup; it is written again, with the same content.
+    # The manifest exists if the build was interrupted during cleanup; it is written again.
     (work.parent / MANIFEST_FILE).unlink(missing_ok=True)
 
 
+def _record_shard_settings(work: Path, settings: dict[str, Any]) -> None:
+    """Record the settings of the shards; remove shards that were written with others."""
+    file, text = work / "shards.json", json.dumps(settings)
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        return
+    for split in ("train", "dev"):
+        for shard in work.parent.glob(f"{split}-*.arrow"):
+            shard.unlink()
+    with atomic_file(file) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def _source_identity(source: Source) -> list[Any]:
-    """Return values that differ if a source has changed."""
+    """Return values that change if the text of a source changes."""
     if source.format == "hub":
         return [source.name]
     if source.name == "standard input":

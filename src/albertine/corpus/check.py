@@ -12,14 +12,13 @@ from albertine.errors import WorkError
 
 
 def check_corpus(folder: Path) -> Corpus:
-    """Verify the tokenizer and every shard's checksum, counts and offsets; an error names the file."""
+    """Return a corpus whose tokenizer and shards are verified; an error names the first damaged file."""
     corpus = Corpus(folder)
-    size = len(corpus.tokenizer)
-    with progress.progress_counter(
-        "Checking", total=sum(_file_size(folder, one) for one in _entries(corpus)), unit="bytes"
-    ) as advance:
-        for entry in _entries(corpus):
-            problem = _problem(folder / entry.file, entry, size)
+    vocab_size, entries = len(corpus.tokenizer), corpus.manifest.shards
+    total = sum(_file_size(folder, entry) for entry in entries)
+    with progress.progress_counter("Checking", total=total, unit="bytes") as advance:
+        for entry in entries:
+            problem = _find_problem(folder / entry.file, entry, vocab_size)
             if problem:
                 raise WorkError(
                     f"{folder / entry.file}: {problem}; build the corpus again or get the file again"
@@ -27,18 +26,14 @@ def check_corpus(folder: Path) -> Corpus:
             advance(_file_size(folder, entry))
     for quantity, counts in (("documents", corpus.manifest.documents), ("tokens", corpus.manifest.tokens)):
         for split, count in counts.items():
-            found = sum(getattr(entry, quantity) for entry in _entries(corpus) if entry.split == split)
-            if found != count:
+            actual = sum(getattr(entry, quantity) for entry in entries if entry.split == split)
+            if actual != count:
                 raise WorkError(
-                    f"{folder}: {count:,} {quantity} in {split} in manifest.json, {found:,} in the shards; "
+                    f"{folder}: {count:,} {quantity} in {split} in manifest.json, {actual:,} in the shards; "
                     "build the corpus again"
                 )
     progress.print_message(f"{folder}: unchanged; all checksums and counts agree")
     return corpus
-
-
-def _entries(corpus: Corpus) -> list[ShardEntry]:
-    return corpus.manifest.shards
 
 
 def _file_size(folder: Path, entry: ShardEntry) -> int:
@@ -46,16 +41,16 @@ def _file_size(folder: Path, entry: ShardEntry) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
-    """Return the first problem of a shard, or None."""
+def _find_problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
+    """Return what is wrong with a shard, or None."""
     if not file.exists():
         return "missing"
     if checksum(file) != entry.sha256:
         return "checksum differs from the manifest"
     shard = Shard(file)
     documents, sentences = shard.document_offsets.astype(np.int64), shard.sentence_starts.astype(np.int64)
-    found = (len(documents) - 1, len(sentences), len(shard.tokens))
-    if found != (entry.documents, entry.sentences, entry.tokens):
+    counts = (len(documents) - 1, len(sentences), len(shard.tokens))
+    if counts != (entry.documents, entry.sentences, entry.tokens):
         return "counts differ from the manifest"
     if len(shard.tokens) and int(shard.tokens.max()) >= vocab_size:
         return "token ids outside the vocabulary"

@@ -37,7 +37,7 @@ class Corpus:
         return tokenizer
 
     def check_ids(self, ids: NDArray[Any]) -> None:
-        """Refuse ids outside the vocabulary, which mean that a shard file was changed or damaged."""
+        """Raise an error for ids outside the vocabulary; a shard file was then changed or damaged."""
         if len(ids) and ids.max() >= len(self.tokenizer):
             raise InputError(
                 f"{self.folder}: damaged, token ids outside the vocabulary; "
@@ -45,7 +45,7 @@ class Corpus:
             )
 
     def shards(self, split: CorpusSplit) -> list[Shard]:
-        """Return the shards of a split; each is opened once."""
+        """Return the shards of a split, opened on first use."""
         if split not in self._shards:
             entries = [entry for entry in self.manifest.shards if entry.split == split]
             if not entries:
@@ -54,8 +54,8 @@ class Corpus:
             shards = []
             for entry in entries:
                 shard = Shard(self.folder / entry.file)
-                found = (len(shard.document_offsets) - 1, len(shard.sentence_starts), len(shard.tokens))
-                if found != (entry.documents, entry.sentences, entry.tokens):
+                counts = (len(shard.document_offsets) - 1, len(shard.sentence_starts), len(shard.tokens))
+                if counts != (entry.documents, entry.sentences, entry.tokens):
                     raise InputError(
                         f"{self.folder / entry.file}: counts differ from manifest.json; "
                         "build the corpus again"
@@ -66,14 +66,14 @@ class Corpus:
 
 
 def open_corpus(folder: Path | None) -> Corpus:
-    """Open the corpus of a `--corpus` setting; raise `InputError` if it is not set."""
+    """Return the corpus of the setting `--corpus`; raise `InputError` if it is not set."""
     if folder is None:
-        raise InputError("--corpus is missing: a folder that `albertine corpus build` made")
+        raise InputError("--corpus is missing: name a folder that `albertine corpus build` made")
     return Corpus(folder)
 
 
 def check_same_tokenizer(source: str, fingerprint: str, corpus: Corpus) -> None:
-    """Raise `InputError` if the tokenizer of a checkpoint is not the corpus's."""
+    """Raise `InputError` if the tokenizer of a checkpoint is not that of the corpus."""
     if fingerprint != corpus.manifest.tokenizer_fingerprint:
         raise InputError(
             f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "

@@ -2,7 +2,7 @@
 
     [CLS] a a a [SEP] b b b b [SEP]      with some tokens masked
 
-A sample does not depend on those before it, so any process can draw any sample directly.
+A sample does not depend on other samples, so any process can draw any sample directly.
 See docs/decisions/sample-windows.md.
 """
 
@@ -22,6 +22,8 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.windows import SampleWindows, WindowArrays
 from albertine.errors import InputError
 from albertine.randomness import RandomStream, Stream, random_bits
+
+_TRUE = np.ones(1, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class PretrainDataset:
         self._ordinary_ids = np.setdiff1d(np.arange(len(corpus.tokenizer)), list(vars(special).values()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A worker process maps the files itself.
+        # Pickle no arrays: a worker process maps the shard files itself.
         return _reopen_dataset, (self._corpus.folder, self.objective, self._split)
 
     def __len__(self) -> int:
@@ -89,79 +91,81 @@ class PretrainDataset:
 
         The length is exact except for `nsp`, where the other document may be shorter than the segment.
         """
-        special_tokens = self.objective.max_length - self._windows.max_text_tokens
+        max_text_tokens = self._windows.max_text_tokens
+        special_tokens = self.objective.max_length - max_text_tokens
         lengths = np.empty(len(indices), np.int64)
         for epoch, rows in self._by_epoch(indices):
             windows = self._windows.lookup(epoch, indices[rows] % len(self))
-            lengths[rows] = (
-                np.minimum(windows.stop - windows.start, self._windows.max_text_tokens) + special_tokens
-            )
+            lengths[rows] = np.minimum(windows.stop - windows.start, max_text_tokens) + special_tokens
         return lengths
 
     def draw(self, indices: NDArray[np.int64]) -> list[PretrainSample]:
         """Return the samples at some indices; index `len(self)` is the first sample of the second epoch."""
-        drawn: dict[int, PretrainSample] = {}
+        samples: dict[int, PretrainSample] = {}
         for epoch, rows in self._by_epoch(indices):
-            in_epoch = indices[rows] % len(self)
-            windows = self._windows.lookup(epoch, in_epoch)
-            keys = random_bits(self.objective.seed, epoch, Stream.SAMPLES, in_epoch)
-            for row, at in enumerate(rows.tolist()):
-                drawn[at] = self._draw_sample(windows, row, int(keys[row]))
-        return [drawn[at] for at in range(len(indices))]
+            epoch_indices = indices[rows] % len(self)
+            windows = self._windows.lookup(epoch, epoch_indices)
+            keys = random_bits(self.objective.seed, epoch, Stream.SAMPLES, epoch_indices)
+            for number, row in enumerate(rows.tolist()):
+                samples[row] = self._draw_sample(windows, number, int(keys[number]))
+        return [samples[row] for row in range(len(indices))]
 
     def _by_epoch(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield each epoch, and which elements of `indices` are samples of this epoch."""
         epochs = indices // len(self)
         for epoch in np.unique(epochs).tolist():
             yield epoch, np.flatnonzero(epochs == epoch)
 
-    def _draw_sample(self, windows: WindowArrays, row: int, key: int) -> PretrainSample:
-        window = Segment(self._shards[windows.shard[row]], int(windows.start[row]), int(windows.stop[row]))
+    def _draw_sample(self, windows: WindowArrays, number: int, key: int) -> PretrainSample:
+        shard = self._shards[windows.shard[number]]
+        window = Segment(shard, int(windows.start[number]), int(windows.stop[number]))
         max_tokens = self._windows.max_text_tokens
+        # The size is an upper bound of the random numbers that the pair and the masking use.
         rng = RandomStream(key, 64 + max_tokens // 8 + 4 * min(len(window), max_tokens))
         pair = draw_pair(window, max_tokens, self.objective, self._shards, rng)
         tokens, segments = self._with_special_tokens(pair)
         self._corpus.check_ids(tokens)
-        positions = choose_masked_positions(
+        masked_positions = choose_masked_positions(
             *_word_boundaries(pair),
             prediction_count(len(tokens), self.objective),
             self.objective.max_ngram,
             rng,
         )
-        labels = tokens[positions]
-        mask_tokens(tokens, positions, self._mask, self._ordinary_ids, rng)
-        return PretrainSample(tokens, segments, positions, labels, pair.label)
+        labels = tokens[masked_positions]
+        mask_tokens(tokens, masked_positions, self._mask, self._ordinary_ids, rng)
+        return PretrainSample(tokens, segments, masked_positions, labels, pair.label)
 
     def _with_special_tokens(self, pair: SegmentPair) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return ids and segment ids [tokens] of a pair with [CLS] and [SEP] added."""
         size = 1 + sum(len(segment) + 1 for segment in pair.segments)
         tokens, segments = np.empty(size, np.int32), np.zeros(size, np.int32)
-        tokens[0], at = self._cls, 1
+        tokens[0], start = self._cls, 1
         for segment_id, segment in enumerate(pair.segments):
-            end = at + len(segment)
-            tokens[at:end] = segment.tokens
+            end = start + len(segment)
+            tokens[start:end] = segment.tokens
             tokens[end] = self._sep
-            segments[at : end + 1] = segment_id
-            at = end + 1
+            segments[start : end + 1] = segment_id
+            start = end + 1
         return tokens, segments
 
 
 def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return start and end position of each word [words], and the index of its segment's end, in words."""
+    """Return for each word its start and end position, and the index of the first word after its segment.
+
+    Positions are those of the sample with special tokens. Each array has shape [words].
+    """
     # Boundaries are [CLS], each word start and each [SEP]; a word ends at the next boundary.
     is_boundary = np.concatenate(
-        [_TRUE, *(part for one in pair.segments for part in (one.word_starts, _TRUE))]
+        [_TRUE, *(part for segment in pair.segments for part in (segment.word_starts, _TRUE))]
     )
     boundaries = np.flatnonzero(is_boundary)
-    counts = [int(np.count_nonzero(one.word_starts)) for one in pair.segments]
+    word_counts = [int(np.count_nonzero(segment.word_starts)) for segment in pair.segments]
     is_word = np.ones(len(boundaries), np.bool_)
-    is_word[[0, counts[0] + 1, -1]] = False
-    segment_ends = np.full(sum(counts), sum(counts))
-    segment_ends[: counts[0]] = counts[0]
+    is_word[[0, word_counts[0] + 1, -1]] = False  # [CLS], [SEP] of the first segment, [SEP] of the last
+    segment_ends = np.full(sum(word_counts), sum(word_counts))
+    segment_ends[: word_counts[0]] = word_counts[0]
     words = np.flatnonzero(is_word)
     return boundaries[words], boundaries[words + 1], segment_ends
-
-
-_TRUE = np.ones(1, np.bool_)
 
 
 def _reopen_dataset(folder: Path, objective: ObjectiveSettings, split: CorpusSplit) -> PretrainDataset:

@@ -1,8 +1,8 @@
 """First phase of a corpus build: several processes encode chunks of text into parts.
 
-A job is a few chunks of about `JOB_BYTES` in total. One process runs a job at a time, and
-a finished job is not repeated when the build resumes. Jobs and their output depend only on
-the text, so the number of processes does not change the result.
+A job is a few chunks of about `JOB_BYTES` in total, and writes one part. A process runs one
+job at a time. Jobs that have finished are not repeated when the build resumes. Jobs and parts
+do not depend on the number of processes.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ JOB_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class EncodeJob:
-    """Some chunks of text, and the part file for their documents."""
+    """Some chunks of text, and the file of the part that their documents are written to."""
 
     chunks: tuple[SourceChunk, ...]
     file: Path
@@ -42,22 +42,22 @@ class EncodeJob:
 
 
 def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
-    """Yield jobs that cover the sources, in order."""
-    gathered: list[SourceChunk] = []
+    """Yield the jobs that encode all text of the sources, in order."""
+    chunks: list[SourceChunk] = []
     size = count = 0
 
     def job() -> EncodeJob:
-        return EncodeJob(tuple(gathered), folder / f"part-{count:06d}.arrow")
+        return EncodeJob(tuple(chunks), folder / f"part-{count:06d}.arrow")
 
     for source in sources:
         for chunk in source_chunks(source):
-            length = chunk.stop - chunk.start if source.is_splittable else JOB_BYTES
-            if gathered and size + length > JOB_BYTES:
+            chunk_size = chunk.stop - chunk.start if source.is_splittable else JOB_BYTES
+            if chunks and size + chunk_size > JOB_BYTES:
                 yield job()
-                gathered, size, count = [], 0, count + 1
-            gathered.append(chunk)
-            size += length
-    if gathered:
+                chunks, size, count = [], 0, count + 1
+            chunks.append(chunk)
+            size += chunk_size
+    if chunks:
         yield job()
 
 
@@ -75,19 +75,19 @@ def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSetting
                 advance(job.text_bytes)
         else:
             advice = "repeat the command to resume; --workers 1 needs the least memory"
-            worker_arguments = (tokenizer, settings)
-            for job, _ in run_in_processes(
+            finished = run_in_processes(
                 _run_job,
                 remaining,
                 workers,
                 initializer=_start_worker,
-                initargs=worker_arguments,
+                initargs=(tokenizer, settings),
                 advice=advice,
-            ):
+            )
+            for job, _ in finished:
                 advance(job.text_bytes)
 
 
-_worker: "_EncodeWorker | None" = None
+_worker: "_EncodeWorker | None" = None  # of a worker process
 
 
 def _start_worker(tokenizer: Path, settings: CorpusSettings) -> None:
@@ -102,15 +102,15 @@ def _run_job(job: EncodeJob) -> None:
 
 
 class _EncodeWorker:
-    """Runs jobs, and keeps the encoder's word cache from one to the next."""
+    """Runs one job after another, and keeps the encoder's word cache between them."""
 
-    def __init__(self, folder: Path, settings: CorpusSettings):
-        tokenizer = load_tokenizer(folder)
-        self._encoder, self._boundaries = WordEncoder(tokenizer), WordBoundaries(tokenizer)
+    def __init__(self, tokenizer: Path, settings: CorpusSettings):
+        loaded = load_tokenizer(tokenizer)
+        self._encoder, self._boundaries = WordEncoder(loaded), WordBoundaries(loaded)
         self._settings = settings
 
     def run(self, job: EncodeJob) -> None:
-        """Write the part of a job; its read errors are written first, to a file beside it."""
+        """Write the part of a job, and its read errors to a file beside it, which is complete first."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
         with atomic_file(job.file) as file:
             write_record_batches(file, self._encode_job(job, errors))
@@ -118,43 +118,46 @@ class _EncodeWorker:
                 errors_file.write_text(json.dumps([errors.count, errors.locations]), encoding="utf-8")
 
     def _encode_job(self, job: EncodeJob, errors: ReadErrors) -> Iterator[pa.RecordBatch]:
-        """Yield the documents of a job in batches of bounded size, which bounds the memory."""
-        gathered: list[list[str]] = []
+        """Yield the documents of a job in record batches, at least one, whose size bounds the memory."""
+        documents: list[list[str]] = []
         size, is_first = 0, True
         for chunk in job.chunks:
             for document in read_documents(chunk, self._settings, errors):
-                gathered.append(document)
+                documents.append(document)
                 size += sum(map(len, document))
                 if size >= JOB_BYTES:
-                    yield self._encode_documents(gathered)
-                    gathered, size, is_first = [], 0, False
-        if gathered or is_first:
-            yield self._encode_documents(gathered)
+                    yield self._encode_documents(documents)
+                    documents, size, is_first = [], 0, False
+        if documents or is_first:
+            yield self._encode_documents(documents)
 
-    def _encode_documents(self, texts: list[list[str]]) -> pa.RecordBatch:
-        """Encode documents, given as lists of sentences; documents without tokens are dropped."""
-        tokens, lengths = self._encoder.encode([sentence for text in texts for sentence in text])
-        counts = [len(text) for text in texts]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        bounds = ends[np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])]
-        sentence_starts = ends[:-1][lengths > 0]
+    def _encode_documents(self, documents: list[list[str]]) -> pa.RecordBatch:
+        """Return documents (lists of sentences) as a record batch; those without tokens are dropped."""
+        tokens, lengths = self._encoder.encode([sentence for document in documents for sentence in document])
+        sentence_counts = [len(document) for document in documents]
+        sentence_offsets = np.concatenate([[0], np.cumsum(lengths)])
+        document_offsets = sentence_offsets[np.concatenate([[0], np.cumsum(sentence_counts, dtype=np.int64)])]
+        sentence_starts = sentence_offsets[:-1][lengths > 0]
         word_starts = self._boundaries.starts(tokens)
         word_starts[sentence_starts] = True
-        is_nonempty = np.diff(bounds) > 0
+        has_tokens = np.diff(document_offsets) > 0
         fingerprints = [
-            _fingerprint(text) for text, is_full in zip(texts, is_nonempty, strict=True) if is_full
+            _fingerprint(document) for document, kept in zip(documents, has_tokens, strict=True) if kept
         ]
         encoded = EncodedDocuments(
-            tokens, word_starts, sentence_starts, np.concatenate([bounds[:-1][is_nonempty], bounds[-1:]])
+            tokens,
+            word_starts,
+            sentence_starts,
+            np.concatenate([document_offsets[:-1][has_tokens], document_offsets[-1:]]),
         )
         return to_record_batch(encoded, np.frombuffer(b"".join(fingerprints), np.uint64))
 
 
 def read_errors_file(job: EncodeJob) -> Path:
-    """Return the file with the read errors of a job: their count, and a list of locations."""
+    """Return the path of the file with a job's read errors: their count, and a list of locations."""
     return job.file.with_suffix(".json")
 
 
-def _fingerprint(text: list[str]) -> bytes:
+def _fingerprint(document: list[str]) -> bytes:
     """Return a 16-byte hash of a document's text."""
-    return hashlib.blake2b("\n".join(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b("\n".join(document).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""`manifest.json` describes a corpus. It is written last: a folder without one is unfinished."""
+"""The manifest of a corpus, `manifest.json`. It is written last: a folder without one is unfinished."""
 
 import dataclasses
 import hashlib
@@ -34,8 +34,9 @@ class Manifest:
     Attributes:
         unigram_entropy: entropy of the token frequencies of train, in nats. It is about the MLM loss of
             a model that knows only token frequencies, so a useful model must be below it.
+        duplicates: number of documents that were dropped as duplicates.
         skipped: number of files, lines or records that could not be read.
-        skipped_locations: the first of these, as text.
+        skipped_locations: location and problem of the first of these.
     """
 
     tokenizer_fingerprint: str
@@ -69,9 +70,9 @@ def read_manifest(folder: Path) -> Manifest:
         values = json.loads(file.read_text(encoding="utf-8"))
         check_format(file, values.get("format"), MANIFEST_FORMAT, "build the corpus again")
         shards = [ShardEntry(**shard) for shard in values.pop("shards")]
-        found = Manifest(shards=shards, **values)
-        _validate(found)
-        return found
+        manifest = Manifest(shards=shards, **values)
+        _validate(manifest)
+        return manifest
     except FileNotFoundError:
         if not folder.exists():
             raise InputError(
@@ -91,8 +92,8 @@ def _validate(manifest: Manifest) -> None:
     """Raise ValueError for values that a build does not write."""
     for name in ("documents", "sentences", "tokens"):
         counts = getattr(manifest, name)
-        if set(counts) != {"train", "dev"} or not all(isinstance(one, int) for one in counts.values()):
-            raise ValueError(f"{name}: not a count per split")
+        if set(counts) != {"train", "dev"} or not all(isinstance(count, int) for count in counts.values()):
+            raise ValueError(f"{name}: not one count per split")
     for shard in manifest.shards:
         if "/" in shard.file or shard.split not in ("train", "dev"):
             raise ValueError(f"shard {shard.file}")

@@ -1,12 +1,12 @@
 """N-gram masking: chooses the tokens of a sample to predict, and replaces them.
 
-Runs of 1 to `ngram` whole words are chosen at random positions without overlap until the
-prediction budget is used; a run of n words has probability proportional to 1/n. A run that
-exceeds the budget is shortened or dropped. Of the chosen tokens 80% become [MASK], 10%
-stay, and 10% become a random ordinary token, each drawn independently.
+N-grams of 1 to `max_ngram` whole words are chosen at random positions without overlap until
+the prediction budget is used; n words have probability proportional to 1/n. An n-gram that
+exceeds the budget is shortened or dropped. Of the chosen tokens 80% become [MASK], 10% stay
+unchanged, and 10% become a random ordinary token, each drawn independently.
 
-Unlike the reference code, a run stays within its segment, and a random token is never a
-special one. The paper describes neither.
+In the reference code an n-gram may cross from one segment into the other, and a random token
+may be a special one. Here neither happens; the paper leaves both open.
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ def choose_masked_positions(
     word_ends: NDArray[np.int64],
     segment_ends: NDArray[np.int64],
     max_predictions: int,
-    ngram: int,
+    max_ngram: int,
     rng: RandomStream,
 ) -> NDArray[np.int64]:
     """Return the positions of the tokens to predict, ascending [masked].
@@ -37,47 +37,57 @@ def choose_masked_positions(
     Args:
         word_starts: position of the first token of each word [words].
         word_ends: position after the last token of each word [words].
-        segment_ends: index of the first word after each word's segment; a run stops there [words].
+        segment_ends: index of the first word after each word's segment, where an n-gram ends [words].
         max_predictions: maximum number of tokens.
-        ngram: longest run, in words.
+        max_ngram: maximum number of words in an n-gram.
         rng: source of randomness.
     """
     count = len(word_starts)
     bits = rng.next_bits(2 * count)
     order = np.argsort(bits[:count])
-    taken = bytearray(count)
-    chosen: list[int] = []
-    # Twice as many words as tokens are nearly always enough; the others are used only if they are not.
-    for words in (order[: 2 * max_predictions], order[2 * max_predictions :]):
-        if len(chosen) == max_predictions:
+    is_chosen = bytearray(count)
+    positions: list[int] = []
+    # N-grams at 2 * max_predictions random words nearly always use the budget; others are computed if not.
+    for first_words in (order[: 2 * max_predictions], order[2 * max_predictions :]):
+        if len(positions) == max_predictions:
             break
-        run_lengths = _run_lengths(
-            uniform(bits[count:][words]), np.minimum(segment_ends[words] - words, ngram), ngram
+        lengths = _ngram_lengths(
+            uniform(bits[count:][first_words]),
+            np.minimum(segment_ends[first_words] - first_words, max_ngram),
+            max_ngram,
         )
-        run_ends = word_ends[words + run_lengths - 1]
-        for word, run_length, start, end in zip(
-            words.tolist(), run_lengths.tolist(), word_starts[words].tolist(), run_ends.tolist(), strict=True
+        starts, ends = word_starts[first_words], word_ends[first_words + lengths - 1]
+        for word, length, start, end in zip(
+            first_words.tolist(), lengths.tolist(), starts.tolist(), ends.tolist(), strict=True
         ):
-            remaining = max_predictions - len(chosen)
+            remaining = max_predictions - len(positions)
             if not remaining:
                 break
-            while run_length and end - start > remaining:
-                run_length -= 1
-                end = int(word_ends[word + run_length - 1]) if run_length else start
-            if run_length and 1 not in taken[word : word + run_length]:
-                taken[word : word + run_length] = b"\1" * run_length
-                chosen += range(start, end)
-    return np.sort(np.array(chosen, np.int64))
+            while length and end - start > remaining:
+                length -= 1
+                end = int(word_ends[word + length - 1]) if length else start
+            if length and 1 not in is_chosen[word : word + length]:
+                is_chosen[word : word + length] = b"\1" * length
+                positions += range(start, end)
+    return np.sort(np.array(positions, np.int64))
 
 
 @cache
-def _harmonic_sums(ngram: int) -> NDArray[np.float64]:
-    return np.cumsum(1.0 / np.arange(1, ngram + 1))
+def _harmonic_sums(max_ngram: int) -> NDArray[np.float64]:
+    return np.cumsum(1.0 / np.arange(1, max_ngram + 1))
 
 
-def _run_lengths(draws: NDArray[np.float64], longest: NDArray[np.int64], ngram: int) -> NDArray[np.int64]:
-    """Return the words of each run, up to `longest`; n words have probability proportional to 1/n [runs]."""
-    sums = _harmonic_sums(ngram)
+def _ngram_lengths(
+    draws: NDArray[np.float64], longest: NDArray[np.int64], max_ngram: int
+) -> NDArray[np.int64]:
+    """Return the number of words of each n-gram, 1 to `longest`, with probability proportional to 1/n.
+
+    Args:
+        draws: uniform random numbers [n-grams].
+        longest: maximum words of each n-gram [n-grams].
+        max_ngram: maximum of `longest`.
+    """
+    sums = _harmonic_sums(max_ngram)
     return np.minimum(np.searchsorted(sums, draws * sums[longest - 1], side="right") + 1, longest)
 
 

@@ -1,11 +1,11 @@
 """Segment pairs for sentence-order prediction (SOP) and next-sentence prediction (NSP).
 
 A window is split in two after a random sentence. SOP swaps the two segments with
-probability 1/2; NSP replaces the second by one of another document with probability 1/2.
+probability 1/2; NSP replaces the second by text of another document with probability 1/2.
 With `pair = "none"` there is one segment. A pair that is too long loses tokens one by one
 from its longer segment, each at the front or at the end at random.
 
-Where the reference code differs from the paper, this follows the paper:
+Where the reference code differs from the paper, this module follows the paper:
 
 - A window of one sentence is split at a word. The reference code pairs it with another
   document in place of a swap.
@@ -24,7 +24,7 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.shards import Shard
 from albertine.randomness import RandomStream
 
-_ATTEMPTS = 8  # random draws of another document
+_ATTEMPTS = 8  # random sentences that are tried, to find another document
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SegmentPair:
     """One or two segments, with the label of the pair.
 
     Attributes:
-        segments: in the order of the sample.
+        segments: the segments, in the order of the sample.
         label: 0 for segments in text order (or one segment), 1 for a swapped pair or two documents.
     """
 
@@ -76,7 +76,7 @@ def draw_pair(
     if label and objective.pair == "sop":
         a, b = b, a
     elif label:
-        # As long as the segment that it replaces, so that the length does not reveal the label.
+        # At most as long as the segment that it replaces, so that the length does not reveal the label.
         b = _segment_of_other_document(a, len(b), shards, rng)
     return SegmentPair(truncate_pair(a, b, max_tokens, rng), label)
 
@@ -105,31 +105,31 @@ def _split_point(window: Segment, rng: RandomStream) -> int:
 
 def _sentences_between(shard: Shard, start: int, stop: int) -> NDArray[np.int64]:
     """Return the sentence starts between two positions, both exclusive."""
-    dtype = shard.sentence_starts.dtype.type
+    dtype = shard.sentence_starts.dtype.type  # numpy would convert the whole column for another type
     low, high = np.searchsorted(shard.sentence_starts, [dtype(start + 1), dtype(stop)])
     return shard.sentence_starts[low:high].astype(np.int64)
 
 
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
-    """Return a segment of another document: from a random sentence on, at most `length` tokens."""
-    sentence_ends = np.cumsum([len(shard.sentence_starts) for shard in shards])
+    """Return at most `length` tokens of another document than that of `a`, from a random sentence on."""
+    shard_ends = np.cumsum([len(shard.sentence_starts) for shard in shards])  # in sentences
     own_document = _document_index(a.shard, a.start)
     for _ in range(_ATTEMPTS):
-        nth = rng.integer(int(sentence_ends[-1]))
-        shard_index = int(np.searchsorted(sentence_ends, nth, side="right"))
+        sentence = rng.integer(int(shard_ends[-1]))
+        shard_index = int(np.searchsorted(shard_ends, sentence, side="right"))
         shard = shards[shard_index]
-        start = int(shard.sentence_starts[nth - (int(sentence_ends[shard_index - 1]) if shard_index else 0)])
+        shard_start = int(shard_ends[shard_index - 1]) if shard_index else 0
+        start = int(shard.sentence_starts[sentence - shard_start])
         document = _document_index(shard, start)
         if shard is not a.shard or document != own_document:
             return Segment(shard, start, min(start + length, int(shard.document_offsets[document + 1])))
-    # This document is nearly the whole corpus: take an adjacent one, from its start.
-    if len(a.shard.document_offsets) > 2:
-        shard, document = (
-            a.shard,
-            own_document + 1 if own_document + 2 < len(a.shard.document_offsets) else own_document - 1,
-        )
+    # The document of `a` is nearly the whole corpus: take an adjacent one, from its start.
+    documents = len(a.shard.document_offsets) - 1
+    if documents > 1:
+        shard = a.shard
+        document = own_document + 1 if own_document + 1 < documents else own_document - 1
     else:
-        shard, document = next(one for one in shards if one is not a.shard), 0
+        shard, document = next(shard for shard in shards if shard is not a.shard), 0
     start = int(shard.document_offsets[document])
     return Segment(shard, start, min(start + length, int(shard.document_offsets[document + 1])))
 
@@ -140,24 +140,23 @@ def _document_index(shard: Shard, token_index: int) -> int:
 
 
 def truncate_pair(a: Segment, b: Segment, max_tokens: int, rng: RandomStream) -> tuple[Segment, Segment]:
-    """Return both segments shortened to `max_tokens` tokens together.
+    """Return both segments, shortened so that together they have at most `max_tokens` tokens.
 
-    Tokens are removed one by one from the longer segment, or from the second if they are equal.
+    Tokens are removed one by one from the longer segment, or from `b` if both are equally long.
     """
     excess = len(a) + len(b) - max_tokens
     if excess <= 0:
         return a, b
     difference = len(a) - len(b)
-    # Remove from the longer one until they are equal, then alternately, the second first.
+    # That is: from the longer segment until both are equally long, then alternately, `b` first.
     from_longer = min(excess, abs(difference))
     from_both = excess - from_longer
-    from_a, from_b = (
-        (from_longer if difference > 0 else 0) + from_both // 2,
-        (from_longer if difference < 0 else 0) + (from_both + 1) // 2,
-    )
+    from_a = (from_longer if difference > 0 else 0) + from_both // 2
+    from_b = (from_longer if difference < 0 else 0) + (from_both + 1) // 2
     return _trimmed(a, from_a, rng), _trimmed(b, from_b, rng)
 
 
 def _trimmed(segment: Segment, removed: int, rng: RandomStream) -> Segment:
+    """Return a segment without `removed` tokens, each removed at the front or at the end at random."""
     from_front = rng.binomial(removed) if removed else 0
     return Segment(segment.shard, segment.start + from_front, segment.stop - (removed - from_front))

@@ -16,7 +16,7 @@ class CorpusSettings(ReadingSettings):
     held_out: float = setting(
         0.0, "Fraction of the documents to hold out as split dev.", minimum=0, maximum=0.5
     )
-    keep_duplicates: bool = setting(False, "Keep documents with exactly the same text.")
+    keep_duplicates: bool = setting(False, "Keep exact duplicates of documents.")
     seed: int = setting(
         0, "Random seed for the choice of held-out documents.", minimum=0, maximum=LARGEST_EXACT_INTEGER
     )
@@ -42,7 +42,7 @@ class ObjectiveSettings(Settings):
     max_predictions: int = setting(77, "Maximum tokens to predict per sample.", minimum=1)
     max_ngram: int = setting(
         3,
-        "Maximum words per masked run; n words have probability proportional to 1/n.",
+        "Maximum words per masked n-gram; n words have probability proportional to 1/n.",
         minimum=1,
         maximum=16,
     )

@@ -1,7 +1,8 @@
-"""Second phase of a corpus build: writes parts as shards, without duplicates, with held-out documents apart.
+"""Second phase of a corpus build: writes the documents of the parts into shards of train and dev.
 
-Duplicates and held-out documents are known only when all documents have been encoded, so
-this phase reads the parts again, in order. A shard that exists is counted and not written.
+Which documents are duplicates and which are held out is known only when all documents have been
+encoded, so this phase reads the parts again, in order. A shard that exists is not written again,
+only counted.
 See docs/decisions/corpus-in-two-phases.md.
 """
 
@@ -33,14 +34,14 @@ _FINGERPRINTS_PER_PASS = 1 << 22  # bounds the memory of one pass
 
 @dataclass
 class CorpusCounts:
-    """Counts over the shards of a corpus, where a dict has one count per split.
+    """Counts over the shards of a corpus; a dict has one count per split.
 
     Attributes:
         token_counts: occurrences of each token in train [vocab_size].
         documents: number of documents.
         sentences: number of sentences.
         tokens: number of tokens.
-        words: words of both splits.
+        words: number of words in both splits.
         duplicates: documents dropped because an earlier one has the same text.
     """
 
@@ -60,7 +61,7 @@ class CorpusCounts:
 def write_shards(
     parts: Sequence[Path], folder: Path, vocab_size: int, settings: CorpusSettings
 ) -> tuple[list[ShardEntry], CorpusCounts]:
-    """Write the shards of a corpus from its parts; return their entries and counts."""
+    """Write the shards of a corpus from its parts; return their manifest entries and the counts."""
     kept = first_occurrences(parts) if not settings.keep_duplicates else _all_documents(parts)
     held_out = held_out_documents(parts, kept, settings)
     counts = CorpusCounts(np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()))
@@ -72,19 +73,20 @@ def write_shards(
             if not file.exists():
                 with atomic_file(file) as partial:
                     write_record_batches(partial, [to_record_batch(documents)])
-            entries.append(_count_shard(file, split, documents, counts))  # type: ignore[arg-type]
+            entries.append(_add_shard(file, split, documents, counts))  # type: ignore[arg-type]
     if not counts.documents["train"]:
         for part in parts:
-            part.unlink()  # they hold no text
+            part.unlink()  # without parts, the build folder is removed as well
         raise InputError(
             "no text: the sources hold no document with words; check the paths and --layout or --field"
         )
-    return sorted(entries, key=lambda one: one.file), counts
+    return sorted(entries, key=lambda entry: entry.file), counts
 
 
-def _count_shard(
+def _add_shard(
     file: Path, split: CorpusSplit, documents: EncodedDocuments, counts: CorpusCounts
 ) -> ShardEntry:
+    """Add a shard to `counts`; return its manifest entry."""
     counts.documents[split] += len(documents)
     counts.sentences[split] += len(documents.sentence_starts)
     counts.tokens[split] += len(documents.tokens)
@@ -109,29 +111,29 @@ def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
 def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
     """Return whether each document is the first one with its text [documents].
 
-    Each pass compares the fingerprints with one remainder, which bounds the memory.
+    Each pass compares only the fingerprints with one remainder, to bound the memory.
     """
     kept = _all_documents(parts)
     passes = math.ceil(len(kept) / _FINGERPRINTS_PER_PASS)
     for remainder in range(passes):
-        indices, found, base = [], [], 0
-        for fingerprints in _read_fingerprints(parts):
-            in_pass = np.flatnonzero(fingerprints[:, 0] % np.uint64(passes) == remainder)
-            indices.append(in_pass + base)
-            found.append(fingerprints[in_pass])
-            base += len(fingerprints)
-        index, fingerprints = np.concatenate(indices), np.concatenate(found)
-        # Sorted by fingerprint, then by index: all but the first of equal ones are duplicates.
-        order = np.lexsort((index, fingerprints[:, 1], fingerprints[:, 0]))
+        selected_indices, selected, base = [], [], 0
+        for batch in _read_fingerprints(parts):
+            in_pass = np.flatnonzero(batch[:, 0] % np.uint64(passes) == remainder)
+            selected_indices.append(in_pass + base)
+            selected.append(batch[in_pass])
+            base += len(batch)
+        indices, fingerprints = np.concatenate(selected_indices), np.concatenate(selected)
+        # Sorted by fingerprint, then by index, so the first of equal fingerprints is the first document.
+        order = np.lexsort((indices, fingerprints[:, 1], fingerprints[:, 0]))
         is_duplicate = (fingerprints[order][1:] == fingerprints[order][:-1]).all(axis=1)
-        kept[index[order][1:][is_duplicate]] = False
+        kept[indices[order][1:][is_duplicate]] = False
     return kept
 
 
 def held_out_documents(
     parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
 ) -> NDArray[np.bool_]:
-    """Return whether each document is held out [documents]: those with the smallest seeded hashes."""
+    """Return whether each document is held out [documents]: those with the smallest seeded hashes are."""
     held_out = np.zeros_like(kept)
     if not settings.held_out:
         return held_out
@@ -141,14 +143,14 @@ def held_out_documents(
             f"--held-out {settings.held_out:g}: only whole documents are held out, and the text is "
             f"{total} document{'' if total == 1 else 's'}; give more files, or --held-out 0"
         )
-    wanted = min(total - 1, max(1, round(settings.held_out * total)))
+    count = min(total - 1, max(1, round(settings.held_out * total)))
     keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
     for fingerprints in _read_fingerprints(parts):
         kept_indices = np.flatnonzero(kept[base : base + len(fingerprints)])
         keys = np.concatenate([keys, _held_out_keys(fingerprints[kept_indices], settings.seed)])
         indices = np.concatenate([indices, kept_indices + base])
-        if len(keys) > wanted:
-            smallest = np.lexsort((indices, keys))[:wanted]
+        if len(keys) > count:
+            smallest = np.lexsort((indices, keys))[:count]
             keys, indices = keys[smallest], indices[smallest]
         base += len(fingerprints)
     held_out[indices] = True
@@ -167,21 +169,21 @@ def _selected_documents(parts: Sequence[Path], selected: NDArray[np.bool_]) -> I
     base = 0
     for part in progress.track(parts, "Writing shards", unit="parts"):
         for batch in read_record_batches(part):
-            selected_here = selected[base : base + batch.num_rows]
+            selected_in_batch = selected[base : base + batch.num_rows]
             base += batch.num_rows
-            if selected_here.any():
-                yield from_record_batch(batch).select(selected_here)
+            if selected_in_batch.any():
+                yield from_record_batch(batch).select(selected_in_batch)
 
 
 def _grouped_by_tokens(batches: Iterator[EncodedDocuments], min_tokens: int) -> Iterator[EncodedDocuments]:
-    """Yield concatenated batches of at least `min_tokens` tokens; the last may have fewer."""
-    gathered: list[EncodedDocuments] = []
+    """Yield successive batches, concatenated to at least `min_tokens` tokens; the last may have fewer."""
+    group: list[EncodedDocuments] = []
     size = 0
     for documents in batches:
-        gathered.append(documents)
+        group.append(documents)
         size += len(documents.tokens)
         if size >= min_tokens:
-            yield EncodedDocuments.concatenate(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield EncodedDocuments.concatenate(gathered)
+            yield EncodedDocuments.concatenate(group)
+            group, size = [], 0
+    if group:
+        yield EncodedDocuments.concatenate(group)

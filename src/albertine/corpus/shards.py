@@ -1,12 +1,13 @@
-"""Shards: Arrow files with one row per document, mapped into memory.
+"""Shards: memory-mapped Arrow files with one row per document.
 
     tokens     list<uint16>   token ids of a document (uint32 for a vocabulary of more than 65,536)
     starts     list<bool>     whether each token begins a word
-    sentences  list<uint32>   start of each sentence, relative to the shard's first token
+    sentences  list<uint32>   position in the shard of the first token of each sentence
 
-All documents of a shard are in one record batch. Each column is therefore one contiguous
-array, indexed by the token's position in the shard. The parts of an unfinished corpus
-have several record batches and a fourth column, the fingerprint of each document's text.
+All documents of a shard are in one record batch, so each column is one contiguous array.
+`tokens` and `starts` are indexed by the token's position in the shard. The parts of an
+unfinished corpus have several record batches and a fourth column, `fingerprint`: a hash of
+each document's text, as two uint64.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,13 +24,13 @@ from albertine.errors import InputError
 
 @dataclass(frozen=True)
 class EncodedDocuments:
-    """Encoded documents, end to end.
+    """Encoded documents, concatenated.
 
     Attributes:
         tokens: token ids [tokens].
         word_starts: whether each token begins a word [tokens].
-        sentence_starts: index in `tokens` of each sentence [sentences].
-        document_offsets: index in `tokens` of each document, and the end [documents + 1].
+        sentence_starts: index in `tokens` where each sentence begins [sentences].
+        document_offsets: index in `tokens` where each document begins, and the end [documents + 1].
     """
 
     tokens: NDArray[Any]
@@ -46,7 +47,7 @@ class EncodedDocuments:
             return self
         lengths = np.diff(self.document_offsets)
         kept_tokens = np.repeat(kept, lengths)
-        removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # removed tokens before each token
+        removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # number of removed tokens before each token
         sentence_starts = (
             self.sentence_starts[kept_tokens[self.sentence_starts]]
             if len(self.sentence_starts)
@@ -61,31 +62,24 @@ class EncodedDocuments:
 
     @classmethod
     def concatenate(cls, batches: Iterable["EncodedDocuments"]) -> "EncodedDocuments":
-        """Return the documents of all batches, end to end."""
-        listed = list(batches)
-        bases = np.cumsum([0, *(len(part.tokens) for part in listed)])
+        """Return the documents of all batches."""
+        batches = list(batches)
+        bases = np.cumsum([0, *(len(batch.tokens) for batch in batches)])[:-1]
+        offsets = (batch.document_offsets[1:] + base for batch, base in zip(batches, bases, strict=True))
         return cls(
-            np.concatenate([part.tokens for part in listed]),
-            np.concatenate([part.word_starts for part in listed]),
+            np.concatenate([batch.tokens for batch in batches]),
+            np.concatenate([batch.word_starts for batch in batches]),
             np.concatenate(
-                [part.sentence_starts + base for part, base in zip(listed, bases[:-1], strict=True)]
+                [batch.sentence_starts + base for batch, base in zip(batches, bases, strict=True)]
             ),
-            np.concatenate(
-                [
-                    [0],
-                    *(
-                        part.document_offsets[1:] + base
-                        for part, base in zip(listed, bases[:-1], strict=True)
-                    ),
-                ]
-            ),
+            np.concatenate([[0], *offsets]),
         )
 
 
 def to_record_batch(
     documents: EncodedDocuments, fingerprints: NDArray[np.uint64] | None = None
 ) -> pa.RecordBatch:
-    """Return documents as an Arrow record batch; parts have `fingerprints` [documents, 2], shards none."""
+    """Return documents as an Arrow record batch, for a part with `fingerprints` [documents, 2]."""
     document_offsets = pa.array(documents.document_offsets, pa.int32())
     sentence_offsets = pa.array(
         np.searchsorted(documents.sentence_starts, documents.document_offsets), pa.int32()
@@ -103,7 +97,7 @@ def to_record_batch(
 
 
 def from_record_batch(batch: pa.RecordBatch) -> EncodedDocuments:
-    """Return the documents of a record batch; `tokens` is not copied."""
+    """Return the documents of a record batch, without a copy of their tokens."""
     tokens = batch.column("tokens")
     return EncodedDocuments(
         tokens.values.to_numpy(),
@@ -115,7 +109,7 @@ def from_record_batch(batch: pa.RecordBatch) -> EncodedDocuments:
 
 def write_record_batches(file: Path, batches: Iterable[pa.RecordBatch]) -> None:
     """Write record batches, at least one, as an Arrow file."""
-    with file.open("wb") as sink:  # a Python file: its errors name the problem of the disk
+    with file.open("wb") as sink:  # a Python file, because its errors name the cause, such as a full disk
         writer = None
         for batch in batches:
             writer = writer or pa.ipc.new_file(sink, batch.schema)
@@ -142,7 +136,7 @@ def _corrupt_shard(file: Path, error: Exception) -> InputError:
     return InputError(f"{file}: damaged, or not a shard ({reason}); build the corpus again")
 
 
-# Raised by Arrow and numpy for columns that are missing, truncated or of another type.
+# What Arrow and numpy raise for columns that are missing, truncated or of another type.
 _CORRUPTION_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OSError, pa.ArrowException)
 
 
@@ -151,8 +145,8 @@ class Shard:
 
     Attributes:
         tokens: token ids [tokens].
-        sentence_starts: index in `tokens` of each sentence [sentences].
-        document_offsets: index in `tokens` of each document, and the end [documents + 1].
+        sentence_starts: index in `tokens` where each sentence begins [sentences].
+        document_offsets: index in `tokens` where each document begins, and the end [documents + 1].
     """
 
     def __init__(self, file: Path):

@@ -1,4 +1,4 @@
-"""Output of `albertine corpus`: the counts of a corpus, and samples with their masked tokens highlighted."""
+"""Output of `albertine corpus`: the counts of a corpus, and samples with highlighted tokens to predict."""
 
 import dataclasses
 import json
@@ -54,13 +54,13 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
 
 
 def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool) -> None:
-    """Print samples with highlighted tokens, or as JSON."""
+    """Print samples with the tokens to predict highlighted, or as JSON."""
     dataset = PretrainDataset(corpus, settings.objective, settings.split)
     indices = np.arange(settings.first, settings.first + settings.samples)
     samples = dataset.draw(indices)
     if as_json:
-        described = [_sample_json(sample, corpus.tokenizer) for sample in samples]
-        print(json.dumps({"samples": described}, indent=2, ensure_ascii=False))
+        report = {"samples": [_sample_json(sample, corpus.tokenizer) for sample in samples]}
+        print(json.dumps(report, indent=2, ensure_ascii=False))
         return
     out = progress.result_console()
     for index, sample in zip(indices.tolist(), samples, strict=True):
@@ -84,8 +84,9 @@ def _print_sample(
         "nsp": ("consecutive", "two documents"),
         "none": ("one segment",),
     }
-    head = f"sample {index:,}: {len(sample)} tokens, {pair_names[objective.pair][sample.pair_label]}, "
-    out.print(Text(head + f"{len(sample.masked_positions)} to predict", "bold"))
+    pair_name = pair_names[objective.pair][sample.pair_label]
+    masked = len(sample.masked_positions)
+    out.print(Text(f"sample {index:,}: {len(sample)} tokens, {pair_name}, {masked} to predict", "bold"))
     out.print(highlighted_sample(sample, tokenizer))
     out.print()
 
@@ -93,37 +94,37 @@ def _print_sample(
 def highlighted_sample(sample: PretrainSample, tokenizer: Tokenizer) -> Text:
     """Return a sample as rich text: segments in two colours, tokens to predict in braces."""
     text = Text()
-    special = (tokenizer.special_ids.cls, tokenizer.special_ids.sep)
-    expected = dict(zip(sample.masked_positions.tolist(), sample.labels.tolist(), strict=True))
-    original = sample.original_tokens().tolist()
-    for position, (seen, segment) in enumerate(
-        zip(sample.tokens.tolist(), sample.segments.tolist(), strict=True)
+    vocabulary, marks_continuations = tokenizer.vocabulary, tokenizer.marks_continuations
+    special_ids = (tokenizer.special_ids.cls, tokenizer.special_ids.sep)
+    masked_positions = set(sample.masked_positions.tolist())
+    original_ids = sample.original_tokens().tolist()
+    for position, (input_id, original_id, segment) in enumerate(
+        zip(sample.tokens.tolist(), original_ids, sample.segments.tolist(), strict=True)
     ):
-        token = tokenizer.vocabulary[original[position]]
         previous = (
-            tokenizer.vocabulary[original[position - 1]][-1:]
-            if position and original[position - 1] not in special
+            vocabulary[original_ids[position - 1]][-1:]
+            if position and original_ids[position - 1] not in special_ids
             else " "
         )
-        separator, bare = split_marker(token, previous, marks_continuations=tokenizer.marks_continuations)
+        separator, bare = split_marker(
+            vocabulary[original_id], previous, marks_continuations=marks_continuations
+        )
         text.append(separator)
-        if position not in expected:
-            text.append(bare, "dim bold" if seen in special else _SEGMENT_STYLES[segment])
-        elif seen == tokenizer.special_ids.mask:
+        if position not in masked_positions:
+            text.append(bare, "dim bold" if input_id in special_ids else _SEGMENT_STYLES[segment])
+        elif input_id == tokenizer.special_ids.mask:
             text.append(f"{{{bare}}}", _MASKED)
-        elif seen == expected[position]:
+        elif input_id == original_id:
             text.append(f"{{{bare}=}}", _KEPT)
         else:
-            replacement = split_marker(
-                tokenizer.vocabulary[seen], " ", marks_continuations=tokenizer.marks_continuations
-            )[1]
+            _, replacement = split_marker(vocabulary[input_id], " ", marks_continuations=marks_continuations)
             text.append(f"{{{bare}|{replacement}}}", _REPLACED)
     return text
 
 
 def _sample_json(sample: PretrainSample, tokenizer: Tokenizer) -> dict[str, Any]:
     return {
-        "tokens": [tokenizer.vocabulary[one] for one in sample.tokens],
+        "tokens": [tokenizer.vocabulary[token_id] for token_id in sample.tokens],
         "ids": sample.tokens.tolist(),
         "segments": sample.segments.tolist(),
         "masked_positions": sample.masked_positions.tolist(),

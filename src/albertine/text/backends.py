@@ -18,7 +18,7 @@ CONTINUATION_PREFIX = "##"
 
 
 def albert_backend(
-    pieces: Sequence[tuple[str, float]],
+    vocabulary: Sequence[tuple[str, float]],
     *,
     unk_id: int,
     cased: bool = False,
@@ -28,11 +28,11 @@ def albert_backend(
     """Return ALBERT's pipeline for a unigram vocabulary.
 
     Args:
-        pieces: text and log probability of each token; the index is the id.
+        vocabulary: text and log probability of each token; the index is the id.
         unk_id: id of the unknown token.
         cased: keep capitals.
-        keep_accents: keep accents, and keep characters composed or decomposed as they are.
-        character_map: SentencePiece's precompiled normalization, from a SentencePiece file.
+        keep_accents: keep accents; characters are then neither composed nor decomposed.
+        character_map: SentencePiece's precompiled character normalization (`precompiled_charsmap`).
     """
     normalizer_steps: list[normalizers.Normalizer] = [
         normalizers.Replace("``", '"'),
@@ -44,7 +44,7 @@ def albert_backend(
         normalizer_steps.append(normalizers.Lowercase())
     if character_map:
         normalizer_steps.append(normalizers.Precompiled(character_map))
-    backend = Tokenizer(models.Unigram(list(pieces), unk_id=unk_id, byte_fallback=False))
+    backend = Tokenizer(models.Unigram(list(vocabulary), unk_id=unk_id, byte_fallback=False))
     backend.normalizer = normalizers.Sequence(normalizer_steps)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -87,9 +87,9 @@ def bert_backend(
 
 
 def set_special_tokens(backend: Tokenizer, tokens: Sequence[str], cls_token: str, sep_token: str) -> None:
-    """Register special tokens in a pipeline, and add [CLS] and [SEP] around one text or two."""
+    """Register the special tokens of a pipeline, and make it add [CLS] and [SEP] to a text or a pair."""
     backend.add_special_tokens(list(tokens))
-    ids = [(piece, backend.token_to_id(piece)) for piece in (cls_token, sep_token)]
+    ids = [(token, backend.token_to_id(token)) for token in (cls_token, sep_token)]
     backend.post_processor = processors.TemplateProcessing(
         single=f"{cls_token}:0 $A:0 {sep_token}:0",
         pair=f"{cls_token}:0 $A:0 {sep_token}:0 $B:1 {sep_token}:1",

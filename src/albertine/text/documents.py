@@ -20,22 +20,23 @@ from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, paragraphs
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, read_blocks, read_head
+from albertine.text.unicode_check import is_valid_unicode
 
 Layout = Literal["prose", "lines"]
 
-_LAYOUT_LINES = 400
+_LAYOUT_LINES = 400  # lines from which the layout is detected
 _MAX_LISTED = 100
-_BINARY_CHECK_BYTES = 4096
+_BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
 
 
 @dataclass
 class ReadErrors:
-    """Read errors: the first one is raised, or with `skip` all are counted and some are listed.
+    """Raises the first read error, or with `skip` counts all errors and lists the first ones.
 
     Attributes:
-        skip: count errors in place of raising them.
+        skip: count errors instead of raising them.
         count: number of errors.
-        locations: the first errors, each with its location.
+        locations: location and problem of the first errors.
     """
 
     skip: bool
@@ -56,13 +57,13 @@ class ReadErrors:
 
 
 def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
-    """Yield the documents of a chunk as lists of sentences, without empty ones."""
+    """Yield each document of a chunk as a list of sentences; empty documents are dropped."""
     try:
         yield from filter(None, _documents_by_format(chunk, reading, errors))
     except InputError as error:
         if not errors.skip:
             raise
-        errors.record(str(error))  # an error of the whole file; the documents before it have been yielded
+        errors.record(str(error))  # concerns the rest of the file, whose earlier documents have been yielded
 
 
 def _documents_by_format(
@@ -134,7 +135,7 @@ def _line_documents(text: str) -> Iterator[list[str]]:
 
 
 def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> str:
-    """Return bytes decoded as UTF-8; invalid lines are handled as errors."""
+    """Return bytes decoded as UTF-8; lines that are not UTF-8 are dropped and reported as errors."""
     if not offset:
         if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
@@ -183,7 +184,7 @@ def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[t
     try:
         file = parquet.ParquetFile(chunk.source.path)
         if reading.field not in file.schema_arrow.names:
-            raise InputError(_missing_field(name, reading.field, file.schema_arrow.names))
+            raise InputError(f"{name}: {_missing_field(reading.field, file.schema_arrow.names)}")
         groups = list(range(chunk.start, chunk.stop))
         row = 0
         for batch in file.iter_batches(1000, row_groups=groups, columns=[reading.field]):
@@ -201,24 +202,25 @@ def _from_records(
     for location, record in records:
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
+            if not is_valid_unicode(value):
                 errors.handle(location, "half a character (an unpaired surrogate)")
                 continue
             for part in _bounded_texts(value):
                 yield _split_sentences(part, reading.language)
-        elif isinstance(record, Mapping) and reading.field not in record:
-            errors.handle(location, _missing_field("", reading.field, list(record)).removeprefix(": "))
+        elif not isinstance(record, Mapping):
+            errors.handle(
+                location, f"record is {type(record).__name__}, expected an object with field {reading.field}"
+            )
+        elif reading.field not in record:
+            errors.handle(location, _missing_field(reading.field, list(record)))
         else:
-            type_name = type(record).__name__ if not isinstance(record, Mapping) else type(value).__name__
-            errors.handle(location, f"field {reading.field} is {type_name}, expected text")
+            errors.handle(location, f"field {reading.field} is {type(value).__name__}, expected text")
 
 
 def _bounded_texts(text: str) -> Iterator[str]:
-    """Yield a long text in parts of at most `CHUNK_BYTES` characters, split between words.
+    """Yield a text in parts of at most `CHUNK_BYTES` characters, split at spaces.
 
-    Each part becomes a document, as each chunk of a long file does.
+    Each part becomes a document, as each chunk of a long prose file does.
     """
     while len(text) > CHUNK_BYTES:
         cut = text.rfind(" ", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
@@ -227,6 +229,6 @@ def _bounded_texts(text: str) -> Iterator[str]:
     yield text
 
 
-def _missing_field(name: str, wanted: str, known: list[str]) -> str:
-    available = display_text(", ".join(known)) or "none"
-    return f"{name}: no field {display_text(wanted)}; fields: {available}; choose one with --field"
+def _missing_field(field_name: str, found: list[str]) -> str:
+    fields = display_text(", ".join(found)) or "none"
+    return f"no field {display_text(field_name)}; fields: {fields}; choose one with --field"

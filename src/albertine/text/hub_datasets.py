@@ -1,7 +1,7 @@
 """Streams datasets of the Hugging Face hub, without downloading them completely.
 
-A dataset is named `hub:OWNER/NAME[:CONFIG[:SPLIT]]`; a folder may replace OWNER/NAME. Needs the
-extra `hub`. The environment variables and the cache of the library `datasets` apply.
+A dataset is named `hub:OWNER/NAME[:CONFIG[:SPLIT]]`; OWNER/NAME may also be a local folder. Needs
+the extra `hub`. The environment variables and the cache of the library `datasets` apply.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ def num_shards(name: str) -> int:
     return int(_dataset(name).num_shards)
 
 
-def hub_records(name: str, index: int) -> Iterator[tuple[str, Any]]:
+def hub_records(name: str, shard_index: int) -> Iterator[tuple[str, Any]]:
     """Yield the location and content of each record of one shard."""
-    data = _dataset(name)
-    shard = data.shard(num_shards=data.num_shards, index=index)
+    dataset = _dataset(name)
+    shard = dataset.shard(num_shards=dataset.num_shards, index=shard_index)
     try:
         for row, record in enumerate(shard):
-            yield f"{name}, shard {index}, record {row}", record
+            yield f"{name}, shard {shard_index}, record {row}", record
     except (OSError, ValueError) as error:
         raise WorkError(f"{name}: reading failed ({_first_line(error)}); repeat the command") from None
 
 
 def class_names(name: str, column: str) -> list[str]:
-    """Return the class names of an integer column, or an empty list if it has none."""
+    """Return the class names of a column of class ids; an empty list if they have no names."""
     feature = (_dataset(name).features or {}).get(column)
     return list(getattr(feature, "names", None) or [])
 
@@ -44,7 +44,7 @@ def _dataset(name: str) -> Any:
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
     try:
         return load_dataset(path, config or None, split=split or "train", streaming=True)
-    except Exception as error:  # the library raises many types, all caused by the name
+    except Exception as error:  # the library raises many types
         raise InputError(
             f"{name}: cannot open the dataset ({type(error).__name__}: {_first_line(error)}); check the name"
         ) from None

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from albertine.text.scripts import is_spaceless
+from albertine.text.spaceless_scripts import is_spaceless
 
-_MAX_WIDTH = 130  # longer lines are not wrapped ones
-_MIN_WIDTH = 40  # shorter lines are dialogue, verse or lists
+_MAX_WIDTH = 130  # text with longer lines is not wrapped
+_MIN_WIDTH = 40  # text with shorter lines is dialogue, verse or lists
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？।۔*]["'”’»)\]_*]{0,8}$""")
 _DASHES = ("--", "—", "–")
 
@@ -45,16 +45,17 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
     if len(nonempty) < 3:
         return None
     lengths = sorted(map(len, nonempty))
-    width = lengths[9 * (len(lengths) - 1) // 10]
-    unfinished = sum(not ends_sentence(line) for line in nonempty) / len(nonempty)
-    narrow = width < _MIN_WIDTH and not is_spaceless(nonempty[0][0])
-    if lengths[95 * (len(lengths) - 1) // 100] > _MAX_WIDTH or narrow or unfinished < 0.5:
+    # Percentiles, so that a few headings or tables do not decide.
+    width, long_line = (lengths[percent * (len(lengths) - 1) // 100] for percent in (90, 95))
+    is_narrow = width < _MIN_WIDTH and not is_spaceless(nonempty[0][0])
+    unfinished_share = sum(not ends_sentence(line) for line in nonempty) / len(nonempty)
+    if long_line > _MAX_WIDTH or is_narrow or unfinished_share < 0.5:
         return None
-    indented = sum(line[0].isspace() for line in nonempty) / len(nonempty)
+    indented_share = sum(line[0].isspace() for line in nonempty) / len(nonempty)
     return LineWrapping(
         width=width,
         blank_lines=(len(lines) - len(nonempty)) / len(lines) >= 0.02,
-        indents=0.01 <= indented <= 0.5,
+        indents=0.01 <= indented_share <= 0.5,
     )
 
 
@@ -68,17 +69,17 @@ def paragraphs(text: str) -> Iterator[str]:
             if words:
                 yield " ".join(words)
         return
-    known = _TextWords(text)
-    gathered: list[str] = []
+    text_words = _TextWords(text)
+    paragraph: list[str] = []
     for line in lines:
         words = line.split()
-        if gathered and (not words or _starts_paragraph(line, words[0], gathered[-1], wrapping)):
-            yield _unwrapped(gathered, known)
-            gathered = []
+        if paragraph and (not words or _starts_paragraph(line, words[0], paragraph[-1], wrapping)):
+            yield _unwrapped(paragraph, text_words)
+            paragraph = []
         if words:
-            gathered.append(" ".join(words))
-    if gathered:
-        yield _unwrapped(gathered, known)
+            paragraph.append(" ".join(words))
+    if paragraph:
+        yield _unwrapped(paragraph, text_words)
 
 
 def _starts_paragraph(line: str, first_word: str, previous_line: str, wrapping: LineWrapping) -> bool:
@@ -87,6 +88,7 @@ def _starts_paragraph(line: str, first_word: str, previous_line: str, wrapping: 
         return True
     if wrapping.blank_lines:
         return False
+    # If this word fits on the previous line, wrapping did not break the line there: a paragraph ended.
     would_fit = len(previous_line) + 1 + len(first_word) <= 0.9 * wrapping.width
     return would_fit and ends_sentence(previous_line)
 
@@ -104,23 +106,23 @@ class _TextWords:
         return word.lower() in self._words
 
 
-def _unwrapped(lines: list[str], known: _TextWords) -> str:
+def _unwrapped(lines: list[str], text_words: _TextWords) -> str:
     """Return the lines of one paragraph as one line.
 
     A hyphen at the end of a line is removed if the text contains the joined word elsewhere.
     """
-    joined = [lines[0]]
+    parts = [lines[0]]
     for line in lines[1:]:
-        before = joined[-1]
-        if before.endswith(_DASHES):
-            joined.append(line)
-        elif before.endswith("-") and before[-2:-1].isalpha() and line[0].islower():
-            head, tail = re.findall(r"\w+", before)[-1], re.match(r"\w+", line)
-            if head + (tail[0] if tail else "") in known:
-                joined[-1] = before[:-1]
-            joined.append(line)
-        elif is_spaceless(before[-1:]) and is_spaceless(line[0]):
-            joined.append(line)
+        previous = parts[-1]
+        if previous.endswith(_DASHES):
+            parts.append(line)
+        elif previous.endswith("-") and previous[-2:-1].isalpha() and line[0].islower():
+            head, tail = re.findall(r"\w+", previous)[-1], re.match(r"\w+", line)
+            if head + (tail[0] if tail else "") in text_words:
+                parts[-1] = previous[:-1]
+            parts.append(line)
+        elif is_spaceless(previous[-1:]) and is_spaceless(line[0]):
+            parts.append(line)
         else:
-            joined += [" ", line]
-    return "".join(joined)
+            parts += [" ", line]
+    return "".join(parts)

@@ -1,8 +1,8 @@
 """Reads SentencePiece files (`spiece.model`, `30k-clean.model`).
 
-A file is one protocol buffer with the pieces and their scores, the trainer's options and the
-character normalization. Reading it does not need the library. See
-docs/decisions/sentencepiece-files.md.
+A file is one protocol buffer with the pieces (SentencePiece's name for tokens) and their scores,
+the trainer's options and the character normalization. Reading it does not need the library
+`sentencepiece`. See docs/decisions/sentencepiece-files.md.
 """
 
 import struct
@@ -13,7 +13,7 @@ from albertine.text.protobuf import CorruptDataError, message_fields
 
 # Values of SentencePiece's ModelProto.SentencePiece.Type.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-_UNIGRAM = 1
+_UNIGRAM = 1  # of TrainerSpec.ModelType
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ def read_sentencepiece(content: bytes) -> SentencePieceModel:
     character_map = b""
     model_type = _UNIGRAM
     for number, value in message_fields(content):
-        if number == 1 and isinstance(value, bytes):
+        if number == 1 and isinstance(value, bytes):  # pieces
             piece, score, piece_type = _read_piece(value)
             pieces.append((piece, score))
             piece_types.append(piece_type)
-        elif number == 2 and isinstance(value, bytes):
-            found = dict(message_fields(value)).get(3, _UNIGRAM)
-            model_type = found if isinstance(found, int) else 0
-        elif number == 3 and isinstance(value, bytes):
-            found = dict(message_fields(value)).get(2, b"")
-            character_map = found if isinstance(found, bytes) else b""
+        elif number == 2 and isinstance(value, bytes):  # trainer_spec, with model_type
+            trainer_value = dict(message_fields(value)).get(3, _UNIGRAM)
+            model_type = trainer_value if isinstance(trainer_value, int) else 0
+        elif number == 3 and isinstance(value, bytes):  # normalizer_spec, with precompiled_charsmap
+            normalizer_value = dict(message_fields(value)).get(2, b"")
+            character_map = normalizer_value if isinstance(normalizer_value, bytes) else b""
     if model_type != _UNIGRAM:
         raise CorruptDataError("not a unigram model, which ALBERT needs")
     if piece_types.count(UNKNOWN) != 1:

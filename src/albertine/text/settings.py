@@ -1,4 +1,4 @@
-"""Settings of reading text and training tokenizers; without heavy imports, so that --help is fast."""
+"""Settings of text reading and tokenizer training; without heavy imports, so that --help is fast."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ReadingSettings(Settings):
     on_error: Literal["stop", "skip"] = setting("stop", "On unreadable text: stop, or skip and list it.")
 
     def check(self) -> None:
-        """Refuse a language that is not a code."""
+        """Raise an error if the language is not a code of two or three letters."""
         if not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise SettingError(
                 "language", self.language, "must be a code of two or three letters, such as en"
@@ -47,6 +47,6 @@ class TokenizerSettings(ReadingSettings):
         0.99995, "Fraction of all characters covered by the vocabulary.", minimum=0.5, maximum=1
     )
     max_text_mb: int = setting(
-        256, "Maximum megabytes of text to train on; of more text a random sample.", minimum=1
+        256, "Maximum megabytes of text to train on; more text is sampled at random.", minimum=1
     )
     seed: int = setting(0, "Random seed of the text sample.", minimum=0)

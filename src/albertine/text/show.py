@@ -1,4 +1,4 @@
-"""Output of `albertine tokenizer show`: tokens of a text, and how well a vocabulary fits files."""
+"""Output of `albertine tokenizer show`: the tokens of a text, and how well a vocabulary fits files."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from albertine.text.word_encoder import WordEncoder
 
 @dataclass(frozen=True)
 class TokenizerStats:
-    """Counts of words, tokens and unknown tokens in a text."""
+    """Counts of words, tokens and unknown tokens over some files."""
 
     words: int
     tokens: int
@@ -42,7 +42,7 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
     encoder = WordEncoder(tokenizer)
     words = tokens = unknown = 0
     errors = ReadErrors(skip=reading.on_error == "skip")
-    if any(text in ("-", "/dev/stdin") for text in files):
+    if any(name in ("-", "/dev/stdin") for name in files):
         raise InputError("--stats: standard input not supported; save it to a file first")
     chunks = [chunk for source in find_sources(files) for chunk in source_chunks(source)]
     for document in chain.from_iterable(
@@ -58,12 +58,13 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
 def show_tokenizer(
     folder: Path, tokenizer: Tokenizer, text: str | None, stats: TokenizerStats | None, *, as_json: bool
 ) -> None:
-    """Print the tokens of a text and the statistics over files; without either, describe the tokenizer."""
+    """Print the tokens of a text and the statistics over files; without either, a summary."""
+    vocabulary = tokenizer.vocabulary
     ids = tokenizer.encode(text, add_special_tokens=False) if text is not None else []
     if as_json:
         report: dict[str, object] = {"vocab_size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
         if text is not None:
-            report |= {"tokens": [tokenizer.vocabulary[one] for one in ids], "ids": ids}
+            report |= {"tokens": [vocabulary[token_id] for token_id in ids], "ids": ids}
         if stats:
             ratios = {"tokens_per_word": stats.tokens_per_word, "unknown_rate": stats.unknown_rate}
             report["stats"] = asdict(stats) | ratios
@@ -74,14 +75,10 @@ def show_tokenizer(
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("token")
         table.add_column("id", justify="right")
-        for one in ids:
-            style = "red" if one == tokenizer.special_ids.unk else ""
-            table.add_row(
-                f"[{style}]{escape(tokenizer.vocabulary[one])}[/]"
-                if style
-                else escape(tokenizer.vocabulary[one]),
-                str(one),
-            )
+        for token_id in ids:
+            token = escape(vocabulary[token_id])
+            is_unknown = token_id == tokenizer.special_ids.unk
+            table.add_row(f"[red]{token}[/]" if is_unknown else token, str(token_id))
         out.print(table)
     if stats:
         out.print(
@@ -91,7 +88,7 @@ def show_tokenizer(
         )
     if text is None and stats is None:
         special = ", ".join(
-            f"{tokenizer.vocabulary[one]} {one}" for one in vars(tokenizer.special_ids).values()
+            f"{vocabulary[token_id]} {token_id}" for token_id in vars(tokenizer.special_ids).values()
         )
         out.print(
             f"{folder}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}", highlight=False

@@ -1,10 +1,10 @@
 """Text sources: files, folders, globs, standard input and hub datasets, read in chunks.
 
 A `Source` is one file or one dataset. A `SourceChunk` is a range of it that one process reads.
-Chunks do not depend on the number of processes, so the result does not either. A plain file
-is split into chunks of about 4 MiB, at blank lines or, if there are none, at line ends. A
-compressed file can only be read from its start, so it is one chunk, which is read in blocks:
-a large file never has to fit in memory.
+The chunks, and so the result, are the same for any number of processes. An uncompressed text
+file is split into chunks of about 4 MiB, at blank lines or, if there are none, at line ends. A
+compressed file can only be read from its start, so it is one chunk. It is read in blocks,
+because a large file may not fit in memory.
 """
 
 import glob
@@ -29,7 +29,7 @@ CHUNK_BYTES = 4 << 20
 _FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
 _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_SEARCH_BYTES = 1 << 18  # search range for a blank line, a line end or a space
+_SEARCH_BYTES = 1 << 18  # range in which a blank line, a line end or a space is searched
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SPACE = re.compile(rb"[ \t]")
@@ -41,7 +41,7 @@ class Source:
 
     Attributes:
         name: name for messages: a path, the name of a dataset, or "standard input".
-        format: how the content is read.
+        format: format of the content.
         path: path of the file; unused for a dataset.
         compression: compression of the file, if any.
         size: bytes on disk; 0 for a dataset.
@@ -61,7 +61,16 @@ class Source:
 
 @dataclass(frozen=True)
 class SourceChunk:
-    """A range of a source: bytes of a file, row groups of a Parquet file, or shards of a dataset."""
+    """A range of a source, from `start` to `stop` (exclusive).
+
+    The range counts bytes of a text file, row groups of a Parquet file, or shards of a dataset. A text
+    chunk contains the text between the first boundaries at or after the two byte offsets (`_next_boundary`).
+
+    Attributes:
+        source: the file or dataset.
+        start: first byte, row group or shard.
+        stop: end of the range.
+    """
 
     source: Source
     start: int
@@ -75,30 +84,30 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
         arguments: files, folders, globs, `-` for standard input, `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
         spool: file to copy standard input to, so that it can be read like a file.
     """
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for argument in arguments:
         if argument in ("-", "/dev/stdin"):
             source = _spool_standard_input(spool)
-            found[source.name] = source
+            sources[source.name] = source
         elif argument.startswith(HUB_PREFIX):
-            found[argument] = Source(argument, "hub")
+            sources[argument] = Source(argument, "hub")
         else:
             for file in _find_files(argument):
-                found.setdefault(os.path.realpath(file), _file_source(file))
-    if not found:
+                sources.setdefault(os.path.realpath(file), _file_source(file))
+    if not sources:
         raise InputError("no text: name a file, a folder, a glob or - for standard input")
-    return list(found.values())
+    return list(sources.values())
 
 
 def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
     if path.is_dir():
-        inside = [file for file in _visible_files(path) if _split_suffixes(file)[0] in _FORMATS]
-        if not inside:
+        files = [file for file in _visible_files(path) if _split_suffixes(file)[0] in _FORMATS]
+        if not files:
             raise InputError(
                 f"{path}: no text files in this folder; expected {', '.join(_FORMATS)}, also as .gz or .zst"
             )
-        yield from inside
+        yield from files
     elif path.exists():
         yield path
     else:
@@ -121,7 +130,7 @@ def _visible_files(folder: Path) -> Iterator[Path]:
 
 
 def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
-    """Return the suffix that tells the format, as in ".txt" for a.txt.gz, and the compression."""
+    """Return the suffix of the format, such as ".txt" for a.txt.gz, and the compression."""
     compression = _COMPRESSIONS.get(file.suffix.lower())
     inner = Path(file.stem) if compression else file
     return inner.suffix.lower(), compression
@@ -137,7 +146,7 @@ def _file_source(file: Path) -> Source:
 
 
 def _spool_standard_input(spool: Path | None) -> Source:
-    """Copy standard input to a file, so that several processes can read it."""
+    """Copy standard input to the file `spool`, which several processes can read; return it as a source."""
     if spool is None:
         raise InputError("-: cannot read standard input here; name a file or a folder")
     if sys.stdin is None or sys.stdin.isatty():
@@ -180,10 +189,10 @@ def _row_group_chunks(source: Source) -> Iterator[SourceChunk]:
 
 
 def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
-    """Yield the content of a chunk in blocks, each with its offset in the decompressed file.
+    """Yield the content of a chunk in blocks, each after its offset in the decompressed file.
 
-    A chunk of a plain file is one block, a compressed file several of about `CHUNK_BYTES`. Blocks
-    begin and end where chunks may: see `_boundary_patterns`.
+    A chunk of an uncompressed file is one block. A compressed file gives blocks of about `CHUNK_BYTES`,
+    split at the same boundaries as chunks (`_boundary_patterns`).
     """
     source = chunk.source
     try:
@@ -228,25 +237,28 @@ def _open_compressed(source: Source) -> BinaryIO:
 
 
 def _last_boundary(content: bytes, source: Source) -> int:
-    """Return the position of the last boundary in `content`; 0 if there is none."""
+    """Return the offset of the last boundary within `_SEARCH_BYTES` of the end; 0 if there is none."""
     search_start = max(0, len(content) - _SEARCH_BYTES)
     for pattern in _boundary_patterns(source):
-        ends = [found.end() for found in pattern.finditer(content, search_start)]
+        ends = [match.end() for match in pattern.finditer(content, search_start)]
         if ends:
             return ends[-1]
     return 0
 
 
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
-    """Return the content between the boundaries after `start` and `stop`, with its offset."""
+    """Return the offset and the content of the text between the boundaries at or after `start` and `stop`."""
     with source.path.open("rb") as file:
-        begin, end = (_next_boundary(file, at, source) for at in (start, stop))
+        begin, end = (_next_boundary(file, offset, source) for offset in (start, stop))
         file.seek(begin)
         return begin, file.read(end - begin)
 
 
 def _boundary_patterns(source: Source) -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns of which a match ends at a boundary, best first; a space only without line ends."""
+    """Return the patterns that mark a boundary, best first; a boundary is the end of a match.
+
+    A pattern is searched only where the patterns before it have no match.
+    """
     return (_LINE_END,) if source.format == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
 
 
@@ -254,25 +266,25 @@ def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
     """Return the first boundary at or after `offset`, which ends one chunk and begins the next."""
     if offset == 0 or offset >= source.size:
         return min(offset, source.size)
-    file.seek(offset - 1)  # its line end makes `offset` itself a boundary
+    file.seek(offset - 1)  # a line end just before `offset` makes `offset` itself a boundary
     ahead = file.read(_SEARCH_BYTES)
     for pattern in _boundary_patterns(source):
-        found = pattern.search(ahead)
-        if found:
-            return offset - 1 + found.end()
+        match = pattern.search(ahead)
+        if match:
+            return offset - 1 + match.end()
         if offset - 1 + len(ahead) == source.size:
-            return source.size  # the rest is short: not worth a worse boundary
+            return source.size  # the rest of the file is short enough for the same chunk
     return _next_line(file, offset + len(ahead) - 1, source.size)
 
 
 def _next_line(file: BinaryIO, offset: int, size: int) -> int:
-    """Return the end of a line that is longer than the search range."""
+    """Return the first line end after `offset`, for a line that is longer than the search range."""
     while offset < size:
         file.seek(offset)
         ahead = file.read(_SEARCH_BYTES)
-        found = _LINE_END.search(ahead)
-        if found:
-            return offset + found.end()
+        match = _LINE_END.search(ahead)
+        if match:
+            return offset + match.end()
         offset += len(ahead) or size  # an empty read: the file was truncated meanwhile
     return size
 

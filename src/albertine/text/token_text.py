@@ -1,4 +1,4 @@
-"""Tokens as readable text, without the markers of their vocabulary; and tokens that are whole words."""
+"""Formats tokens without the markers of their vocabulary, and finds tokens that are whole words."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine.text.backends import CONTINUATION_PREFIX, WORD_START
-from albertine.text.scripts import is_spaceless
+from albertine.text.spaceless_scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordBoundaries
 
-_MIN_LETTERS = 3  # of a word that is worth predicting
+_MIN_LETTERS = 3  # shorter words are not interesting to predict
 
 
 def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tuple[str, str]:
@@ -35,6 +35,7 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
 
 def token_text(token: str, tokenizer: Tokenizer) -> str:
     """Return a token without its marker; with a leading hyphen if it continues a word."""
+    # After a letter, so that a token without a marker continues a word.
     separator, bare = split_marker(token, "x", marks_continuations=tokenizer.marks_continuations)
     return f"-{bare}" if separator == "/" and not is_spaceless(bare[:1]) else bare
 
@@ -48,13 +49,13 @@ class WholeWordTokens:
 
     def __init__(self, tokenizer: Tokenizer):
         self._boundaries = WordBoundaries(tokenizer)
-        self.is_word = np.array([_is_word(token_text(piece, tokenizer)) for piece in tokenizer.vocabulary])
+        self.is_word = np.array([_is_word(token_text(token, tokenizer)) for token in tokenizer.vocabulary])
 
     def positions(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the positions of tokens where a word begins and the next token begins another [found]."""
+        """Return the positions of the tokens that are a whole word [words]."""
         starts = self._boundaries.starts(ids)
-        alone = starts & np.append(starts[1:], True)
-        return np.flatnonzero(alone & self.is_word[ids])
+        is_single_token = starts & np.append(starts[1:], True)  # the next token begins another word
+        return np.flatnonzero(is_single_token & self.is_word[ids])
 
 
 def _is_word(text: str) -> bool:

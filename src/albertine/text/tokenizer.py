@@ -1,14 +1,14 @@
-"""The tokenizer: converts text to ids and back, for every vocabulary format.
+"""Tokenizers: converting text to ids and back, for every vocabulary format.
 
 A tokenizer folder has one of these files, searched in the order in which `transformers` does, so
 that both give the same ids:
 
-1. `tokenizer.json`: what we write, and what current libraries read;
+1. `tokenizer.json`: written by Albertine, read by current libraries;
 2. `spiece.model`: SentencePiece's format, used by the published ALBERT checkpoints;
 3. `vocab.txt`: BERT's format, used by Chinese ALBERT.
 
-A token of a `spiece.model` that ends in a digit and a comma is replaced by others, as in ALBERT's
-reference code (`_digit_comma_ids`); see docs/decisions/sentencepiece-files.md.
+A token of a `spiece.model` that ends in a digit and a comma is replaced by several tokens, as in
+ALBERT's reference code (`_digit_comma_ids`); see docs/decisions/sentencepiece-files.md.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ TOKENIZER_FILES = (
     "spiece.model",
     "vocab.txt",
 )
-_GOOGLE_NAMES = ("30k-clean.model",)
+_GOOGLE_NAMES = ("30k-clean.model",)  # SentencePiece files in Google's archives of ALBERT
 _VOCABULARY_FILES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
 
-# Accents, capitals, digits with commas, quotes, scripts, unknown characters: two tokenizers with the same
-# vocabulary and the same ids of this text are taken to be equal.
+# Contains accents, capitals, digits with commas, quotes, several scripts and unknown characters. Two
+# tokenizers with the same vocabulary and the same ids of this text count as equal.
 _FINGERPRINT_TEXT = (
     "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 "
     "e\u0301 \u00a0z <pad> [MASK]"
@@ -63,7 +63,7 @@ class Tokenizer:
         backend: the pipeline of the library `tokenizers`.
         special_ids: ids of the special tokens.
         files: name and content of each file of the tokenizer.
-        replacements: ids that are replaced by other ids after encoding (`_digit_comma_ids`).
+        replacements: after encoding, each of these ids is replaced by several ids (`_digit_comma_ids`).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Tokenizer:
         self.backend = backend
         self.special_ids = special_ids
         self.files = dict(files)
-        self.replacements = {index: list(parts) for index, parts in (replacements or {}).items()}
+        self.replacements = {token_id: list(parts) for token_id, parts in (replacements or {}).items()}
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -86,7 +86,7 @@ class Tokenizer:
         """All tokens, by id."""
         # Up to the largest id: a vocabulary may repeat a token or skip ids.
         size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
-        return tuple(self.backend.id_to_token(index) or "" for index in range(size))
+        return tuple(self.backend.id_to_token(token_id) or "" for token_id in range(size))
 
     @property
     def marks_continuations(self) -> bool:
@@ -95,7 +95,7 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Short hash of the vocabulary and of the ids of a test text; equal for equal tokenizers."""
+        """Short hash of the vocabulary and of the ids of a test text; identifies the tokenizer."""
         (ids,) = self.encode_batch([_FINGERPRINT_TEXT])
         behavior = json.dumps([self.vocabulary, ids], ensure_ascii=True)
         return hashlib.sha256(behavior.encode()).hexdigest()[:16]
@@ -113,14 +113,14 @@ class Tokenizer:
         if add_special_tokens:
             return self.encode_with_special_tokens(text, text_pair)[0]
         texts = [text] if text_pair is None else [text, text_pair]
-        return [index for ids in self.encode_batch(texts) for index in ids]
+        return [token_id for ids in self.encode_batch(texts) for token_id in ids]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of several texts, without special tokens; uses all cores."""
-        encoded = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         if not self.replacements:
-            return [one.ids for one in encoded]
-        return [self._replaced(one.ids) for one in encoded]
+            return [encoding.ids for encoding in encodings]
+        return [self._with_replacements(encoding.ids) for encoding in encodings]
 
     def with_split_special_tokens(self) -> "Tokenizer":
         """Return a copy that encodes "[MASK]" in a text as ordinary text, not as the special token."""
@@ -131,21 +131,23 @@ class Tokenizer:
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Return for each text its ids, and the start and end of each token in the text.
 
-        The offsets are in characters of the original text, before normalization, without leading spaces.
+        The offsets count characters of the text before normalization. A token's span has no leading spaces.
         """
         encoded = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
-        for text, one in zip(texts, encodings, strict=True):
+        for text, encoding in zip(texts, encodings, strict=True):
             ids: list[int] = []
             spans: list[tuple[int, int]] = []
-            next_starts = [*(start for start, _ in one.offsets), len(text)][1:]
-            for index, (start, end), next_start in zip(one.ids, one.offsets, next_starts, strict=True):
+            next_starts = [*(start for start, _ in encoding.offsets), len(text)][1:]
+            for token_id, (start, end), next_start in zip(
+                encoding.ids, encoding.offsets, next_starts, strict=True
+            ):
                 while start < end and text[start].isspace():
                     start += 1
                 # A combining accent that normalization removed belongs to the token before it.
                 while end < next_start and unicodedata.combining(text[end]):
                     end += 1
-                parts = self.replacements.get(index, (index,))
+                parts = self.replacements.get(token_id, (token_id,))
                 ids += parts
                 spans += _split_span([self.vocabulary[part] for part in parts], start, end)
             encoded.append((ids, spans))
@@ -171,14 +173,14 @@ class Tokenizer:
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
 
-    def _replaced(self, ids: list[int]) -> list[int]:
+    def _with_replacements(self, ids: list[int]) -> list[int]:
         if self.replacements.keys().isdisjoint(ids):
             return ids
-        return [part for index in ids for part in self.replacements.get(index, (index,))]
+        return [part for token_id in ids for part in self.replacements.get(token_id, (token_id,))]
 
 
 def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the spans of the tokens that replace one token; digits and comma keep their characters."""
+    """Return the spans of the tokens that replace a token: each spans its own characters."""
     spans = []
     for token in tokens[:-1]:
         cut = min(end, start + len(token.removeprefix(WORD_START)))
@@ -190,25 +192,27 @@ def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a folder."""
     options = _options(folder)
-    found = next((folder / name for name in _VOCABULARY_FILES if (folder / name).is_file()), None)
+    vocabulary_file = next((folder / name for name in _VOCABULARY_FILES if (folder / name).is_file()), None)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a folder with a tokenizer")
-    if found is None:
+    if vocabulary_file is None:
         raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json, spiece.model or vocab.txt")
     files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
-    content = found.read_bytes()
-    # Saved as spiece.model, the name that other libraries look for.
-    files["spiece.model" if found.name in _GOOGLE_NAMES else found.name] = content
+    content = vocabulary_file.read_bytes()
+    # Saved as spiece.model, the name that other libraries expect.
+    files["spiece.model" if vocabulary_file.name in _GOOGLE_NAMES else vocabulary_file.name] = content
     try:
-        if found.suffix == ".json":
+        if vocabulary_file.suffix == ".json":
             return _from_json(content, options, files)
-        if found.suffix == ".model":
+        if vocabulary_file.suffix == ".model":
             return _from_sentencepiece(read_sentencepiece(content), options, files)
         return _from_wordpiece(content.decode(), options, files)
     except (CorruptDataError, UnicodeDecodeError) as error:
-        raise InputError(f"{found}: damaged, or not a vocabulary ({error}); get the file again") from None
+        raise InputError(
+            f"{vocabulary_file}: damaged, or not a vocabulary ({error}); get the file again"
+        ) from None
     except InputError as error:
-        raise InputError(f"{found}: {error}") from None
+        raise InputError(f"{vocabulary_file}: {error}") from None
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -245,7 +249,7 @@ def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any])
         value = options.get(option)
         text = value.get("content") if isinstance(value, dict) else value
         candidates = [backend.token_to_id(token) for token in (text, *defaults) if isinstance(token, str)]
-        ids[field] = next((one for one in candidates if one is not None), None)
+        ids[field] = next((candidate for candidate in candidates if candidate is not None), None)
         if ids[field] is None:
             raise InputError(f"no {option} ({' or '.join(defaults)}); add it to the vocabulary")
     return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # all are int here
@@ -258,8 +262,8 @@ def _with_special_tokens(
     replacements: Mapping[int, Sequence[int]] | None = None,
 ) -> Tokenizer:
     special_ids = _find_special_ids(backend, options)
-    names = [backend.id_to_token(index) or "" for index in vars(special_ids).values()]
-    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialTokenIds: cls, sep
+    tokens = {name: backend.id_to_token(token_id) or "" for name, token_id in vars(special_ids).items()}
+    set_special_tokens(backend, list(tokens.values()), tokens["cls"], tokens["sep"])
     return Tokenizer(backend, special_ids, files, replacements)
 
 
@@ -287,7 +291,8 @@ def _from_sentencepiece(
     except Exception as error:  # the library raises no narrower type
         raise CorruptDataError(str(error)) from None
     replacements = {
-        index: _digit_comma_ids(backend, model, rest) for index, rest in model.digit_comma_pieces()
+        token_id: _digit_comma_ids(backend, model, text_before_comma)
+        for token_id, text_before_comma in model.digit_comma_pieces()
     }
     backend.add_special_tokens(
         [
@@ -299,13 +304,17 @@ def _from_sentencepiece(
     return _with_special_tokens(backend, options, files, replacements)
 
 
-def _digit_comma_ids(backend: tokenizers.Tokenizer, model: SentencePieceModel, rest: str) -> list[int]:
-    """Return the ids of the text before a comma, segmented separately, and of the comma."""
-    parts: list[str] = backend.encode(rest.replace(WORD_START, " "), add_special_tokens=False).tokens
-    if not rest.startswith(WORD_START) and parts and parts[0].startswith(WORD_START):
-        parts = [parts[0][1:], *parts[1:]] if len(parts[0]) > 1 else parts[1:]
-    ids = (backend.token_to_id(piece) for piece in (*parts, ","))
-    return [model.unk_id if index is None else index for index in ids]
+def _digit_comma_ids(
+    backend: tokenizers.Tokenizer, model: SentencePieceModel, text_before_comma: str
+) -> list[int]:
+    """Return the ids that replace a token: those of its text before the final comma, and the comma's."""
+    text = text_before_comma.replace(WORD_START, " ")
+    tokens: list[str] = backend.encode(text, add_special_tokens=False).tokens
+    # The pipeline begins every text with a word start, which a token inside a word does not have.
+    if not text_before_comma.startswith(WORD_START) and tokens and tokens[0].startswith(WORD_START):
+        tokens = [tokens[0][1:], *tokens[1:]] if len(tokens[0]) > 1 else tokens[1:]
+    ids = (backend.token_to_id(token) for token in (*tokens, ","))
+    return [model.unk_id if token_id is None else token_id for token_id in ids]
 
 
 def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:

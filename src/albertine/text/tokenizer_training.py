@@ -1,10 +1,10 @@
 """Trains a tokenizer: ALBERT's special tokens, then the unigram vocabulary that SentencePiece learns.
 
-A bounded random sample of the text is read once and reduced to counts of normalized words.
-SentencePiece's trainer receives these counts. It runs with a fixed number of threads, because
-its floating-point sums depend on that number; so the same text gives the same vocabulary on
-every machine. Tokens that end in a digit and a comma are excluded, because ALBERT's reference
-code would split them again.
+The text, or a random sample of bounded size, is read once and reduced to counts of normalized
+words. SentencePiece's trainer receives these counts. It runs with a fixed number of threads,
+because its floating-point sums depend on that number; so the same text gives the same vocabulary
+on every machine. The vocabulary has no tokens that end in a digit and a comma, because ALBERT's
+reference code would split them again.
 
 See docs/decisions/vocabulary-training.md.
 """
@@ -37,17 +37,17 @@ from albertine.text.sources import Source, find_sources, source_chunks
 from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-_THREADS = 16
-_MAX_WORDS = 2_000_000
+_THREADS = 16  # of the trainer; another number would give another vocabulary
+_MAX_WORDS = 2_000_000  # distinct words that are counted at a time
 _MAX_WORD_LENGTH = 256
 _COMMA_AFTER_DIGIT = re.compile(r"(?<=\d),")
-_DELIMITER = "\x02"  # no token crosses it
+_DELIMITER = "\x02"  # the trainer makes no token that contains it
 _LINE_LENGTH = 900  # characters; the trainer drops lines of over 4,192 bytes
 _COMBINING_ABOVE = 230  # combining class of marks above a letter, such as accents
 
 
 def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
-    """Train a tokenizer on sources (files, folders, globs, hub names) and write its folder."""
+    """Train a tokenizer on text sources (see `find_sources`) and write its folder."""
     with atomic_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         found = find_sources(sources, spool=Path(scratch) / "standard-input")
         tokenizer = train_tokenizer(found, settings)
@@ -63,31 +63,32 @@ def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> T
         progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.locations[0]}")
     if not words:
         raise InputError("no text: the sources hold no words; check the paths and --layout or --field")
-    return _make_tokenizer(_learn_pieces(words, settings), settings)
+    return _make_tokenizer(_learn_tokens(words, settings), settings)
 
 
 def _sample_documents(
     sources: Sequence[Source], settings: TokenizerSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
-    """Yield all documents, or those of random chunks up to `max_text_mb`."""
+    """Yield all documents, or if they exceed `max_text_mb`, documents of random chunks up to that size."""
     chunks = [chunk for source in sources for chunk in source_chunks(source)]
     splittable_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.is_splittable]
     limit, has_compressed = settings.max_text_mb << 20, len(splittable_sizes) < len(chunks)
     if sum(splittable_sizes) > limit or has_compressed:
         random.Random(settings.seed).shuffle(chunks)
-    # The size of a compressed text is unknown before it is read, so each chunk gives an equal part.
+    # The size of compressed text is unknown before it is read, so no chunk gives more than an equal part.
     chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
     total = None if has_compressed else min(sum(splittable_sizes), limit)
     remaining = limit
     with progress.progress_counter("Reading text", total=total, unit="characters") as advance:
         for chunk in chunks:
-            before = remaining
+            remaining_before = remaining
             for document in read_documents(chunk, settings, errors):
                 remaining -= sum(map(len, document))
                 yield document
-                if remaining <= 0 or before - remaining >= chunk_limit:
+                if remaining <= 0 or remaining_before - remaining >= chunk_limit:
                     break
-            advance(chunk.stop - chunk.start if chunk.source.is_splittable else before - remaining)
+            is_splittable = chunk.source.is_splittable
+            advance(chunk.stop - chunk.start if is_splittable else remaining_before - remaining)
             if remaining <= 0:
                 progress.print_message(
                     f"training on a random sample of {settings.max_text_mb} MB of the text"
@@ -96,52 +97,52 @@ def _sample_documents(
 
 
 def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings) -> Counter[str]:
-    """Return the counts of the words of documents, normalized as by the tokenizer."""
-    raw: Counter[str] = Counter()
+    """Return how often each word occurs in documents, after the normalization of the tokenizer."""
+    raw_counts: Counter[str] = Counter()
     for document in documents:
         for sentence in document:
-            raw.update(sentence.split())
-        if len(raw) > _MAX_WORDS:  # bounds the memory; words seen once matter least
-            raw = Counter({word: count for word, count in raw.items() if count > 1})
+            raw_counts.update(sentence.split())
+        if len(raw_counts) > _MAX_WORDS:  # bounds the memory; words seen once matter least
+            raw_counts = Counter({word: count for word, count in raw_counts.items() if count > 1})
     if not settings.keep_accents:
-        _warn_about_vowel_marks(raw)
+        _warn_about_vowel_marks(raw_counts)
+    # The normalization does not depend on the vocabulary, so a pipeline with only <unk> suffices.
     normalizer = _backend(((SPECIAL_TOKENS[1], 0.0),), settings, 0).normalizer
-    cleaned: Counter[str] = Counter()
-    for word, count in raw.items():
+    counts: Counter[str] = Counter()
+    for word, count in raw_counts.items():
         for part in normalizer.normalize_str(word[:_MAX_WORD_LENGTH]).split():
-            cleaned[part] += count
-    return cleaned
+            counts[part] += count
+    return counts
 
 
-def _learn_pieces(words: Counter[str], settings: TokenizerSettings) -> list[tuple[str, float]]:
+def _learn_tokens(words: Counter[str], settings: TokenizerSettings) -> list[tuple[str, float]]:
     """Return text and log probability of the learned tokens, most probable first."""
     lines = training_lines(words)
-    wanted = settings.vocab_size
-    progress.print_message(f"training {wanted:,} tokens on {len(words):,} distinct words")
+    vocab_size = settings.vocab_size
+    progress.print_message(f"training {vocab_size:,} tokens on {len(words):,} distinct words")
     try:
-        model = _train_in_process(lines, wanted, settings)
+        model = _train_in_process(lines, vocab_size, settings)
     except _VocabularyTooLargeError as error:
-        largest = _largest_vocab_size(lines, error, settings)
+        largest = _largest_vocab_size(lines, error.suggested_size, settings)
         if largest < MIN_VOCAB_SIZE:
             raise InputError("too little text for any vocabulary; give more text") from None
         if settings.allow_smaller:
-            progress.print_message(f"too little text for {wanted:,} tokens; using {largest:,}")
-            return _learn_pieces(words, replace(settings, vocab_size=largest))
+            progress.print_message(f"too little text for {vocab_size:,} tokens; using {largest:,}")
+            return _learn_tokens(words, replace(settings, vocab_size=largest))
         raise InputError(
-            f"--vocab-size {wanted}: too little text; use --vocab-size {largest} or less, or give more text"
+            f"--vocab-size {vocab_size}: too little text; "
+            f"use --vocab-size {largest} or less, or give more text"
         ) from None
     return list(model.pieces[len(SPECIAL_TOKENS) :])
 
 
-def _largest_vocab_size(
-    lines: list[str], error: "_VocabularyTooLargeError", settings: TokenizerSettings
-) -> int:
-    """Return a size that the trainer reaches; the size that it suggests can be too large as well."""
+def _largest_vocab_size(lines: list[str], suggested_size: int, settings: TokenizerSettings) -> int:
+    """Return a size that the trainer reaches, at most the one that it suggested, which can be too large."""
     while True:
         try:
-            return len(_train_in_process(lines, error.possible, settings).pieces)
-        except _VocabularyTooLargeError as again:
-            error = _VocabularyTooLargeError(min(again.possible, error.possible - 1))
+            return len(_train_in_process(lines, suggested_size, settings).pieces)
+        except _VocabularyTooLargeError as error:
+            suggested_size = min(error.suggested_size, suggested_size - 1)
 
 
 def _warn_about_vowel_marks(words: Counter[str]) -> None:
@@ -151,9 +152,11 @@ def _warn_about_vowel_marks(words: Counter[str]) -> None:
     for word, count in words.items():
         letters += count * len(word)
         if not word.isascii():
-            for one in unicodedata.normalize("NFKD", word):
-                if unicodedata.category(one)[0] == "M" and unicodedata.combining(one) != _COMBINING_ABOVE:
-                    marks[unicodedata.name(one, "?").partition(" ")[0]] += count
+            for character in unicodedata.normalize("NFKD", word):
+                is_mark = unicodedata.category(character)[0] == "M"
+                if is_mark and unicodedata.combining(character) != _COMBINING_ABOVE:
+                    script = unicodedata.name(character, "?").partition(" ")[0]
+                    marks[script] += count
     for script, count in marks.most_common(1):
         if script != "COMBINING" and count > letters / 100:
             progress.print_message(
@@ -163,26 +166,27 @@ def _warn_about_vowel_marks(words: Counter[str]) -> None:
 
 
 def training_lines(words: Counter[str]) -> list[str]:
-    """Return counted words as lines `text<TAB>count` for SentencePiece's trainer.
+    """Return word counts as lines `text<TAB>count` for SentencePiece's trainer.
 
     The trainer's first candidates are strings that repeat with different continuations, so a word
-    that occurs in one line only is never a candidate. Therefore half of a word's count goes to a
-    line with this word alone, and the other half to lines in which another word follows. The counts
-    of these shared lines are powers of two; a word is in one for each bit of its half.
+    that is in one line only is never a candidate. Therefore half of a word's count goes to a line
+    with this word alone, and the other half to shared lines, where other words follow it. The count
+    of a shared line is a power of two; a word is in one shared line for each bit set in its half.
     """
     # By count, then by word, so that the order is the same in every run.
     word_counts = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     word_counts = [(_COMMA_AFTER_DIGIT.sub(f"{_DELIMITER},", word), count) for word, count in word_counts]
     lines = [f"{word}\t{count - count // 2}" for word, count in word_counts]
     for bit in range(max(words.values()).bit_length()):
-        gathered: list[str] = []
-        size = 0
+        line: list[str] = []
+        length = 0
+        # The empty word at the end completes the last line.
         for word in [word for word, count in word_counts if count // 2 >> bit & 1] + [""]:
-            if size + len(word) > _LINE_LENGTH or not word:
-                lines += [f"{' '.join(gathered)}\t{1 << bit}"] if gathered else []
-                gathered, size = [], 0
-            gathered.append(word)
-            size += len(word) + 1
+            if length + len(word) > _LINE_LENGTH or not word:
+                lines += [f"{' '.join(line)}\t{1 << bit}"] if line else []
+                line, length = [], 0
+            line.append(word)
+            length += len(word) + 1
     return lines
 
 
@@ -190,30 +194,33 @@ class _VocabularyTooLargeError(Exception):
     """The text gives fewer tokens than requested.
 
     Attributes:
-        possible: vocabulary size that the trainer suggests.
+        suggested_size: vocabulary size that the trainer suggests.
     """
 
-    def __init__(self, possible: int):
-        self.possible = possible
+    def __init__(self, suggested_size: int):
+        self.suggested_size = suggested_size
 
 
-def _train_in_process(lines: list[str], size: int, settings: TokenizerSettings) -> SentencePieceModel:
-    """Train in a separate process, which can be ended: Python handles no signal while the trainer runs."""
-    jobs = [(lines, size, settings)]
+def _train_in_process(lines: list[str], vocab_size: int, settings: TokenizerSettings) -> SentencePieceModel:
+    """Return the model that the trainer learns in a separate process.
+
+    Python handles no signal while the trainer runs, but the other process can be killed.
+    """
+    jobs = [(lines, vocab_size, settings)]
     ((_, model),) = run_in_processes(_train_sentencepiece, jobs, 1, advice="use less text with --max-text-mb")
     return read_sentencepiece(model)
 
 
 def _train_sentencepiece(job: tuple[list[str], int, TokenizerSettings]) -> bytes:
-    """Return the SentencePiece file that the trainer learns from counted words."""
-    lines, size, settings = job
+    """Return the SentencePiece file that the trainer learns from lines with counts."""
+    lines, vocab_size, settings = job
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=model,
             input_format="tsv",
-            vocab_size=size,
+            vocab_size=vocab_size,
             model_type="unigram",
             character_coverage=settings.character_coverage,
             normalization_rule_name="identity",  # words are normalized already
@@ -227,12 +234,12 @@ def _train_sentencepiece(job: tuple[list[str], int, TokenizerSettings]) -> bytes
             minloglevel=2,
         )
     except (RuntimeError, OSError) as error:
-        possible = re.search(r"value <= (\d+)", str(error))
-        if possible:
-            raise _VocabularyTooLargeError(int(possible[1])) from None
-        needed = re.search(r"required_chars\D+\d+ vs (\d+)", str(error))
-        if needed:
-            problem = f"the text has {int(needed[1]):,} characters that need a token each"
+        suggested_size = re.search(r"value <= (\d+)", str(error))
+        if suggested_size:
+            raise _VocabularyTooLargeError(int(suggested_size[1])) from None
+        characters = re.search(r"required_chars\D+\d+ vs (\d+)", str(error))
+        if characters:
+            problem = f"the text has {int(characters[1]):,} characters that need a token each"
             raise InputError(
                 f"--vocab-size {settings.vocab_size}: {problem}; increase it, or lower --character-coverage"
             ) from None
@@ -250,10 +257,10 @@ def character_map() -> bytes:
 
 
 def _backend(
-    pieces: Sequence[tuple[str, float]], settings: TokenizerSettings, unk_id: int
+    vocabulary: Sequence[tuple[str, float]], settings: TokenizerSettings, unk_id: int
 ) -> tokenizers.Tokenizer:
     return albert_backend(
-        pieces,
+        vocabulary,
         unk_id=unk_id,
         cased=settings.cased,
         keep_accents=settings.keep_accents,
@@ -262,9 +269,9 @@ def _backend(
 
 
 def _make_tokenizer(learned: list[tuple[str, float]], settings: TokenizerSettings) -> Tokenizer:
-    """Return the tokenizer with files that `transformers` opens as an ALBERT tokenizer."""
-    pieces = [(piece, 0.0) for piece in SPECIAL_TOKENS] + learned
-    backend = _backend(pieces, settings, SPECIAL_TOKENS.index("<unk>"))
+    """Return the tokenizer, with files that `transformers` opens as an ALBERT tokenizer."""
+    vocabulary = [(token, 0.0) for token in SPECIAL_TOKENS] + learned
+    backend = _backend(vocabulary, settings, SPECIAL_TOKENS.index("<unk>"))
     set_special_tokens(backend, SPECIAL_TOKENS, "[CLS]", "[SEP]")
     config = {
         "tokenizer_class": "AlbertTokenizer",

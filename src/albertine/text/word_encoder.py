@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine.text.backends import CONTINUATION_PREFIX, WORD_START
-from albertine.text.scripts import is_spaceless
+from albertine.text.spaceless_scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 
-_CACHE_SIZE = 1 << 20
+_CACHE_SIZE = 1 << 20  # words
 _MAX_CACHED_LENGTH = 40  # longer "words" are sentences of a script without spaces, which do not repeat
 _AMBIGUOUS_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces in Python, not in every pipeline
+# Normalizers that give a word the same result with and without the words around it.
 _WORD_LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "Precompiled", "Replace", "Strip", "StripAccents"}
 _WORD_LOCAL_NORMALIZERS |= {"NFC", "NFD", "NFKC", "NFKD"}
 
@@ -42,52 +43,59 @@ class WordEncoder:
         self._is_word_local = is_word_local(json.loads(tokenizer.backend.to_str()))
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the ids of all texts end to end [tokens], and the number of each text's ids [texts]."""
-        if not self._is_word_local or any(one in text for one in _AMBIGUOUS_SPACES for text in texts):
-            rows = [self._bytes(ids) for ids in self._tokenizer.encode_batch(texts)]
+        """Return the concatenated ids of all texts [tokens], and the number of ids of each text [texts]."""
+        if not self._is_word_local or any(space in text for space in _AMBIGUOUS_SPACES for text in texts):
+            encoded = [self._to_bytes(ids) for ids in self._tokenizer.encode_batch(texts)]
         else:
-            rows = self._encode_words([text.split() for text in texts])
-        counts = np.fromiter(map(len, rows), np.int64, len(rows)) // self.dtype.itemsize
-        return np.frombuffer(b"".join(rows), self.dtype), counts
+            encoded = self._encode_words([text.split() for text in texts])
+        counts = np.fromiter(map(len, encoded), np.int64, len(encoded)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(encoded), self.dtype), counts
 
     def _encode_words(self, texts: list[list[str]]) -> list[bytes]:
-        """Return the ids of texts, given as words, as bytes; joining bytes is faster than joining arrays."""
+        """Return the ids of each text, given as words, as bytes, which are faster to join than arrays."""
         cache = self._cache
-        new = [word for word in set(chain.from_iterable(texts)) if word not in cache]
-        for word, ids in zip(new, self._tokenizer.encode_batch(new), strict=True):
-            cache[word] = self._bytes(ids)
-        rows = [b"".join(map(cache.__getitem__, words)) for words in texts]
-        for word in new:
+        new_words = [word for word in set(chain.from_iterable(texts)) if word not in cache]
+        for word, ids in zip(new_words, self._tokenizer.encode_batch(new_words), strict=True):
+            cache[word] = self._to_bytes(ids)
+        encoded = [b"".join(map(cache.__getitem__, words)) for words in texts]
+        for word in new_words:
             if len(word) > _MAX_CACHED_LENGTH:
                 del cache[word]
         if len(cache) > _CACHE_SIZE:
             cache.clear()
-        return rows
+        return encoded
 
-    def _bytes(self, ids: list[int]) -> bytes:
+    def _to_bytes(self, ids: list[int]) -> bytes:
         # Special tokens have a high probability in a unigram vocabulary, so text can still match "<pad>".
         if not self._special_ids.isdisjoint(ids):
-            ids = [self._tokenizer.special_ids.unk if one in self._special_ids else one for one in ids]
+            unk = self._tokenizer.special_ids.unk
+            ids = [unk if token_id in self._special_ids else token_id for token_id in ids]
         return np.array(ids, self.dtype).tobytes()
 
 
 def is_word_local(backend: dict[str, Any]) -> bool:
-    """Return whether a pipeline gives a text the ids of its space-separated words, one after another."""
-    normalizers, splitters = _components(backend["normalizer"]), _components(backend["pre_tokenizer"])
-    splitter_types = [one["type"] for one in splitters]
-    splits_words = splitter_types == ["BertPreTokenizer"] or (
-        splitter_types == ["WhitespaceSplit", "Metaspace"] and splitters[1]["prepend_scheme"] == "always"
+    """Return whether the ids of any text are those of its space-separated words, one word after another.
+
+    Args:
+        backend: content of a `tokenizer.json`.
+    """
+    normalizers, pre_tokenizers = _components(backend["normalizer"]), _components(backend["pre_tokenizer"])
+    pre_tokenizer_types = [component["type"] for component in pre_tokenizers]
+    splits_words = pre_tokenizer_types == ["BertPreTokenizer"] or (
+        pre_tokenizer_types == ["WhitespaceSplit", "Metaspace"]
+        and pre_tokenizers[1]["prepend_scheme"] == "always"
     )
-    # Other added tokens are matched in the whole text, so they may span words.
-    only_special_added = all(one["special"] for one in backend["added_tokens"])
+    # Added tokens that are not special are matched in the whole text, so they may span several words.
+    only_special_added = all(token["special"] for token in backend["added_tokens"])
     return (
         splits_words
         and only_special_added
-        and all(one["type"] in _WORD_LOCAL_NORMALIZERS for one in normalizers)
+        and all(component["type"] in _WORD_LOCAL_NORMALIZERS for component in normalizers)
     )
 
 
 def _components(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the parts of a sequence of components, a single component as a list, or an empty list."""
     if component is None:
         return []
     inner = component.get("normalizers", component.get("pretokenizers"))
@@ -97,25 +105,27 @@ def _components(component: dict[str, Any] | None) -> list[dict[str, Any]]:
 class WordBoundaries:
     """Finds the tokens that begin a word, for whole-word masking.
 
-    A word begins after a space. A punctuation mark is a word, and the token after an opening mark
-    begins a word. In scripts without spaces each token is a word. Unlike here, the reference code
-    also starts a word at every token with a letter outside a to z, which would split the words of
-    most languages.
+    A word begins after a space. A punctuation mark is a word by itself. The token after a mark that
+    follows a space, such as an opening quote, also begins a word. In scripts without spaces each token
+    is a word. The reference code also starts a word at every token with a letter outside a to z; this
+    class does not, because that would split the words of most languages.
     """
 
     def __init__(self, tokenizer: Tokenizer):
-        special = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
-        starts, opens, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
-        for index, token in enumerate(tokenizer.vocabulary):
+        special_ids = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
+        # By id: tokens that always begin a word, marks after a space, all marks, and the space alone.
+        starts, opening_marks, marks, spaces = np.zeros((4, len(tokenizer)), dtype=bool)
+        for token_id, token in enumerate(tokenizer.vocabulary):
             if tokenizer.marks_continuations:
-                starts[index] = not token.startswith(CONTINUATION_PREFIX)
+                starts[token_id] = not token.startswith(CONTINUATION_PREFIX)
                 continue
             bare = token.removeprefix(WORD_START)
-            mark = bool(bare) and all(unicodedata.category(one)[0] in "PS" for one in bare)
-            starts[index] = bare != token or mark or index in special or is_spaceless(bare[:1])
-            marks[index], spaces[index] = mark, token == WORD_START
-            opens[index] = mark and bare != token
-        self._is_start, self._is_opening_mark, self._is_mark, self._is_space = starts, opens, marks, spaces
+            is_mark = bool(bare) and all(unicodedata.category(character)[0] in "PS" for character in bare)
+            starts[token_id] = bare != token or is_mark or token_id in special_ids or is_spaceless(bare[:1])
+            marks[token_id], spaces[token_id] = is_mark, token == WORD_START
+            opening_marks[token_id] = is_mark and bare != token
+        self._is_start, self._is_opening_mark = starts, opening_marks
+        self._is_mark, self._is_space = marks, spaces
 
     def starts(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether each token of a text begins a word [tokens]."""

@@ -1,4 +1,7 @@
-"""Scripts without spaces between words, where a line break is not a space and each token is a word."""
+"""Recognizes characters of writing systems without spaces between words, such as Chinese and Thai.
+
+In these, a line break does not separate words, and each token counts as a word.
+"""
 
 from bisect import bisect_right
 
