@@ -36,16 +36,19 @@ def checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["classify", "regress", "tag", "span", "choice"])
 def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path: Path) -> None:
-    every: dict[str, list[dict[str, Any]]] = {
-        "classify": [{"text": f"{one} vu", "label": one} for one in ("ka", "lo") * 20],
-        "regress": [{"text": f"{one} vu", "label": float(one == "ka")} for one in ("ka", "lo") * 20],
-        "tag": [{"text": f"{one} vu", "label": f"{one} B-X"} for one in ("ka", "lo") * 20],
-        "span": [{"question": "ka", "context": f"mi {one}", "answers": [one]} for one in ("ka", "lo") * 20],
+    rows_by_kind: dict[str, list[dict[str, Any]]] = {
+        "classify": [{"text": f"{word} vu", "label": word} for word in ("ka", "lo") * 20],
+        "regress": [{"text": f"{word} vu", "label": float(word == "ka")} for word in ("ka", "lo") * 20],
+        "tag": [{"text": f"{word} vu", "label": f"{word} B-X"} for word in ("ka", "lo") * 20],
+        "span": [
+            {"question": "ka", "context": f"mi {word}", "answers": [word]} for word in ("ka", "lo") * 20
+        ],
         "choice": [
-            {"options": ["mi", "ka"] if at % 2 else ["ka", "mi"], "label": at % 2} for at in range(40)
+            {"options": ["mi", "ka"] if index % 2 else ["ka", "mi"], "label": index % 2}
+            for index in range(40)
         ],
     }
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in every[kind]))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_by_kind[kind]))
     file = str(tmp_path / "a.jsonl")
     train = FinetuneTrainSettings(steps=60, batch_size=8, lr=1e-2, warmup=6, precision="fp32")
     settings = FinetuneBenchSettings(
@@ -54,21 +57,21 @@ def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path
     results = {
         side: _finetune(FinetuneBenchRun(side, str(checkpoint), settings)) for side in ("ours", "peer")
     }
-    ours, theirs = results["ours"], results["peer"]
-    assert ours.train_samples == theirs.train_samples == 480
-    assert ours.dev_samples == theirs.dev_samples == 40
+    ours, peer = results["ours"], results["peer"]
+    assert ours.train_samples == peer.train_samples == 480
+    assert ours.dev_samples == peer.dev_samples == 40
     name = {"regress": "rmse", "span": "f1"}.get(kind, "accuracy")
-    for one in (ours, theirs):  # initial heads differ, so only the final metrics agree
-        assert one.metrics[name] < 0.25 if kind == "regress" else one.metrics[name] > 0.9
+    for result in (ours, peer):  # initial heads differ, so only the final metrics agree
+        assert result.metrics[name] < 0.25 if kind == "regress" else result.metrics[name] > 0.9
     assert ours.train_seconds > 0
-    assert theirs.dev_seconds > 0
+    assert peer.dev_seconds > 0
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])
 def test_micro_batches_do_not_change_the_peer(
     kind: str, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [{"text": "ka " * at + "vu", "label": "A" if at % 3 else "B"} for at in range(12)]
+    rows = [{"text": "ka " * index + "vu", "label": "A" if index % 3 else "B"} for index in range(12)]
     if kind == "tag":
         rows = [{**row, "label": " ".join([row["label"]] * len(row["text"].split()))} for row in rows]
     file = tmp_path / "a.jsonl"
@@ -81,27 +84,33 @@ def test_micro_batches_do_not_change_the_peer(
     resolved_settings = with_task_defaults(
         settings, prepared.task.name, prepared.model_settings, prepared.num_samples, 64
     )
-    samples = [one for example in prepared.train for one in example.samples]
+    samples = [sample for example in prepared.train for sample in example.samples]
     weights = []
-    for budget in (30, 10_000):
+    for max_tokens in (30, 10_000):
         monkeypatch.setattr(
-            peer_finetuning, "default_micro_batch_tokens", {torch.device("cpu"): budget}.__getitem__
+            peer_finetuning, "default_micro_batch_tokens", {torch.device("cpu"): max_tokens}.__getitem__
         )
         peer = PeerFinetuning(prepared, resolved_settings, torch.device("cpu"), torch.float32)
-        assert (len(list(peer._micro_batches(samples))) > 1) is (budget == 30)
+        assert (len(list(peer._micro_batches(samples))) > 1) is (max_tokens == 30)
         peer.train()
-        weights.append(torch.cat([one.detach().flatten() for one in peer.model.parameters()]))
+        weights.append(torch.cat([parameter.detach().flatten() for parameter in peer.model.parameters()]))
     torch.testing.assert_close(*weights, rtol=0, atol=2e-6)
 
 
-def test_peer_uses_our_batches() -> None:
+def test_both_sides_use_the_same_batches() -> None:
     from albertine.finetune.finetuning import Finetuning
 
-    samples = [TaskSample((), (), at) for at in range(10)]
-    theirs = [[one.target for one in batch] for batch in _batches(samples, 3, 4, 6)]
-    ours = Finetuning.__new__(Finetuning)
-    ours.samples, ours._batch_size, ours._seed, ours._samples_taken, ours._epoch = samples, 4, 3, 0, -1
-    assert [[samples[at].target for at in ours._next_indices()] for _ in range(6)] == theirs
+    samples = [TaskSample((), (), index) for index in range(10)]
+    peer_batches = [[sample.target for sample in batch] for batch in _batches(samples, 3, 4, 6)]
+    finetuning = Finetuning.__new__(Finetuning)
+    (
+        finetuning.samples,
+        finetuning._batch_size,
+        finetuning._seed,
+        finetuning._samples_taken,
+        finetuning._epoch,
+    ) = samples, 4, 3, 0, -1
+    assert [[samples[index].target for index in finetuning._next_indices()] for _ in range(6)] == peer_batches
 
 
 def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,11 +123,11 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
         device="cpu",
         train=FinetuneTrainSettings(steps=2, batch_size=2, lr=1e-3),
     )
-    found = {
+    results = {
         side: [_finetune(FinetuneBenchRun(side, str(checkpoint), replace(settings)))]
         for side in ("ours", "peer")
     }
-    show_finetuning("classify", found, as_json=False)  # type: ignore[arg-type]  # both sides
+    show_finetuning("classify", results, as_json=False)  # type: ignore[arg-type]  # both sides
     assert "ours / peer" in capsys.readouterr().out
-    show_finetuning("classify", found, as_json=True)  # type: ignore[arg-type]
+    show_finetuning("classify", results, as_json=True)  # type: ignore[arg-type]
     assert set(json.loads(capsys.readouterr().out)) == {"task", "ours", "peer"}

@@ -29,33 +29,33 @@ def race_settings(corpus: Corpus) -> RaceSettings:
 
 
 def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings) -> None:
-    ours, theirs = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
-    assert len(ours.curve) == len(theirs.curve) == 25
-    for result in (ours, theirs):
+    ours, peer = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
+    assert len(ours.curve) == len(peer.curve) == 25
+    for result in (ours, peer):
         assert result.curve[0][0] == 0.0
-        seconds = [one for one, _ in result.curve]
+        seconds = [elapsed for elapsed, _ in result.curve]
         assert seconds == sorted(seconds)
         assert 24 * 128 < result.tokens < 24 * 300
         assert result.tokens_per_second > 0
-    assert theirs.loss < theirs.curve[0][1]
+    assert peer.loss < peer.curve[0][1]
 
 
 def test_common_samples_use_peer_masking(corpus: Corpus) -> None:
     batches = common_batches(corpus, 32)
     sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=32), "dev")
-    originals = [one.original_tokens() for one in sampler.draw(np.arange(min(400, len(sampler))))]
+    originals = [sample.original_tokens() for sample in sampler.draw(np.arange(min(400, len(sampler))))]
     tokens = np.concatenate([batch.strip.tokens.numpy() for batch in batches])
     labels = tokens.copy()
     start = 0
     for batch in batches:
         labels[start + batch.targets.masked.indices.numpy()] = batch.targets.masked.labels.numpy()
         start += len(batch.strip.tokens)
-    whole = np.concatenate(originals)
-    assert (labels == whole).all()
-    changed = sum(len(batch.targets.masked.indices) for batch in batches)
-    ordinary = (whole > 4).sum()
-    assert changed / ordinary == pytest.approx(0.15, abs=0.02)
-    assert (tokens == corpus.tokenizer.special_ids.mask).sum() / changed == pytest.approx(0.8, abs=0.05)
+    expected = np.concatenate(originals)
+    assert (labels == expected).all()
+    num_masked = sum(len(batch.targets.masked.indices) for batch in batches)
+    num_ordinary = (expected > 4).sum()
+    assert num_masked / num_ordinary == pytest.approx(0.15, abs=0.02)
+    assert (tokens == corpus.tokenizer.special_ids.mask).sum() / num_masked == pytest.approx(0.8, abs=0.05)
     again = common_batches(corpus, 32)
     assert all((a.strip.tokens == b.strip.tokens).all() for a, b in zip(batches, again, strict=True))
 
@@ -71,23 +71,23 @@ def test_sweep_continues_while_loss_improves(
         return RaceResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
-    found = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
-    assert sorted(found) == pytest.approx([1e-3 * 2.0**power for power in expected])
-    assert min(found, key=lambda rate: found[rate].loss) == pytest.approx(1e-3 * 2.0**best)
+    results = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
+    assert sorted(results) == pytest.approx([1e-3 * 2.0**power for power in expected])
+    assert min(results, key=lambda rate: results[rate].loss) == pytest.approx(1e-3 * 2.0**best)
 
 
-def make_race(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> Race:
-    results = {"ours": RaceResult(ours, 100, ours[-1][0]), "peer": RaceResult(theirs, 100, theirs[-1][0])}
+def make_race(ours: list[tuple[float, float]], peer: list[tuple[float, float]]) -> Race:
+    results = {"ours": RaceResult(ours, 100, ours[-1][0]), "peer": RaceResult(peer, 100, peer[-1][0])}
     return Race(1.0, 6.0, {"ours": 1.0, "peer": 1.0}, {"ours": 1, "peer": 1}, results, {})  # type: ignore[arg-type]
 
 
 def test_time_fraction_to_match(tmp_path: Path) -> None:
-    theirs = [(0.0, 7.0), (50.0, 6.0), (100.0, 5.0)]
-    assert make_race([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], theirs).time_fraction_to_match == pytest.approx(
+    peer = [(0.0, 7.0), (50.0, 6.0), (100.0, 5.0)]
+    assert make_race([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], peer).time_fraction_to_match == pytest.approx(
         0.4
     )
-    assert make_race([(0.0, 6.0), (100.0, 5.5)], theirs).time_fraction_to_match is None
-    draw_race(make_race([(0.0, 6.0), (100.0, 5.5)], theirs), tmp_path / "race.png")
+    assert make_race([(0.0, 6.0), (100.0, 5.5)], peer).time_fraction_to_match is None
+    draw_race(make_race([(0.0, 6.0), (100.0, 5.5)], peer), tmp_path / "race.png")
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -29,7 +29,7 @@ def test_all_runs_finish_and_share_one_progress_line(
     monkeypatch.setattr(progress, "SECONDS_BEFORE_FIRST_LINE", 0)
     source = tmp_path / "source"
     source.mkdir()
-    (source / METRICS_FILE).write_text("".join(json.dumps({"step": one}) + "\n" for one in range(1, 6)))
+    (source / METRICS_FILE).write_text("".join(json.dumps({"step": step}) + "\n" for step in range(1, 6)))
     runs = {
         tmp_path / name: partial(shutil.copytree, source, tmp_path / name) for name in ("one", "two", "three")
     }
@@ -39,15 +39,15 @@ def test_all_runs_finish_and_share_one_progress_line(
 
 
 def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere"
+    missing_folder = tmp_path / "nowhere"
     with pytest.raises(InputError, match="nowhere: no such folder; name a folder with a tokenizer"):
-        run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, nowhere)}, 5)
+        run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, missing_folder)}, 5)
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        RunStopped("asked to end", ExitStatus.TERMINATED),
+        RunStopped("stopped by SIGTERM", ExitStatus.TERMINATED),
         SettingError("steps", 3, "must be at least 10", ("warmup",)),
         InputError("a.txt: empty"),
     ],
@@ -70,8 +70,17 @@ def test_nested_blocks_keep_signals_blocked() -> None:
 
 def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    words = ["--stories", "600", "--examples", "100", "--pretraining-steps", "200", "--finetuning-steps", "5"]
-    command = [sys.executable, "-m", "albertine", "demo", "--out", str(out), *words]
+    options = [
+        "--stories",
+        "600",
+        "--examples",
+        "100",
+        "--pretraining-steps",
+        "200",
+        "--finetuning-steps",
+        "5",
+    ]
+    command = [sys.executable, "-m", "albertine", "demo", "--out", str(out), *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as demo:
         deadline = time.monotonic() + 120
         runs = [out / "albert", out / "bert"]

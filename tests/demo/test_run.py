@@ -50,12 +50,12 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     monkeypatch.setattr(DemoWorkspace, "probe_models", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 130
     assert not (out / "report.html").exists()
-    before = {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")}
+    times_before = {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")}
     monkeypatch.setattr(DemoWorkspace, "probe_models", original)
     assert run_command(app, ["demo", "--out", str(out), "--stories", "700"]) == 2
     assert "a demo with other settings" in capsys.readouterr().err
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
-    assert {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")} == before
+    assert {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")} == times_before
     page = read_well_formed(out / "report.html")
     for text in (
         "Architecture",
@@ -69,8 +69,8 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     executables, commands = zip(*(shlex.split(line)[:2] for line in printed[-3:]), strict=True)
     assert commands == ("serve", "demo", "finetune")
     assert set(executables) == {shlex.split(albertine_executable())[0]}
-    found = json.loads((out / "results" / "cloze.json").read_text())
-    assert 0 < found["metrics"]["accuracy"] <= 1
+    result = json.loads((out / "results" / "cloze.json").read_text())
+    assert 0 < result["metrics"]["accuracy"] <= 1
     monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
     monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
@@ -78,16 +78,21 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
 
 @pytest.mark.slow
 def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    things, ways = ("house", "river", "garden", "letter", "winter"), ("old", "cold", "green", "lost", "far")
+    texts = tmp_path / "own"
+    texts.mkdir()
+    nouns, adjectives = (
+        ("house", "river", "garden", "letter", "winter"),
+        ("old", "cold", "green", "lost", "far"),
+    )
     lines = [
-        f"The {one} is {two}. It was {two} all day. Nobody saw the {one}." for one in things for two in ways
+        f"The {noun} is {adjective}. It was {adjective} all day. Nobody saw the {noun}."
+        for noun in nouns
+        for adjective in adjectives
     ]
     for number in range(150):
-        (own / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
-    out = tmp_path / "mine"
-    assert run_command(app, ["demo", "--text", str(own), "--out", str(out), *SMALL]) == 0
+        (texts / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
+    out = tmp_path / "demo"
+    assert run_command(app, ["demo", "--text", str(texts), "--out", str(out), *SMALL]) == 0
     page = read_well_formed(out / "report.html")
     assert "Which of four words is the original?" in page
     assert "bag of words" not in page
@@ -100,7 +105,7 @@ def test_text_of_one_document_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "book.txt").write_text(
         "\n".join(f"It was day {number} of the rain." for number in range(3000))
     )
-    words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "mine"))
+    words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "demo"))
     assert run_command(app, ["demo", *words, *SMALL]) == 2
     assert "too few documents to hold some out; give several files" in capsys.readouterr().err
 
@@ -137,10 +142,10 @@ def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
     for folder in (tmp_path, Path(sys.prefix).parent):  # outside the environment's folder, and inside
         monkeypatch.chdir(folder)
-        typed = albertine_executable()
-        assert typed.startswith("/") == (folder == tmp_path)
+        command = albertine_executable()
+        assert command.startswith("/") == (folder == tmp_path)
         version = subprocess.run(
-            [*shlex.split(typed), "--version"], capture_output=True, text=True, check=True
+            [*shlex.split(command), "--version"], capture_output=True, text=True, check=True
         )
         assert version.stdout
     # Without a script, as in a zip file or a frozen program.

@@ -18,28 +18,33 @@ MODEL = ModelSettings(vocab_size=90, embedding_size=16, hidden_size=32, layers=4
 def test_transitions_equal_transformers(tmp_path: Path) -> None:
     model = Model(MODEL, seed=3)
     albertine.save(model, tmp_path / "model")
-    theirs: Any = transformers.AlbertModel.from_pretrained(tmp_path / "model")
-    draw = torch.Generator().manual_seed(0)
-    texts = [torch.randint(5, 90, (length,), generator=draw) for length in (7, 30, 12)]
+    reference: Any = transformers.AlbertModel.from_pretrained(tmp_path / "model")
+    rng = torch.Generator().manual_seed(0)
+    texts = [torch.randint(5, 90, (length,), generator=rng) for length in (7, 30, 12)]
     pairs: list[list[tuple[float, float]]] = [[] for _ in range(MODEL.layers)]
     for ids in texts:
         with torch.no_grad():
-            states = theirs.eval()(input_ids=ids[None], output_hidden_states=True).hidden_states
-        # Their first state is the embedding before the projection, ours the one after it.
+            states = reference.eval()(input_ids=ids[None], output_hidden_states=True).hidden_states
+        # The first state of transformers is the embedding before the projection, ours the one after it.
         first = (
-            theirs.encoder.embedding_hidden_mapping_in(states[0])
+            reference.encoder.embedding_hidden_mapping_in(states[0])
             if states[0].shape != states[1].shape
             else states[0]
         )
         for layer, (before, after) in enumerate(zip([first, *states[1:-1]], states[1:], strict=True)):
-            for one, other in zip(before[0].double(), after[0].double(), strict=True):
-                cosine = float(one @ other / (one.norm() * other.norm()))
+            for token_before, token_after in zip(before[0].double(), after[0].double(), strict=True):
+                cosine = float(token_before @ token_after / (token_before.norm() * token_after.norm()))
                 pairs[layer].append(
-                    (float((other - one).detach().norm()), float(torch.tensor(cosine).acos().rad2deg()))
+                    (
+                        float((token_after - token_before).detach().norm()),
+                        float(torch.tensor(cosine).acos().rad2deg()),
+                    )
                 )
-    found = layer_transitions(model.eval(), [albertine.Strip.from_sequences([ids.tolist()]) for ids in texts])
-    assert len(found) == MODEL.layers
-    for layer, transition in enumerate(found):
+    transitions = layer_transitions(
+        model.eval(), [albertine.Strip.from_sequences([ids.tolist()]) for ids in texts]
+    )
+    assert len(transitions) == MODEL.layers
+    for layer, transition in enumerate(transitions):
         distances, angles = zip(*pairs[layer], strict=True)
         assert transition.distance == pytest.approx(sum(distances) / len(distances), rel=1e-4)
         assert transition.angle == pytest.approx(sum(angles) / len(angles), rel=1e-3)

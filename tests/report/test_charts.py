@@ -16,22 +16,22 @@ HOSTILE = '<script>alert("&")</script>'
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
 def test_ticks_cover_the_range(low: float, span: float) -> None:
-    found = _ticks(low, low + span)
-    assert found[0] <= low + 1e-6 * span + 1e-9 * abs(low)
-    assert found[-1] >= low + span - 1e-6 * span - 1e-9 * abs(low)
-    assert 2 <= len(found) <= 9
+    ticks = _ticks(low, low + span)
+    assert ticks[0] <= low + 1e-6 * span + 1e-9 * abs(low)
+    assert ticks[-1] >= low + span - 1e-6 * span - 1e-9 * abs(low)
+    assert 2 <= len(ticks) <= 9
 
 
 @pytest.mark.parametrize("value", [0.0, 5.5, -3.0])
 def test_ticks_of_a_single_value(value: float) -> None:
-    found = _ticks(value, value)
-    assert found[0] < found[-1]
-    assert found[0] <= value <= found[-1]
+    ticks = _ticks(value, value)
+    assert ticks[0] < ticks[-1]
+    assert ticks[0] <= value <= ticks[-1]
 
 
 def test_points_are_scaled_linearly() -> None:
-    drawn = line_chart("t", Axes("a", "b", 0, 10), [Curve("one", [(0, 0), (50, 5), (100, 10)], 1)])
-    points = re.search(r'polyline class="color-1" points="([^"]+)"', drawn)
+    svg = line_chart("t", Axes("a", "b", 0, 10), [Curve("one", [(0, 0), (50, 5), (100, 10)], 1)])
+    points = re.search(r'polyline class="color-1" points="([^"]+)"', svg)
     assert points
     (x0, y0), (x1, y1), (x2, y2) = (tuple(map(float, pair.split(","))) for pair in points[1].split())
     assert x1 == pytest.approx((x0 + x2) / 2, abs=0.1)
@@ -41,18 +41,18 @@ def test_points_are_scaled_linearly() -> None:
 
 
 def test_curve_labels_do_not_overlap() -> None:
-    lines = [Curve(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
-    drawn = line_chart("t", Axes("a", "b"), lines)
-    heights = sorted(float(y) for y in re.findall(r'class="name color-\d" x="[\d.]+" y="([\d.]+)"', drawn))
+    curves = [Curve(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
+    svg = line_chart("t", Axes("a", "b"), curves)
+    heights = sorted(float(y) for y in re.findall(r'class="name color-\d" x="[\d.]+" y="([\d.]+)"', svg))
     assert len(heights) == 4
     assert all(b - a >= 14 for a, b in pairwise(heights))
 
 
 def test_values_beyond_the_axis_extend_it() -> None:
-    drawn = line_chart(
+    svg = line_chart(
         "t", Axes("a", "b", 40, 100), [Curve("l", [(0, 10), (1, 200)], 1)], [ReferenceLine("coin", 50)]
     )
-    (points,) = re.findall(r'points="([^"]+)"', drawn)
+    (points,) = re.findall(r'points="([^"]+)"', svg)
     heights = [float(pair.split(",")[1]) for pair in points.split()]
     assert min(heights) >= 10
     assert max(heights) <= 262

@@ -133,10 +133,10 @@ def test_report_describes_objective_and_sharing(
     settings = settings_for(pretraining_run.parent / "corpus", pair, **shape)
     pretrain(tmp_path / "run", settings)
     page = read_well_formed(write_report(tmp_path / "run"))
-    for one in included:
-        assert one in page, one
-    for one in excluded:
-        assert one not in page, one
+    for text in included:
+        assert text in page, text
+    for text in excluded:
+        assert text not in page, text
 
 
 def test_a_corpus_of_another_tokenizer_is_ignored(pretraining_run: Path, tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_wordpiece_continuations_are_not_whole_words(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "walk", "##ing", "door", ","]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     tokenizer = load_tokenizer(tmp_path)
-    assert [token_text(one, tokenizer) for one in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
+    assert [token_text(token, tokenizer) for token in ("walk", "##ing", ",")] == ["walk", "-ing", ","]
     ids = np.array(tokenizer.encode("door, walk walking"))
-    whole = WholeWordTokens(tokenizer).positions(ids)
-    assert [tokenizer.vocabulary[ids[at]] for at in whole] == [
+    positions = WholeWordTokens(tokenizer).positions(ids)
+    assert [tokenizer.vocabulary[ids[position]] for position in positions] == [
         "door",
         "walk",
     ]  # the second "walk" is a part of "walking"

@@ -12,6 +12,6 @@ SETTINGS = WorldSettings(stories=300, extra=60, other=60, train=150, dev=60, tes
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "world"
+    folder = tmp_path_factory.mktemp("written") / "world"
     write_world(folder, SETTINGS)
     return folder

@@ -1,7 +1,7 @@
 """Tests of acceptability labels: an independent parser for each phenomenon derives them again.
 
-A parser finds both positions of a dependency by a regular expression and decides whether
-they match with word lists of its own.
+A parser finds both positions of a dependency by a regular expression, and compares them
+by word lists that are not those of the generator.
 """
 
 import random
@@ -32,8 +32,8 @@ ADVERB = "quietly|slowly|quickly|gladly|soon|in fact|once again|at last"
 
 
 def draw_examples(count: int, seed: int = 5) -> list[AcceptabilityExample]:
-    stream = random.Random(seed)
-    return [make_acceptability_example(stream.random) for _ in range(count)]
+    rng = random.Random(seed)
+    return [make_acceptability_example(rng.random) for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,17 @@ def sample() -> list[AcceptabilityExample]:
 
 @pytest.fixture(scope="module")
 def by_phenomenon(sample: list[AcceptabilityExample]) -> dict[str, list[AcceptabilityExample]]:
-    sorted_out: dict[str, list[AcceptabilityExample]] = defaultdict(list)
-    for one in sample:
-        sorted_out[one.phenomenon].append(one)
-    return sorted_out
+    groups: dict[str, list[AcceptabilityExample]] = defaultdict(list)
+    for example in sample:
+        groups[example.phenomenon].append(example)
+    return groups
 
 
 def parts(pattern: str, sentence: str) -> tuple[str, ...]:
     """Return the groups of a pattern's match; fail if the sentence does not match."""
-    found = re.search(pattern, sentence)
-    assert found, sentence
-    return found.groups()
+    match = re.search(pattern, sentence)
+    assert match, sentence
+    return match.groups()
 
 
 def is_plural(noun: str) -> bool:
@@ -132,8 +132,8 @@ def denies(sentence: str) -> bool:
 
 
 def leaves_gap(sentence: str) -> bool:
-    lacks = re.search(r"(put|found|discovered|brought|carried) (beside|behind|under|near|to) ", sentence)
-    return bool(re.search(r"\b[Ww]hat\b", sentence)) == bool(lacks)
+    has_gap = re.search(r"(put|found|discovered|brought|carried) (beside|behind|under|near|to) ", sentence)
+    return bool(re.search(r"\b[Ww]hat\b", sentence)) == bool(has_gap)
 
 
 def leaves_gap_outside_island(sentence: str) -> bool:
@@ -180,22 +180,22 @@ def has_form(sentence: str) -> bool:
 
 
 def asks(sentence: str) -> bool:
-    said, link = parts(
+    verb, link = parts(
         r" (asked|inquired|claimed|insisted|boasted|complained|swore) .*? (whether|that) ", sentence
     )
-    return (said in ("asked", "inquired")) == (link == "whether")
+    return (verb in ("asked", "inquired")) == (link == "whether")
 
 
 def has_infinitive(sentence: str) -> bool:
-    made, to = parts(
+    verb, to = parts(
         r" (made|let|\w+ed) the \w+ from the .*?( to)? (?:sell|buy|borrow|fetch|carry) the ", sentence
     )
-    return (made in ("made", "let")) == (to is None)
+    return (verb in ("made", "let")) == (to is None)
 
 
 def has_case(sentence: str) -> bool:
-    pronoun, told = parts(r" (\w+) (?:alone|of all people|at least) (was|were|to be) ", sentence)
-    return (told == "to be") == (pronoun in ("him", "her", "me", "us", "them"))
+    pronoun, verb = parts(r" (\w+) (?:alone|of all people|at least) (was|were|to be) ", sentence)
+    return (verb == "to be") == (pronoun in ("him", "her", "me", "us", "them"))
 
 
 def is_inverted(sentence: str) -> bool:
@@ -232,6 +232,7 @@ def is_echoed(sentence: str) -> bool:
     return (first == "was") == (echo == "was")
 
 
+# Each parser returns whether a sentence is acceptable.
 PARSERS: dict[str, Callable[[str], bool]] = {
     "agreement": agrees,
     "relative-clause": agrees_across_clause,
@@ -267,6 +268,7 @@ PARSERS: dict[str, Callable[[str], bool]] = {
 }
 
 
+# An acceptable and an unacceptable sentence for each phenomenon.
 PAIRS: dict[str, tuple[str, str]] = {
     "agreement": ("The key behind the boxes was old.", "The key behind the boxes were old."),
     "relative-clause": (
@@ -369,7 +371,11 @@ def test_every_phenomenon_has_a_parser_and_is_drawn(
 def test_labels_agree_with_the_parsers(
     phenomenon: str, by_phenomenon: dict[str, list[AcceptabilityExample]]
 ) -> None:
-    wrong = [one for one in by_phenomenon[phenomenon] if PARSERS[phenomenon](one.sentence) != one.acceptable]
+    wrong = [
+        example
+        for example in by_phenomenon[phenomenon]
+        if PARSERS[phenomenon](example.sentence) != example.acceptable
+    ]
     assert not wrong, wrong[:5]
 
 
@@ -384,22 +390,22 @@ def test_parsers_separate_hand_written_pairs(phenomenon: str) -> None:
 def test_labels_are_balanced_in_every_phenomenon(
     phenomenon: str, by_phenomenon: dict[str, list[AcceptabilityExample]]
 ) -> None:
-    sentences = by_phenomenon[phenomenon]
-    assert len(sentences) > 400
-    assert 0.4 < sum(one.acceptable for one in sentences) / len(sentences) < 0.6
+    examples = by_phenomenon[phenomenon]
+    assert len(examples) > 400
+    assert 0.4 < sum(example.acceptable for example in examples) / len(examples) < 0.6
 
 
 def test_no_bigram_predicts_the_label() -> None:
-    common, good = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for one in draw_examples(60_000, seed=6):
-        sides = set(pairwise(["^", *re.findall(r"[\w'-]+|[^\w\s]", one.sentence), "$"]))
-        common.update(sides)
-        if one.acceptable:
-            good.update(sides)
-    often = [sides for sides, times in common.items() if times >= 400]
-    assert len(often) > 200
-    betrayed = [sides for sides in often if not 0.4 < good[sides] / common[sides] < 0.6]
-    assert not betrayed
+    total, acceptable = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for example in draw_examples(60_000, seed=6):
+        bigrams = set(pairwise(["^", *re.findall(r"[\w'-]+|[^\w\s]", example.sentence), "$"]))
+        total.update(bigrams)
+        if example.acceptable:
+            acceptable.update(bigrams)
+    frequent = [bigram for bigram, count in total.items() if count >= 400]
+    assert len(frequent) > 200
+    predictive = [bigram for bigram in frequent if not 0.4 < acceptable[bigram] / total[bigram] < 0.6]
+    assert not predictive
 
 
 def test_sentences_depend_only_on_the_seed() -> None:
@@ -408,14 +414,14 @@ def test_sentences_depend_only_on_the_seed() -> None:
 
 
 def test_sentences_rarely_repeat(sample: list[AcceptabilityExample]) -> None:
-    assert len({one.sentence for one in sample}) > 0.95 * len(sample)
+    assert len({example.sentence for example in sample}) > 0.95 * len(sample)
 
 
 def test_no_sentence_has_both_labels(sample: list[AcceptabilityExample]) -> None:
     labels: dict[str, set[bool]] = defaultdict(set)
-    for one in sample:
-        labels[one.sentence].add(one.acceptable)
-    assert all(len(found) == 1 for found in labels.values())
+    for example in sample:
+        labels[example.sentence].add(example.acceptable)
+    assert all(len(sentence_labels) == 1 for sentence_labels in labels.values())
 
 
 def test_sentences_are_well_formed(sample: list[AcceptabilityExample]) -> None:

@@ -1,4 +1,4 @@
-"""Tests that a bag of words does not solve the tasks, and that ours agrees with scikit-learn."""
+"""Tests that a bag of words does not solve the tasks, and that the linear models agree with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ MAX_SCORES = {
 def examples(
     name: str, train: int, dev: int
 ) -> tuple[glue.GlueTaskSpec, list[glue.GlueExample], list[glue.GlueExample]]:
+    """Return a task, and the given numbers of examples of its train and dev splits."""
     task = next(task for task in glue.TASKS if task.name == name)
     seen: set[tuple[str, ...]] = set()
     held_out = next(split for split in task.splits if split.partition == "dev")
@@ -37,12 +38,12 @@ def test_bag_of_words_scores_on_glue(name: str) -> None:
     assert baselines.glue_baseline(*examples(name, 1500, 400)) < MAX_SCORES[name]
 
 
-@pytest.mark.parametrize(("level", "most"), [("middle", 0.7), ("high", 0.55)])
-def test_bag_of_words_scores_on_race(level: str, most: float) -> None:
+@pytest.mark.parametrize(("level", "max_score"), [("middle", 0.7), ("high", 0.55)])
+def test_bag_of_words_scores_on_race(level: str, max_score: float) -> None:
     train, held_out = (
         race.make_articles(level, split, count, 0) for split, count in (("train", 900), ("dev", 400))
     )
-    assert baselines.race_baseline(train, held_out) < most
+    assert baselines.race_baseline(train, held_out) < max_score
 
 
 def test_bag_of_words_scores_on_squad() -> None:
@@ -58,19 +59,19 @@ def test_softmax_regression_agrees_with_scikit_learn(name: str) -> None:
     rows = [bag_of_words.features(example.texts) for example in train]
     index = bag_of_words.feature_index(rows)
     labels = np.array([task.labels.index(example.label) for example in train])
-    ours = bag_of_words.fit_softmax_regression(
+    weights = bag_of_words.fit_softmax_regression(
         bag_of_words.sparse_features(rows, index), labels, len(task.labels)
     )
     unseen_rows = [bag_of_words.features(example.texts) for example in held_out]
-    bags = bag_of_words.sparse_features(unseen_rows, index)
-    scores = np.stack([bags.dot(row) for row in ours], axis=1)
+    unseen_features = bag_of_words.sparse_features(unseen_rows, index)
+    scores = np.stack([unseen_features.dot(row) for row in weights], axis=1)
 
     counter = CountVectorizer(analyzer=lambda row: row, vocabulary=index)
-    # For two classes our model has weights for both, which is equivalent to half the penalty.
-    strength = 2.0 if len(task.labels) == 2 else 1.0
-    theirs = LogisticRegression(C=strength, max_iter=2000).fit(counter.transform(rows), labels)
-    wanted = theirs.predict(counter.transform(unseen_rows))
-    assert (scores.argmax(axis=1) == wanted).mean() > 0.98
+    # With two classes, scikit-learn has weights for only one of them, which doubles the penalty.
+    inverse_penalty = 2.0 if len(task.labels) == 2 else 1.0
+    reference = LogisticRegression(C=inverse_penalty, max_iter=2000).fit(counter.transform(rows), labels)
+    expected = reference.predict(counter.transform(unseen_rows))
+    assert (scores.argmax(axis=1) == expected).mean() > 0.98
 
 
 def test_ridge_regression_agrees_with_scikit_learn() -> None:
@@ -78,11 +79,11 @@ def test_ridge_regression_agrees_with_scikit_learn() -> None:
     rows = [bag_of_words.features(example.texts) for example in train]
     index = bag_of_words.feature_index(rows)
     values = np.array([float(example.label) for example in train])
-    ours = bag_of_words.fit_ridge_regression(bag_of_words.sparse_features(rows, index), values)
-    unseen = [bag_of_words.features(example.texts) for example in held_out]
+    weights = bag_of_words.fit_ridge_regression(bag_of_words.sparse_features(rows, index), values)
+    unseen_rows = [bag_of_words.features(example.texts) for example in held_out]
     counter = CountVectorizer(analyzer=lambda row: row, vocabulary=index)
-    theirs = Ridge(alpha=1.0).fit(counter.transform(rows), values).predict(counter.transform(unseen))
-    assert np.corrcoef(bag_of_words.sparse_features(unseen, index).dot(ours), theirs)[0, 1] > 0.995
+    expected = Ridge(alpha=1.0).fit(counter.transform(rows), values).predict(counter.transform(unseen_rows))
+    assert np.corrcoef(bag_of_words.sparse_features(unseen_rows, index).dot(weights), expected)[0, 1] > 0.995
 
 
 def test_features_of_one_text_and_of_two() -> None:

@@ -11,7 +11,7 @@ from albertine.world.english import lexicon, opinions, winograd
 from albertine.world.english.opinions import Opinion, OpinionPhrase, OpinionWord, is_positive, make_opinion
 from albertine.world.english.winograd import SCHEMAS, WinogradExample, make_winograd_example
 
-# Parts of an opinion that do not decide its label.
+# Parts of an opinion that do not affect its label.
 ASIDES = re.compile(
     r"^(because|since|although|even though) [^,]+, "
     r"|, (for|although) the .*$"
@@ -27,22 +27,23 @@ NEGATIONS = re.compile(
 )
 
 
-def judging_words() -> dict[str, bool]:
-    kinds = opinions.SUBJECTS
-    pairs = {pair for kind in kinds for pairs in kind.words.values() for pair in pairs}
-    pairs |= {pair for kind in kinds for _, pair in kind.aspects}
+def sentiment_words() -> dict[str, bool]:
+    """Return whether each word is positive."""
+    subjects = opinions.SUBJECTS
+    pairs = {pair for subject in subjects for pairs in subject.words.values() for pair in pairs}
+    pairs |= {pair for subject in subjects for _, pair in subject.aspects}
     assert not {pair.good for pair in pairs} & {pair.bad for pair in pairs}
     return {pair.good: True for pair in pairs} | {pair.bad: False for pair in pairs}
 
 
-JUDGING = judging_words()
-JUDGING_WORD = re.compile(rf"\b({'|'.join(sorted(JUDGING, key=len, reverse=True))})\b")
+SENTIMENT = sentiment_words()
+SENTIMENT_WORD = re.compile(rf"\b({'|'.join(sorted(SENTIMENT, key=len, reverse=True))})\b")
 
 
-def parsed_verdict(sentence: str) -> bool:
-    """Return the label of a sentence from its last judging word and the number of negations."""
-    told = ASIDES.sub("", sentence)
-    return JUDGING[JUDGING_WORD.findall(told)[-1]] ^ bool(len(NEGATIONS.findall(told)) % 2)
+def parsed_label(sentence: str) -> bool:
+    """Return the label of a sentence from its last sentiment word and the number of negations."""
+    judgement = ASIDES.sub("", sentence)
+    return SENTIMENT[SENTIMENT_WORD.findall(judgement)[-1]] ^ bool(len(NEGATIONS.findall(judgement)) % 2)
 
 
 def many_opinions(count: int, seed: int = 0) -> list[Opinion]:
@@ -55,16 +56,16 @@ def many_winograd_examples(count: int, seed: int = 0) -> list[WinogradExample]:
     return [make_winograd_example(draw) for _ in range(count)]
 
 
-def random_source(*first: float, seed: int) -> Callable[[], float]:
-    """Return a source of random numbers that yields the given ones first, then those of a seed."""
-    given: Iterator[float] = iter(first)
+def random_source(*first_numbers: float, seed: int) -> Callable[[], float]:
+    """Return a function that returns the given numbers first, then random numbers of a seed."""
+    numbers: Iterator[float] = iter(first_numbers)
     rest = random.Random(seed).random
-    return lambda: next(given, None) or rest()
+    return lambda: next(numbers, None) or rest()
 
 
-def versions(place: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
+def schema_examples(index: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
     """Return the four examples of a schema (reading, candidate) with the same words."""
-    schema = (place + 0.5) / len(SCHEMAS)
+    schema = (index + 0.5) / len(SCHEMAS)
     return {
         (reading, candidate): make_winograd_example(
             random_source(schema, 0.25 + reading / 2, 0.25 + candidate / 2, seed=seed)
@@ -74,8 +75,8 @@ def versions(place: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
     }
 
 
-def words(one: WinogradExample) -> list[str]:
-    return re.findall(r"\w+", f"{one.sentence} {one.claim}")
+def words(example: WinogradExample) -> list[str]:
+    return re.findall(r"\w+", f"{example.sentence} {example.claim}")
 
 
 def test_sentences_depend_only_on_the_seed() -> None:
@@ -87,7 +88,7 @@ def test_sentences_depend_only_on_the_seed() -> None:
 
 def test_opinion_labels_agree_with_a_parser() -> None:
     for sentence, good in many_opinions(20_000):
-        assert parsed_verdict(sentence) == good, sentence
+        assert parsed_label(sentence) == good, sentence
 
 
 def test_opinions_are_bare_sentences() -> None:
@@ -99,30 +100,30 @@ def test_opinions_are_bare_sentences() -> None:
 
 
 def test_opinions_vary() -> None:
-    drawn = many_opinions(20_000)
-    assert len({sentence for sentence, _ in drawn}) >= 0.95 * len(drawn)
-    assert sum(good for _, good in drawn) == pytest.approx(len(drawn) / 2, rel=0.03)
+    opinions_drawn = many_opinions(20_000)
+    assert len({sentence for sentence, _ in opinions_drawn}) >= 0.95 * len(opinions_drawn)
+    assert sum(good for _, good in opinions_drawn) == pytest.approx(len(opinions_drawn) / 2, rel=0.03)
 
 
 @pytest.mark.parametrize("name", opinions.CONSTRUCTIONS)
 def test_slots_are_balanced_in_every_construction(name: str) -> None:
-    leanings = Counter[str]()
+    balance = Counter[str]()
     for forms in opinions.CONSTRUCTIONS[name]:
         for sign, slot in re.findall(r"\{([+-])(\w+)\}", forms[0]):
-            leanings[slot] += 1 if sign == "+" else -1
-    leanings.pop("claim", None)  # balanced within the claim itself
-    assert not any(leanings.values()), leanings
+            balance[slot] += 1 if sign == "+" else -1
+    balance.pop("claim", None)  # balanced within the claim itself
+    assert not any(balance.values()), balance
 
 
-def test_no_judging_word_predicts_the_label() -> None:
-    seen = {word: [0, 0] for word in JUDGING}
+def test_no_sentiment_word_predicts_the_label() -> None:
+    counts = {word: [0, 0] for word in SENTIMENT}
     for sentence, good in many_opinions(20_000):
-        for word in set(JUDGING_WORD.findall(sentence)):
-            seen[word][good] += 1
-    for word, (against, in_favour) in seen.items():
-        assert against + in_favour > 0, word
-        if against + in_favour > 200:
-            assert in_favour / (against + in_favour) == pytest.approx(0.5, abs=0.15), word
+        for word in set(SENTIMENT_WORD.findall(sentence)):
+            counts[word][good] += 1
+    for word, (negative, positive) in counts.items():
+        assert negative + positive > 0, word
+        if negative + positive > 200:
+            assert positive / (negative + positive) == pytest.approx(0.5, abs=0.15), word
 
 
 def test_an_opinion_label_follows_from_its_parts() -> None:
@@ -142,9 +143,9 @@ def test_contradictory_parts_are_refused() -> None:
 
 def test_there_are_many_schemas_and_examples() -> None:
     assert len({schema.code for schema in SCHEMAS}) == len(SCHEMAS) >= 40
-    drawn = many_winograd_examples(40_000)
-    assert len({(one.sentence, one.claim) for one in drawn}) >= 20_000
-    assert {one.schema for one in drawn} == {schema.code for schema in SCHEMAS}
+    examples = many_winograd_examples(40_000)
+    assert len({(example.sentence, example.claim) for example in examples}) >= 20_000
+    assert {example.schema for example in examples} == {schema.code for schema in SCHEMAS}
 
 
 def test_winograd_examples_are_sentences() -> None:
@@ -155,34 +156,34 @@ def test_winograd_examples_are_sentences() -> None:
         assert any(claim.endswith(f" {ending}") for ending in endings), claim
 
 
-@pytest.mark.parametrize("place", range(len(SCHEMAS)), ids=[schema.code for schema in SCHEMAS])
-def test_readings_of_a_schema_differ_in_referent(place: int) -> None:
+@pytest.mark.parametrize("index", range(len(SCHEMAS)), ids=[schema.code for schema in SCHEMAS])
+def test_readings_of_a_schema_differ_in_referent(index: int) -> None:
     for seed in range(5):
-        drawn = versions(place, seed)
-        for mine in (0, 1):
-            assert drawn[0, mine].is_true != drawn[1, mine].is_true
-            assert drawn[mine, 0].is_true != drawn[mine, 1].is_true
-            assert drawn[mine, 0].sentence == drawn[mine, 1].sentence
-            assert drawn[mine, 0].claim != drawn[mine, 1].claim
-        true, false = Counter[str](), Counter[str]()
-        for one in drawn.values():
-            (true if one.is_true else false).update(words(one))
-        assert true == false
+        examples = schema_examples(index, seed)
+        for other_choice in (0, 1):
+            assert examples[0, other_choice].is_true != examples[1, other_choice].is_true
+            assert examples[other_choice, 0].is_true != examples[other_choice, 1].is_true
+            assert examples[other_choice, 0].sentence == examples[other_choice, 1].sentence
+            assert examples[other_choice, 0].claim != examples[other_choice, 1].claim
+        words_if_true, words_if_false = Counter[str](), Counter[str]()
+        for example in examples.values():
+            (words_if_true if example.is_true else words_if_false).update(words(example))
+        assert words_if_true == words_if_false
 
 
 def test_claims_of_a_schema_are_true_half_the_time() -> None:
-    drawn = many_winograd_examples(40_000)
+    examples = many_winograd_examples(40_000)
     for schema in SCHEMAS:
-        truths = [one.is_true for one in drawn if one.schema == schema.code]
-        assert sum(truths) / len(truths) == pytest.approx(0.5, abs=0.1), schema.code
+        labels = [example.is_true for example in examples if example.schema == schema.code]
+        assert sum(labels) / len(labels) == pytest.approx(0.5, abs=0.1), schema.code
 
 
 def test_pronouns_do_not_reveal_their_referent() -> None:
     genders = dict.fromkeys(winograd.CANDIDATES["women"], "women")
     genders |= dict.fromkeys(winograd.CANDIDATES["men"], "men")
     assert not set(winograd.CANDIDATES["women"]) & set(winograd.CANDIDATES["men"])
-    for one in many_winograd_examples(5_000):
-        cast = {genders[word] for word in words(one) if word in genders}
-        pronouns = set(words(one)) & {"she", "he"}
-        assert len(cast) <= 1
-        assert pronouns == ({"she"} if cast == {"women"} else {"he"} if cast else set())
+    for example in many_winograd_examples(5_000):
+        genders_named = {genders[word] for word in words(example) if word in genders}
+        pronouns = set(words(example)) & {"she", "he"}
+        assert len(genders_named) <= 1
+        assert pronouns == ({"she"} if genders_named == {"women"} else {"he"} if genders_named else set())

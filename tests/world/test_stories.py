@@ -30,19 +30,19 @@ def stories() -> list[Story]:
 
 @pytest.fixture(scope="module")
 def words(stories: list[Story]) -> Counter[str]:
-    more = (make_story(1, "text", number, CORPUS_GENRES) for number in range(8000))
+    more_stories = (make_story(1, "text", number, CORPUS_GENRES) for number in range(8000))
     return Counter(
         word
-        for each in (*stories, *more)
-        for line in each.sentences
+        for story in (*stories, *more_stories)
+        for line in story.sentences
         for word in re.findall(r"[a-z'-]+", line.lower())
     )
 
 
 def test_a_story_is_the_same_in_every_process() -> None:
-    asked = "make_story(3, 'text', 7, ('market',)).sentences"
-    code = f"from albertine.world.stories import make_story; print('|'.join({asked}))"
-    told = {
+    expression = "make_story(3, 'text', 7, ('market',)).sentences"
+    code = f"from albertine.world.stories import make_story; print('|'.join({expression}))"
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -52,11 +52,11 @@ def test_a_story_is_the_same_in_every_process() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert told == {"|".join(make_story(3, "text", 7, ("market",)).sentences)}
+    assert outputs == {"|".join(make_story(3, "text", 7, ("market",)).sentences)}
 
 
 def test_stories_are_unique(stories: list[Story]) -> None:
-    assert len({" ".join(each.sentences) for each in stories}) == NUM_STORIES
+    assert len({" ".join(story.sentences) for story in stories}) == NUM_STORIES
     assert (
         make_story(0, "text", 0, CORPUS_GENRES).sentences != make_story(1, "text", 0, CORPUS_GENRES).sentences
     )
@@ -67,7 +67,7 @@ def test_stories_are_unique(stories: list[Story]) -> None:
 
 
 def test_story_lengths(stories: list[Story]) -> None:
-    lengths = [len(each.sentences) for each in stories]
+    lengths = [len(story.sentences) for story in stories]
     assert min(lengths) >= 6
     assert max(lengths) <= 60
     assert np.percentile(lengths, 10) < 12 < 40 < np.percentile(lengths, 95)
@@ -76,19 +76,21 @@ def test_story_lengths(stories: list[Story]) -> None:
 @pytest.mark.parametrize("genre", [*GENRES])
 def test_every_log_is_consistent(genre: str) -> None:
     """The independent reader follows every log and finds no impossible event."""
-    for number_ in range(200):
-        History(make_story(5, genre, number_, (genre,)).log)
+    for index in range(200):
+        History(make_story(5, genre, index, (genre,)).log)
 
 
 def test_the_state_refuses_impossible_events() -> None:
-    tale = next(each for each in _all("market") if any(isinstance(event, e.Buy) for event in each.log))
-    bought = next(event for event in tale.log if isinstance(event, e.Buy))
+    story = next(
+        candidate for candidate in _all("market") if any(isinstance(event, e.Buy) for event in candidate.log)
+    )
+    purchase = next(event for event in story.log if isinstance(event, e.Buy))
     with pytest.raises(ImpossibleEventError):
-        WorldState().apply(bought)
+        WorldState().apply(purchase)
 
 
 def _all(genre: str) -> Iterator[Story]:
-    return (make_story(0, genre, number_, (genre,)) for number_ in range(10_000))
+    return (make_story(0, genre, index, (genre,)) for index in range(10_000))
 
 
 def test_word_frequencies_follow_zipf(words: Counter[str]) -> None:
@@ -100,12 +102,12 @@ def test_word_frequencies_follow_zipf(words: Counter[str]) -> None:
 
 def test_sentences_are_well_formed(stories: list[Story]) -> None:
     extra = [
-        make_story(0, genre, number_, (genre,))
+        make_story(0, genre, index, (genre,))
         for genre in (*EXTRA_GENRES, *OTHER_GENRES)
-        for number_ in range(200)
+        for index in range(200)
     ]
-    for each in (*stories, *extra):
-        for line in each.sentences:
+    for story in (*stories, *extra):
+        for line in story.sentences:
             assert re.fullmatch(r"[A-Z\"].*[.!?]\"?", line), line
             assert not re.search(r"  |[{}\[\]]|\b(\w+) \1\b|\bNone\b", line.replace("that that", "")), line
             assert line.count('"') in (0, 2), line
@@ -113,9 +115,9 @@ def test_sentences_are_well_formed(stories: list[Story]) -> None:
 
 
 def test_sentences_have_many_forms(stories: list[Story]) -> None:
-    lines = [line for each in stories for line in each.sentences]
-    for sign in (" and ", " before ", "fter ", " but ", "ecause ", ", so ", "hen ", '"', " by ", "?"):
-        assert sum(sign in line for line in lines) > 20, sign
+    lines = [line for story in stories for line in story.sentences]
+    for connective in (" and ", " before ", "fter ", " but ", "ecause ", ", so ", "hen ", '"', " by ", "?"):
+        assert sum(connective in line for line in lines) > 20, connective
     starts = Counter(line.split()[0] for line in lines)
     assert starts.most_common(1)[0][1] < 0.25 * len(lines)
 
@@ -147,34 +149,36 @@ def test_first_and_last_sentences_are_not_predictable(stories: list[Story]) -> N
     def skeleton(line: str) -> str:
         return re.sub(r"[A-Z][a-z']+|\d+", "_", line)[:24]
 
-    places = {
-        "first": Counter(skeleton(each.sentences[0]) for each in stories),
-        "last": Counter(skeleton(each.sentences[-1]) for each in stories),
+    skeletons = {
+        "first": Counter(skeleton(story.sentences[0]) for story in stories),
+        "last": Counter(skeleton(story.sentences[-1]) for story in stories),
     }
-    for place, found in places.items():
-        commonest, count = found.most_common(1)[0]
-        assert count < 0.12 * NUM_STORIES, (place, commonest)
+    for position, counts in skeletons.items():
+        commonest, count = counts.most_common(1)[0]
+        assert count < 0.12 * NUM_STORIES, (position, commonest)
 
 
 def test_swapped_halves_are_detectable(stories: list[Story]) -> None:
-    """With swapped halves, most stories mention "the key" before "a brass key", or Ann before Ann Lark."""
-    turned = wrong = 0
-    for each in stories:
-        half = len(each.sentences) // 2
-        wrong += not _is_introduced_before_use(each, each.sentences)
-        turned += not _is_introduced_before_use(each, [*each.sentences[half:], *each.sentences[:half]])
-    assert wrong == 0
-    assert turned > 0.8 * NUM_STORIES
+    """In most stories with swapped halves, "the key" precedes "a brass key", or "Ann" precedes "Ann Lark"."""
+    num_detected = num_inconsistent = 0
+    for story in stories:
+        half = len(story.sentences) // 2
+        num_inconsistent += not _is_introduced_before_use(story, story.sentences)
+        num_detected += not _is_introduced_before_use(
+            story, [*story.sentences[half:], *story.sentences[:half]]
+        )
+    assert num_inconsistent == 0
+    assert num_detected > 0.8 * NUM_STORIES
 
 
-def _is_introduced_before_use(tale: Story, sentences: list[str]) -> bool:
+def _is_introduced_before_use(story: Story, sentences: list[str]) -> bool:
     """Return whether every first mention uses the wording for new persons and things."""
     text = " ".join(sentences)
-    parts = {value for event in tale.log for value in event}
-    things = [value for value in parts if isinstance(value, Thing)]
-    people = [who for value in parts if isinstance(value, Person) for who in value.members]
+    values = {value for event in story.log for value in event}
+    things = [value for value in values if isinstance(value, Thing)]
+    people = [who for value in values if isinstance(value, Person) for who in value.members]
     kinds = Counter(thing.kind for thing in things)
-    news = [
+    patterns = [
         (
             rf"\b[Aa]n?\b {thing.name}\b",
             rf"\b(?:[Tt]he|his|her|my|your|\w+'s) (?:{thing.name}|{thing.kind})\b",
@@ -182,14 +186,16 @@ def _is_introduced_before_use(tale: Story, sentences: list[str]) -> bool:
         for thing in things
         if kinds[thing.kind] == 1
     ]
-    news += [(rf"\b{who.full_name}\b", rf"\b{who.name}\b(?! {who.full_name.split()[1]})") for who in people]
-    if tale.genre == "place":
-        news += [
-            (rf"\b[Aa]n? \w+ {place.name}\b", rf"\b[Tt]he {place.name}\b") for place in tale.scene.places
+    patterns += [
+        (rf"\b{who.full_name}\b", rf"\b{who.name}\b(?! {who.full_name.split()[1]})") for who in people
+    ]
+    if story.genre == "place":
+        patterns += [
+            (rf"\b[Aa]n? \w+ {place.name}\b", rf"\b[Tt]he {place.name}\b") for place in story.scene.places
         ]
-    for new, known in news:
-        first, later = re.search(new, text), re.search(known, text)
-        if first and later and later.start() < first.start():
+    for new_pattern, known_pattern in patterns:
+        new_mention, known_mention = re.search(new_pattern, text), re.search(known_pattern, text)
+        if new_mention and known_mention and known_mention.start() < new_mention.start():
             return False
     return True
 
@@ -197,8 +203,13 @@ def _is_introduced_before_use(tale: Story, sentences: list[str]) -> bool:
 def test_stories_share_names(stories: list[Story]) -> None:
     """Two stories often share a name, so single words do not identify a story."""
     names = set(lexicon.WOMEN) | set(lexicon.MEN) | set(lexicon.VILLAGES)
-    found = [names & set(re.findall(r"\w+", " ".join(each.sentences))) for each in stories[:400]]
-    shared = np.mean([bool(one & other) for one, other in zip(found[:200], found[200:], strict=True)])
+    names_by_story = [names & set(re.findall(r"\w+", " ".join(story.sentences))) for story in stories[:400]]
+    shared = np.mean(
+        [
+            bool(first & second)
+            for first, second in zip(names_by_story[:200], names_by_story[200:], strict=True)
+        ]
+    )
     assert 0.2 < shared < 0.9
 
 
@@ -207,14 +218,14 @@ def test_stories_share_names(stories: list[Story]) -> None:
 
 def test_every_form_names_all_fields() -> None:
     """A plain form names every field, so any two plain forms of an event are paraphrases."""
-    for kind, forms in FORMS.items():
-        if kind in (e.Letter, e.Remark):
+    for event_type, forms in FORMS.items():
+        if event_type in (e.Letter, e.Remark):
             continue
         for form in forms:
             if form[0] in "~+":
                 continue
-            for name in kind._fields:  # type: ignore[attr-defined]
-                assert re.search(rf"[{{\[ ]{name}\b", form) or (kind is e.Chore and name == "chore"), (
+            for name in event_type._fields:  # type: ignore[attr-defined]
+                assert re.search(rf"[{{\[ ]{name}\b", form) or (event_type is e.Chore and name == "chore"), (
                     form,
                     name,
                 )
@@ -260,8 +271,8 @@ def test_nouns_and_numbers() -> None:
 
 
 def test_causes_precede_effects(stories: list[Story]) -> None:
-    for each in stories:
-        for at, link in enumerate(each.scene.links):
+    for story in stories:
+        for index, link in enumerate(story.scene.links):
             if link == e.SO:
-                assert at > 0
-                assert isinstance(each.log[at], (e.Feel, e.Go))
+                assert index > 0
+                assert isinstance(story.log[index], (e.Feel, e.Go))

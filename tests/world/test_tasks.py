@@ -33,50 +33,52 @@ def make_examples(name: str, count: int = 400, file: str = "train") -> list[glue
 def truth_from_events(events: Sequence[Any], claim: Any) -> bool | None:
     """Return whether a claim is true according to some events; None if they do not decide it."""
     if isinstance(claim, inference.EventOrder):
-        at = [events.index(event) if event in events else None for event in claim]
-        return None if None in at else at[0] < at[1]  # type: ignore[operator]
+        positions = [events.index(event) if event in events else None for event in claim]
+        return None if None in positions else positions[0] < positions[1]  # type: ignore[operator]
     if isinstance(claim, facts.InDirection):
         return _direction(events, claim)
-    past = History(events, strict=False, known_at_start=False)
+    history = History(events, strict=False, owners_hold_at_start=False)
     known: object
     if isinstance(claim, facts.AtPlace):
-        known, claimed = past.people.get(claim.who.name), claim.place.the
+        known, claimed = history.people.get(claim.who.name), claim.place.the
     elif isinstance(claim, facts.HasThing):
-        known, claimed = past.things.get(claim.thing.name), claim.who.name
+        known, claimed = history.things.get(claim.thing.name), claim.who.name
     elif isinstance(claim, facts.LiesAt):
-        known, claimed = past.things.get(claim.thing.name), str(claim.spot)
+        known, claimed = history.things.get(claim.thing.name), str(claim.spot)
     elif isinstance(claim, facts.IsIntact):
-        broken = past.broken.get(claim.thing.name)
+        broken = history.broken.get(claim.thing.name)
         return None if broken is None else not broken
     else:
-        left = past.stock.get((claim.who.name, claim.goods.many))
-        if left is None:
+        count = history.stock.get((claim.who.name, claim.goods.many))
+        if count is None:
             return isinstance(claim, facts.HasMore) if _at_least(events, claim) > claim.number else None
-        return left > claim.number if isinstance(claim, facts.HasMore) else left == claim.number
+        return count > claim.number if isinstance(claim, facts.HasMore) else count == claim.number
     return None if known is None else known == claimed
 
 
 def _at_least(events: Sequence[Any], claim: Any) -> int:
-    """Return the least number of goods that someone has whose number at the start is unknown."""
-    left = 0
+    """Return the minimum number of goods of a person whose number at the start is unknown."""
+    count = 0
     for event in events:
         if getattr(event, "goods", None) is claim.goods and not isinstance(event, e.Has):
-            got = {"ShareGoods": "whom", "BuyGoods": "who"}.get(type(event).__name__, "")
-            gave = {"ShareGoods": "who", "BuyGoods": "whom", "UseGoods": "who"}.get(type(event).__name__, "")
-            if got and getattr(event, got) is claim.who:
-                left += event.number
-            elif gave and getattr(event, gave) is claim.who:
-                left = max(0, left - event.number)
-    return left
+            receiver_field = {"ShareGoods": "whom", "BuyGoods": "who"}.get(type(event).__name__, "")
+            giver_field = {"ShareGoods": "who", "BuyGoods": "whom", "UseGoods": "who"}.get(
+                type(event).__name__, ""
+            )
+            if receiver_field and getattr(event, receiver_field) is claim.who:
+                count += event.number
+            elif giver_field and getattr(event, giver_field) is claim.who:
+                count = max(0, count - event.number)
+    return count
 
 
 def _direction(events: Sequence[Any], claim: facts.InDirection) -> bool | None:
-    """Decide a claim about directions by the transitive closure of all that the events say."""
-    north_of: set[tuple[str, str, str]] = set()
+    """Return whether a claim about a direction is true, by the transitive closure of all directions."""
+    relations: set[tuple[str, str, str]] = set()
     for event in events:
         if isinstance(event, e.Near):
-            north_of.add((event.place.name, event.direction, event.other.name))
-            north_of.add(
+            relations.add((event.place.name, event.direction, event.other.name))
+            relations.add(
                 (
                     event.other.name,
                     {"north": "south", "south": "north"}.get(event.direction)
@@ -85,10 +87,10 @@ def _direction(events: Sequence[Any], claim: facts.InDirection) -> bool | None:
                 )
             )
     for _ in range(len(events)):
-        north_of |= {(a, d, z) for a, d, b in north_of for c, f, z in north_of if b == c and d == f}
-    found = {d for a, d, b in north_of if (a, b) == (claim.place.name, claim.other.name)}
-    assert len(found) == 1
-    return claim.direction in found
+        relations |= {(a, d, z) for a, d, b in relations for c, f, z in relations if b == c and d == f}
+    directions = {d for a, d, b in relations if (a, b) == (claim.place.name, claim.other.name)}
+    assert len(directions) == 1
+    return claim.direction in directions
 
 
 @pytest.mark.parametrize(("name", "file"), [("MNLI", "train"), ("MNLI", "dev_mismatched"), ("RTE", "train")])
@@ -97,12 +99,12 @@ def test_inference_labels_are_true(name: str, file: str) -> None:
     examples = make_examples(name, 600, file)
     for example in examples:
         origin = example.origin
-        found = truth_from_events(origin.events, origin.claim)
-        if not origin.affirmed and found is not None:
-            found = not found
-        assert origin.label == labels[found], example.texts
+        truth = truth_from_events(origin.events, origin.claim)
+        if not origin.affirmed and truth is not None:
+            truth = not truth
+        assert origin.label == labels[truth], example.texts
         assert origin.label == example.label or example.label == "not_entailment"
-        assert (example.label == "entailment") is (found is True)
+        assert (example.label == "entailment") is (truth is True)
     families = Counter((type(example.origin.claim).__name__, example.origin.affirmed) for example in examples)
     assert min(families.values()) > 8, "every claim type is affirmed and denied"
 
@@ -124,8 +126,8 @@ def test_polarity_does_not_predict_the_label() -> None:
     denied: dict[str, list[bool]] = {}
     for example in make_examples("MNLI", 1500):
         denied.setdefault(example.label, []).append(not example.origin.affirmed)
-    for label, found in denied.items():
-        assert 0.42 < sum(found) / len(found) < 0.58, label
+    for label, is_denied in denied.items():
+        assert 0.42 < sum(is_denied) / len(is_denied) < 0.58, label
 
 
 # --- pairs
@@ -137,8 +139,8 @@ def _parts(event: Any) -> dict[str, Any]:
 
 def test_paraphrases_come_from_the_same_events() -> None:
     for example in make_examples("MRPC"):
-        one, other = example.origin.origins
-        assert (one == other) is (example.label == "1")
+        first, second = example.origin.origins
+        assert (first == second) is (example.label == "1")
         assert example.texts[0] != example.texts[1]
     assert 0.4 < sum(example.label == "1" for example in make_examples("MRPC")) / 400 < 0.6
 
@@ -146,9 +148,9 @@ def test_paraphrases_come_from_the_same_events() -> None:
 def test_similarity_is_the_share_of_facts() -> None:
     scores = []
     for example in make_examples("STS-B"):
-        one, other = map(_parts, example.origin.origins)
-        same = [name for name in one if name in other and one[name] == other[name]]
-        score = 5 * len(same) / len(set(one) | set(other))
+        first, second = map(_parts, example.origin.origins)
+        common = [name for name in first if name in second and first[name] == second[name]]
+        score = 5 * len(common) / len(set(first) | set(second))
         assert float(example.label) == pytest.approx(score, abs=1e-3)
         scores.append(score)
     assert min(scores) == 0
@@ -159,10 +161,10 @@ def test_similarity_is_the_share_of_facts() -> None:
 def test_meetings_are_symmetric() -> None:
     for name in ("MRPC", "STS-B", "QQP"):
         for example in make_examples(name):
-            one, other = example.origin.origins
-            for first, second in zip(_events(one), _events(other), strict=True):
-                if isinstance(first, e.Meet) and isinstance(second, e.Meet):
-                    assert (first.who, first.whom) != (second.whom, second.who)
+            first, second = example.origin.origins
+            for first_event, second_event in zip(_events(first), _events(second), strict=True):
+                if isinstance(first_event, e.Meet) and isinstance(second_event, e.Meet):
+                    assert (first_event.who, first_event.whom) != (second_event.whom, second_event.who)
 
 
 def _events(origin: Any) -> tuple[Any, ...]:
@@ -173,10 +175,10 @@ def _events(origin: Any) -> tuple[Any, ...]:
 
 def answers_in_log(query: EventQuery, log: Sequence[Any]) -> set[str]:
     """Return the answers to a query: from events of its type that agree in all named fields."""
-    told = [event.what if isinstance(event, e.Hidden) else event for event in log]
+    events = [event.what if isinstance(event, e.Hidden) else event for event in log]
     return {
         str(getattr(event, query.asked_field))
-        for event in told
+        for event in events
         if type(event) is type(query.event)
         and all(str(getattr(event, name)) == str(getattr(query.event, name)) for name in _named(query))
     }
@@ -202,9 +204,9 @@ def _word(value: Any) -> str:
 
 def test_duplicate_questions_have_one_answer() -> None:
     for example in make_examples("QQP"):
-        one, other = example.origin.origins
+        first, second = example.origin.origins
         assert example.texts[0] != example.texts[1]
-        same = one.asked_field == other.asked_field and one.event == other.event
+        same = first.asked_field == second.asked_field and first.event == second.event
         assert same is (example.label == "1"), example.texts
 
 
@@ -229,21 +231,21 @@ def test_spans_are_answers(paragraphs: list[squad.SquadParagraph]) -> None:
     kinds: Counter[str] = Counter()
     for paragraph in paragraphs:
         text = squad.context_text(paragraph.story)
-        for asked in paragraph.answerable:
-            for span in asked.answers:
+        for question in paragraph.answerable:
+            for span in question.answers:
                 assert text[span.start : span.start + len(span.text)] == span.text
-            kinds[type(asked.origin).__name__] += 1
-            wanted = _gold(asked.origin, paragraph.story.log)
-            assert len(wanted) == 1, asked.question
-            gold = next(iter(wanted))
-            for span in asked.answers:
-                assert _says(span.text, gold, asked.question), (asked.question, span, gold)
+            kinds[type(question.origin).__name__] += 1
+            gold_values = _gold(question.origin, paragraph.story.log)
+            assert len(gold_values) == 1, question.question
+            gold = next(iter(gold_values))
+            for span in question.answers:
+                assert _says(span.text, gold, question.question), (question.question, span, gold)
     assert kinds["EventQuery"] > 300
     assert kinds["StateQuestion"] > 100
 
 
 def _says(span: str, gold: str, question: str) -> bool:
-    """Return whether a span is a value: a number, a price, or words of a name."""
+    """Return whether a span means a gold value: a number, a price, or words of a name."""
     if gold.isdigit():
         money = re.search(r"[Hh]ow much|price|cost", question)
         return span == (_pence(gold) if money else number(int(gold)))
@@ -252,16 +254,17 @@ def _says(span: str, gold: str, question: str) -> bool:
 
 
 def _gold(origin: Any, log: Sequence[Any]) -> set[str]:
+    """Return the answers to a query or state question according to the independent reader."""
     if isinstance(origin, EventQuery):
         return answers_in_log(origin, log)
     assert isinstance(origin, StateQuestion)
-    past = History(log[: origin.num_events], strict=False)
+    history = History(log[: origin.num_events], strict=False)
     claim = origin.claim
     if isinstance(claim, facts.AtPlace):
-        return {past.people[claim.who.name]}
+        return {history.people[claim.who.name]}
     if isinstance(claim, facts.HasExactly):
-        return {str(past.stock[claim.who.name, claim.goods.many])}
-    return {past.things[claim.thing.name]}  # type: ignore[union-attr]
+        return {str(history.stock[claim.who.name, claim.goods.many])}
+    return {history.things[claim.thing.name]}  # type: ignore[union-attr]
 
 
 def _in_words(gold: str) -> list[str]:
@@ -269,13 +272,13 @@ def _in_words(gold: str) -> list[str]:
 
 
 def test_unanswerable_questions_have_no_answer(paragraphs: list[squad.SquadParagraph]) -> None:
-    opened = [(asked, paragraph) for paragraph in paragraphs for asked in paragraph.unanswerable]
-    assert len(opened) > 200
-    for asked, paragraph in opened:
-        assert not asked.answers
-        assert not answers_in_log(asked.origin, paragraph.story.log), asked.question
+    questions = [(question, paragraph) for paragraph in paragraphs for question in paragraph.unanswerable]
+    assert len(questions) > 200
+    for question, paragraph in questions:
+        assert not question.answers
+        assert not answers_in_log(question.origin, paragraph.story.log), question.question
         text = squad.context_text(paragraph.story)
-        for span in asked.plausible_answers:
+        for span in question.plausible_answers:
             assert text[span.start : span.start + len(span.text)] == span.text
 
 
@@ -284,21 +287,21 @@ def test_unanswerable_questions_have_no_answer(paragraphs: list[squad.SquadParag
 
 @pytest.mark.parametrize("level", race.LEVELS)
 def test_exactly_one_option_is_correct(level: str) -> None:
-    rights: Counter[int] = Counter()
+    answer_counts: Counter[int] = Counter()
     for article in race.make_articles(level, "dev", 400, 2):
         log = article.story.log
-        for choice in article.questions:
-            assert len(set(choice.options)) == 4
-            rights[choice.answer_index] += 1
-            if isinstance(choice.origin, (EventQuery, StateQuestion)):
-                gold = _gold(choice.origin, log)
-                right = [option for option in choice.options if _names(option, gold)]
-                assert right == [choice.options[choice.answer_index]], (choice, gold)
-    assert min(rights.values()) > 60, "the answer is equally often A, B, C and D"
+        for question in article.questions:
+            assert len(set(question.options)) == 4
+            answer_counts[question.answer_index] += 1
+            if isinstance(question.origin, (EventQuery, StateQuestion)):
+                gold = _gold(question.origin, log)
+                matching = [option for option in question.options if _names(option, gold)]
+                assert matching == [question.options[question.answer_index]], (question, gold)
+    assert min(answer_counts.values()) > 60, "the answer is equally often A, B, C and D"
 
 
 def _names(option: str, gold: set[str]) -> bool:
-    """Return whether an option is a value, perhaps in words or with an article or preposition."""
+    """Return whether an option means a gold value, perhaps in words or with an article or preposition."""
     bare = re.sub(r"^(the|an?|in|at|on|by) ", "", option)
     return any(
         bare in (value, re.sub(r"^(the|in|at|on|by) ", "", value))
@@ -312,24 +315,24 @@ def _pence(value: str) -> str:
 
 
 def test_high_level_questions_are_true_of_their_story() -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for article in race.make_articles("high", "train", 500, 6):
         log = article.story.log
-        told = [event.what if isinstance(event, e.Hidden) else event for event in log]
-        for choice in article.questions:
-            if choice.question in ("Which of these did not happen?", "Which of these is true?"):
-                _, right, wrong = choice.origin
-                happened = choice.question.endswith("true?")
-                assert (right in told) is happened
-                assert all((event in told) is not happened for event in wrong)
-                seen["happened"] += 1
-            elif choice.question.startswith("Which of these happened"):
-                right, chosen = choice.origin
-                ends = [log.index(event) for event in chosen]
-                wanted = min(ends) if "first" in choice.question else max(ends)
-                assert log.index(right) == wanted
-                seen["order"] += 1
-    assert min(seen["happened"], seen["order"]) > 20
+        events = [event.what if isinstance(event, e.Hidden) else event for event in log]
+        for question in article.questions:
+            if question.question in ("Which of these did not happen?", "Which of these is true?"):
+                _, answer, wrong_deeds = question.origin
+                happened = question.question.endswith("true?")
+                assert (answer in events) is happened
+                assert all((event in events) is not happened for event in wrong_deeds)
+                counts["happened"] += 1
+            elif question.question.startswith("Which of these happened"):
+                answer, chosen = question.origin
+                positions = [log.index(event) for event in chosen]
+                expected = min(positions) if "first" in question.question else max(positions)
+                assert log.index(answer) == expected
+                counts["order"] += 1
+    assert min(counts["happened"], counts["order"]) > 20
 
 
 # --- splits
@@ -342,10 +345,12 @@ def test_splits_are_disjoint_and_independent_of_sizes(name: str) -> None:
     rows = {split.file: list(glue.make_examples(task, split, 60, 7, seen)) for split in task.splits}
     texts = [example.texts for examples in rows.values() for example in examples]
     assert len(texts) == len(set(texts)) == 60 * len(task.splits)
-    fewer: set[tuple[str, ...]] = set()
-    again = {split.file: list(glue.make_examples(task, split, 40, 7, fewer)) for split in task.splits}
+    seen_by_fewer: set[tuple[str, ...]] = set()
+    fewer_rows = {
+        split.file: list(glue.make_examples(task, split, 40, 7, seen_by_fewer)) for split in task.splits
+    }
     first = task.splits[0].file
-    assert [example.texts for example in again[first]] == [example.texts for example in rows[first]][:40]
+    assert [example.texts for example in fewer_rows[first]] == [example.texts for example in rows[first]][:40]
 
 
 def test_labels_are_balanced() -> None:
@@ -359,6 +364,6 @@ def test_labels_are_balanced() -> None:
 
 
 def test_corpus_and_task_stories_are_disjoint() -> None:
-    corpus = {" ".join(make_story(4, "text", number_, CORPUS_GENRES).sentences) for number_ in range(300)}
+    corpus = {" ".join(make_story(4, "text", index, CORPUS_GENRES).sentences) for index in range(300)}
     for paragraph in squad.make_paragraphs("train", 200, 4):
         assert squad.context_text(paragraph.story) not in corpus

@@ -122,24 +122,24 @@ def test_squad_files(world: Path, split: str) -> None:
                 assert paragraph["context"][start : start + len(answer["text"])] == answer["text"]
     assert len(names) == len(set(names))
     assert 0.1 < impossible / len(names) < 0.6
-    asked = [question for entry in old["data"] for question in entry["paragraphs"][0]["qas"]]
-    assert len(asked) == (SETTINGS.train if split == "train" else SETTINGS.dev)
-    assert all(set(question) == {"id", "question", "answers"} for question in asked)
-    assert {question["id"] for question in asked} <= set(names)
+    questions = [question for entry in old["data"] for question in entry["paragraphs"][0]["qas"]]
+    assert len(questions) == (SETTINGS.train if split == "train" else SETTINGS.dev)
+    assert all(set(question) == {"id", "question", "answers"} for question in questions)
+    assert {question["id"] for question in questions} <= set(names)
 
 
 def test_race_files(world: Path) -> None:
     for split, size in (("train", SETTINGS.train), ("dev", SETTINGS.dev), ("test", SETTINGS.test)):
         for level in ("middle", "high"):
-            asked = 0
+            num_questions = 0
             for file in (world / "race" / split / level).glob("*.txt"):
                 article = json.loads(file.read_text())
                 assert article["id"] == f"{level}{file.name}"
                 assert len(article["answers"]) == len(article["options"]) == len(article["questions"])
                 assert all(len(options) == 4 for options in article["options"])
                 assert set(article["answers"]) <= set("ABCD")
-                asked += len(article["questions"])
-            assert asked == size
+                num_questions += len(article["questions"])
+            assert num_questions == size
 
 
 def test_the_text_builds_a_corpus(world: Path, tmp_path: Path) -> None:
@@ -212,11 +212,11 @@ def run_world_command(*words: str, **more: object) -> subprocess.CompletedProces
 
 def test_world_write_command(tmp_path: Path) -> None:
     out = tmp_path / "w"
-    done = run_world_command(
+    process = run_world_command(
         "write", str(out), "--stories", "20", "--extra", "0", "--other", "5", "--train", "0", "--json"
     )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    report = json.loads(process.stdout)
     assert [text["stories"] for text in report["texts"]] == [20, 5]
     assert report["tasks"] == []
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other", "world.json"]
@@ -224,16 +224,16 @@ def test_world_write_command(tmp_path: Path) -> None:
 
 def test_the_smallest_world(tmp_path: Path) -> None:
     few = ("--stories", "1", "--extra", "1", "--other", "1", "--train", "1", "--dev", "1", "--test", "1")
-    done = run_world_command("write", str(tmp_path / "w"), *few, "--json")
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    report = json.loads(done.stdout)
+    process = run_world_command("write", str(tmp_path / "w"), *few, "--json")
+    assert process.returncode == 0, process.stderr
+    assert "Warning" not in process.stderr
+    report = json.loads(process.stdout)
     assert [task["name"] for task in report["tasks"]][-1] == "RACE high"
     assert all(0 <= abs(task["bag_of_words_score"]) <= 1 for task in report["tasks"])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("write", "{taken}"), "exists already"),
         (("write", "{new}", "--stories", "-1"), "stories"),
@@ -241,34 +241,45 @@ def test_the_smallest_world(tmp_path: Path) -> None:
         (("show", "0", "--genre", "opera"), "genre"),
     ],
 )
-def test_wrong_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
-    (taken / "file").write_text("mine")
-    done = run_world_command(*(word.format(taken=taken, new=tmp_path / "new") for word in words))
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    (taken / "file").write_text("content")
+    process = run_world_command(*(word.format(taken=taken, new=tmp_path / "new") for word in words))
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
     assert not (tmp_path / "new").exists()
 
 
 def test_world_show_command() -> None:
-    done = run_world_command("show", "7", "--genre", "mystery")
-    assert done.returncode == 0
-    assert "What happened:" in done.stdout
-    assert "Hidden:" in done.stdout
-    told = json.loads(run_world_command("show", "7", "--genre", "mystery", "--json").stdout)
-    assert set(told) == {"title", "genre", "sentences", "log"}
+    process = run_world_command("show", "7", "--genre", "mystery")
+    assert process.returncode == 0
+    assert "What happened:" in process.stdout
+    assert "Hidden:" in process.stdout
+    report = json.loads(run_world_command("show", "7", "--genre", "mystery", "--json").stdout)
+    assert set(report) == {"title", "genre", "sentences", "log"}
 
 
-@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_write_leaves_no_files(tmp_path: Path, how: signal.Signals, status: int) -> None:
-    words = [sys.executable, "-m", "albertine", "world", "write", str(tmp_path / "w"), "--stories", "2000000"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(("shutdown_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_write_leaves_no_files(
+    tmp_path: Path, shutdown_signal: signal.Signals, status: int
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "albertine",
+        "world",
+        "write",
+        str(tmp_path / "w"),
+        "--stories",
+        "2000000",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         for _ in range(200):
             if list(tmp_path.glob(".w.*.partial/text/*")) or list(tmp_path.glob(".w.*.partial/glue/*")):
                 break
             time.sleep(0.1)
-        process.send_signal(how)
+        process.send_signal(shutdown_signal)
         assert process.wait(30) == status
     assert list(tmp_path.iterdir()) == []

@@ -43,9 +43,9 @@ class CorpusComparison:
     """One line of the result.
 
     Attributes:
-        name: what was measured.
+        name: name of the benchmark.
         unit: unit of the rates.
-        rate: our rate, the median of all runs.
+        rate: Albertine's rate, the median of all runs.
         peer_rate: the peer's rate; None without a peer.
         peer: description of the peer.
     """
@@ -108,7 +108,7 @@ def _measure_building(
 def _measure_sampling(
     corpus: Corpus, dataset: PretrainDataset, settings: CorpusBenchSettings
 ) -> CorpusComparison:
-    """Measure sampling on one core, our run and a run of the reference algorithm in turn."""
+    """Measure sampling on one core; runs of Albertine and of the reference algorithm alternate."""
     shard = corpus.shards("train")[0]
     token_count = min(len(shard.tokens), 200_000)
     document_count = max(

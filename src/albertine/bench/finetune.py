@@ -1,11 +1,11 @@
 """Benchmark of fine-tuning against `transformers`: same checkpoint, samples, order and settings.
 
-The peer pads to the longest sequence, as its Trainer does by default, splits batches into
-micro-batches of as many tokens as ours (whole batches were far slower with long
-passages), and uses SDPA attention, bf16 autocast where the machine has bf16, and fused
-AdamW. Both sides take all steps and are evaluated at the end, with metrics from the same
-code. Each run is a process of its own, one at a time. Training seconds include batching;
-dev seconds are those of the evaluation.
+The peer pads to the longest sequence, as its Trainer does by default. It splits batches
+into micro-batches of as many tokens as Albertine's, because whole batches are far slower
+with long passages. It uses SDPA attention, bf16 autocast where the machine has bf16, and
+fused AdamW. Both sides take all steps and are evaluated at the end by the same code. Each
+run is a process of its own, one at a time. Training seconds include batching; dev seconds
+are those of the evaluation.
 """
 
 import json
@@ -75,7 +75,7 @@ class FinetuneBenchResult:
 def measure_finetuning(
     source: str, settings: FinetuneBenchSettings
 ) -> tuple[str, dict[Side, list[FinetuneBenchResult]]]:
-    """Return the name of the task and the results of both sides, one per seed; their runs alternate."""
+    """Return the name of the task, and a result per side and seed; the runs of the sides alternate."""
     if find_spec("transformers") is None:
         raise InputError("bench finetune: transformers is not installed; run pip install transformers")
     train = settings.train
@@ -133,9 +133,9 @@ def _finetune_ours(
             trainer.train()
         scorer = Scorer(TorchEngine(trainer.model.eval(), distributed.device), prepared.task_type)
         started = synchronized_time(distributed.device)
-        rows = scorer.score([encoded for _, encoded in prepared.dev])
+        scores = scorer.score([encoded for _, encoded in prepared.dev])
         seconds = synchronized_time(distributed.device) - started
-    return _result(settings, prepared, prepared.task_type, rows, trainer.state.seconds, seconds)
+    return _result(settings, prepared, prepared.task_type, scores, trainer.state.seconds, seconds)
 
 
 def _finetune_peer(
@@ -145,12 +145,12 @@ def _finetune_peer(
     peer = PeerFinetuning(prepared, settings, distributed.device, dtype)
     train_seconds = peer.train()
     started = synchronized_time(distributed.device)
-    rows = peer.outputs([encoded for _, encoded in prepared.dev])
+    scores = peer.outputs([encoded for _, encoded in prepared.dev])
     return _result(
         settings,
         prepared,
         peer.task_type,
-        rows,
+        scores,
         train_seconds,
         synchronized_time(distributed.device) - started,
     )
@@ -160,17 +160,17 @@ def _result(
     settings: FinetuneBenchSettings,
     prepared: FinetuneData,
     task_type: TaskType,
-    outputs: Sequence[Sequence[SampleScores]],
+    scores: Sequence[Sequence[SampleScores]],
     train_seconds: float,
     dev_seconds: float,
 ) -> FinetuneBenchResult:
     examples = [example for example, _ in prepared.dev]
 
-    def answers() -> list[dict[str, Any]]:
-        return [task_type.prediction(*pair, row) for pair, row in zip(prepared.dev, outputs, strict=True)]
+    def predictions() -> list[dict[str, Any]]:
+        return [task_type.prediction(*pair, row) for pair, row in zip(prepared.dev, scores, strict=True)]
 
-    task_type.fit_threshold(examples, answers())
-    metrics = task_type.compute_metrics(examples, answers())
+    task_type.fit_threshold(examples, predictions())
+    metrics = task_type.compute_metrics(examples, predictions())
     samples = settings.train.steps * (settings.train.batch_size or 0)
     return FinetuneBenchResult(
         metrics, train_seconds, samples, dev_seconds, sum(len(encoded.samples) for _, encoded in prepared.dev)
@@ -180,7 +180,7 @@ def _result(
 def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *, as_json: bool) -> None:
     """Print the results of both sides as a table or JSON."""
     if as_json:
-        sides = {side: [asdict(one) for one in side_results] for side, side_results in results.items()}
+        sides = {side: [asdict(result) for result in side_results] for side, side_results in results.items()}
         print(json.dumps({"task": task, **sides}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -189,24 +189,24 @@ def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *
     rates = {}
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
         side_results = results[side]  # type: ignore[index]  # keys are Side
-        scores = [100 * primary_metric(task, one.metrics) for one in side_results]
-        examples_per_second = statistics.median(one.train_samples / one.train_seconds for one in side_results)
-        dev = statistics.median(one.dev_samples / one.dev_seconds for one in side_results)
-        seconds = statistics.median(one.train_seconds for one in side_results)
-        rates[side] = (examples_per_second, dev)
+        scores = [100 * primary_metric(task, result.metrics) for result in side_results]
+        train_rate = statistics.median(result.train_samples / result.train_seconds for result in side_results)
+        dev_rate = statistics.median(result.dev_samples / result.dev_seconds for result in side_results)
+        seconds = statistics.median(result.train_seconds for result in side_results)
+        rates[side] = (train_rate, dev_rate)
         table.add_row(
             name,
             f"{statistics.median(scores):.1f}",
             f"{min(scores):.1f}-{max(scores):.1f}",
             progress.format_duration(seconds),
-            f"{examples_per_second:,.1f}",
-            f"{dev:,.1f}",
+            f"{train_rate:,.1f}",
+            f"{dev_rate:,.1f}",
         )
-    ratios = (rates["ours"][at] / rates["peer"][at] for at in (0, 1))
-    table.add_row("ours / peer", "", "", "", *(f"{one:.2f}" for one in ratios))
-    printed = progress.result_console()
-    printed.print(table)
-    printed.print(
+    ratios = (rates["ours"][index] / rates["peer"][index] for index in (0, 1))
+    table.add_row("ours / peer", "", "", "", *(f"{ratio:.2f}" for ratio in ratios))
+    console = progress.result_console()
+    console.print(table)
+    console.print(
         f"{task}: medians of {len(results['ours'])} seeds; a long passage is several samples",
         highlight=False,
     )

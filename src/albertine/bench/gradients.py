@@ -1,6 +1,6 @@
-"""Benchmark of the gradient all-reduce of data-parallel training: what parameter sharing saves.
+"""Benchmark of the gradient all-reduce of data-parallel training, with and without parameter sharing.
 
-The model alternates with the BERT of the same shape. The all-reduce is the one of
+It alternates between the model and the BERT of the same shape, and uses the all-reduce of
 training, between processes on this machine.
 """
 
@@ -27,7 +27,7 @@ class GradientTraffic:
     """The all-reduce of one model.
 
     Attributes:
-        name: what the model is.
+        name: name of the model.
         gradient_bytes: size of all gradients.
         sent_bytes: bytes that each process sends per step.
         seconds: median seconds per step.
@@ -79,13 +79,13 @@ def _run_rank(job: _RankJob) -> list[list[float]]:
     with init_distributed(job.settings.device) as distributed:
         buffers = [torch.ones(size, device=distributed.device) for size in job.sizes]
         seconds: list[list[float]] = [[] for _ in job.sizes]
-        for turn in range(job.settings.runs + 1):
+        for run in range(job.settings.runs + 1):
             for buffer, row in zip(buffers, seconds, strict=True):
                 distributed.all_reduce_sum([0.0])  # a barrier
                 started = time.perf_counter()
                 distributed.all_reduce(buffer)
                 float(buffer[0])  # waits for the GPU
-                if turn:
+                if run:  # run 0 is a warm-up
                     row.append(time.perf_counter() - started)
         return seconds
 

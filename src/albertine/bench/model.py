@@ -1,7 +1,7 @@
 """Benchmark of the model against `transformers`, with the same weights and batches.
 
 Each side runs in its own process, so that its peak memory can be measured. Their steps
-alternate, so that a machine that slows down slows both. A training step is MLM and pair
+alternate, so that a slower phase of the machine affects both. A training step is MLM and pair
 loss, backward pass, gradient clipping and AdamW; a forward step is the encoder with its
 heads. Rates count real tokens, without padding.
 """
@@ -57,11 +57,11 @@ class ModelComparison:
 
     Attributes:
         case: the case.
-        tokens_per_second: our median.
+        tokens_per_second: Albertine's median.
         peer_tokens_per_second: the peer's median.
-        peak_bytes: our peak memory, of the process or the GPU.
+        peak_bytes: Albertine's peak memory, of the process or the GPU.
         peer_peak_bytes: the peer's peak memory.
-        utilization: our FLOP per second as a fraction of the peak matrix throughput.
+        utilization: Albertine's FLOP per second, as a fraction of the device's peak.
     """
 
     case: ModelBenchCase
@@ -73,29 +73,29 @@ class ModelComparison:
 
     @property
     def ratio(self) -> float:
-        """Our rate as a multiple of the peer's."""
+        """Albertine's rate as a multiple of the peer's."""
         return self.tokens_per_second / self.peer_tokens_per_second
 
     def to_json(self) -> dict[str, Any]:
         """Return the result with stable keys."""
         return {
             **asdict(self.case),
-            **{k: v for k, v in asdict(self).items() if k != "case"},
+            **{key: value for key, value in asdict(self).items() if key != "case"},
             "ratio": self.ratio,
         }
 
 
 def measure_model(settings: ModelBenchSettings) -> Iterator[ModelComparison]:
-    """Measure the selected cases; yield each result when it is there."""
+    """Measure the selected cases; yield each result as soon as it is measured."""
     if find_spec("transformers") is None:
         raise InputError("bench model: transformers is not installed; run pip install transformers")
-    peak_flops = {
+    peaks = {
         precision: _peak_flops(precision, settings.device) for precision in _precisions(settings.precision)
     }
     with tempfile.TemporaryDirectory() as folder:
         _write_weights(settings.model, Path(folder))
         for case in progress.track(list(_cases(settings)), "Measuring", unit="lines"):
-            yield _measure_case(case, settings, Path(folder), peak_flops[case.precision])
+            yield _measure_case(case, settings, Path(folder), peaks[case.precision])
 
 
 def _precisions(choice: str) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ def _peak_flops(precision: str, device: str) -> float:
 
 
 def _measure_case(
-    case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, peak_flops: float
+    case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, peak: float
 ) -> ModelComparison:
     context = multiprocessing.get_context("spawn")
     sides = []
@@ -146,7 +146,7 @@ def _measure_case(
             process.join()
     tokens = sum(BATCH_LENGTHS[case.batch])
     ours, peer = (tokens / statistics.median(column) for column in zip(*seconds, strict=True))
-    utilization = ours * _flops_per_token(case, settings.model) / peak_flops
+    utilization = ours * _flops_per_token(case, settings.model) / peak
     return ModelComparison(case, ours, peer, peaks[0], peaks[1], utilization)
 
 
@@ -169,11 +169,11 @@ def _flops_per_token(case: ModelBenchCase, model: ModelSettings) -> float:
     total = sum(
         length
         * (
-            one.training_per_token
+            flops.training_per_token
             if case.workload == "training"
-            else one.forward_per_token + one.heads_per_token
+            else flops.forward_per_token + flops.heads_per_token
         )
-        for length, one in counts
+        for length, flops in counts
     )
     return total / sum(lengths)
 
@@ -211,12 +211,12 @@ def _random_padded_batch(
     lengths = torch.tensor(BATCH_LENGTHS[case.batch])
     mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
     ids = torch.randint(5, model.vocab_size, mask.shape, generator=generator) * mask
-    chosen = (torch.rand(mask.shape, generator=generator) < 0.15) & mask.bool()
-    chosen[:, 1] = True  # at least one per sequence
-    labels = torch.where(chosen, ids, -100)
+    is_target = (torch.rand(mask.shape, generator=generator) < 0.15) & mask.bool()
+    is_target[:, 1] = True  # at least one per sequence
+    labels = torch.where(is_target, ids, -100)
     pair = torch.randint(0, 2, (len(lengths),), generator=generator)
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
-    return {name: one.to(device) for name, one in inputs.items()}, labels.to(device), pair.to(device)
+    return {name: tensor.to(device) for name, tensor in inputs.items()}, labels.to(device), pair.to(device)
 
 
 def _training_step(model: Any, loss: Callable[[], Any]) -> Callable[[], None]:
@@ -270,13 +270,13 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     model = model_class.from_pretrained(weights, attn_implementation="sdpa").to(settings.device)
     compiled_model = torch.compile(model) if settings.compile else model
     inputs, labels, pair = _random_padded_batch(case, settings.model, settings.device)
-    bert = type(model).__name__.startswith("Bert")
-    names = {"labels": labels, "next_sentence_label" if bert else "sentence_order_label": pair}
+    is_bert = type(model).__name__.startswith("Bert")
+    targets = {"labels": labels, "next_sentence_label" if is_bert else "sentence_order_label": pair}
     use_bf16 = case.precision == "bf16"
 
     def outputs() -> Any:
         with torch.autocast(settings.device, torch.bfloat16, enabled=use_bf16):
-            return compiled_model(**inputs, **names)
+            return compiled_model(**inputs, **targets)
 
     if case.workload == "training":
         return _training_step(model, lambda: outputs().loss)

@@ -45,7 +45,7 @@ class PeerFinetuning:
         reset_environment()
         import transformers
 
-        # Their span head has no answerable output; the logits at [CLS] are the score of no answer.
+        # The peer's span head has no answerable output; the logits at [CLS] are the score of no answer.
         self.task_type = create_task_type(
             prepared.card, prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
         )
@@ -67,8 +67,14 @@ class PeerFinetuning:
         parameters = list(self.model.parameters())
         self._optimizer = torch.optim.AdamW(
             [
-                {"params": [one for one in parameters if one.dim() > 1], "weight_decay": decay},
-                {"params": [one for one in parameters if one.dim() == 1], "weight_decay": 0.0},
+                {
+                    "params": [parameter for parameter in parameters if parameter.dim() > 1],
+                    "weight_decay": decay,
+                },
+                {
+                    "params": [parameter for parameter in parameters if parameter.dim() == 1],
+                    "weight_decay": 0.0,
+                },
             ],
             lr=0.0,
             fused=True,
@@ -105,8 +111,8 @@ class PeerFinetuning:
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": token_type_ids}
         if self.task_type.head_settings.kind == "choice":
             options = self.task_type.head_settings.options
-            inputs = {name: one.view(-1, options, one.shape[1]) for name, one in inputs.items()}
-        return {name: one.to(self._device) for name, one in inputs.items()}
+            inputs = {name: tensor.view(-1, options, tensor.shape[1]) for name, tensor in inputs.items()}
+        return {name: tensor.to(self._device) for name, tensor in inputs.items()}
 
     def _loss(self, samples: Sequence[TaskSample]) -> Tensor:
         targets: Any = self.task_type.targets(samples)
@@ -116,7 +122,7 @@ class PeerFinetuning:
             labels = {"labels": strip_from_samples(samples).pad(targets, -100)}
         else:
             labels = {"labels": targets}
-        labels = {name: one.to(self._device) for name, one in labels.items()}
+        labels = {name: tensor.to(self._device) for name, tensor in labels.items()}
         loss: Tensor = self.model(**self._inputs(samples), **labels).loss
         return loss
 
@@ -133,7 +139,7 @@ class PeerFinetuning:
         return [[next(remaining) for _ in example.samples] for example in examples]
 
     def _micro_batches(self, samples: Sequence[TaskSample]) -> Iterator[list[TaskSample]]:
-        """Yield micro-batches of at most as many tokens as ours, padding included."""
+        """Yield micro-batches of at most as many tokens as Albertine's, padding included."""
         micro_batch: list[TaskSample] = []
         longest = 0
         max_tokens = default_micro_batch_tokens(self._device)
@@ -141,7 +147,7 @@ class PeerFinetuning:
             length = max(map(len, sample.ids))
             if (
                 micro_batch
-                and (sum(len(one.ids) for one in micro_batch) + len(sample.ids)) * max(longest, length)
+                and (sum(len(other.ids) for other in micro_batch) + len(sample.ids)) * max(longest, length)
                 > max_tokens
             ):
                 yield micro_batch
@@ -155,12 +161,14 @@ class PeerFinetuning:
         return self.task_type.target_counts(micro_batch)[0] / self.task_type.target_counts(batch)[0]
 
     def _output(self, inputs: dict[str, Tensor], strip: Any) -> Any:
-        """Return the outputs of a batch as an output of our heads."""
+        """Return the outputs of a batch in the type of Albertine's heads."""
         peer_output = self.model(**inputs)
         is_token = strip.attention_mask.to(self._device)  # [batch, longest]
         match self.task_type.head_settings.kind:
             case "span":
-                start, end = (one[is_token] for one in (peer_output.start_logits, peer_output.end_logits))
+                start, end = (
+                    logits[is_token] for logits in (peer_output.start_logits, peer_output.end_logits)
+                )
                 return SpanOutput(start, end, None, None)
             case "token":
                 return PredictionOutput(peer_output.logits[is_token], None)
@@ -170,12 +178,12 @@ class PeerFinetuning:
 
 
 def _batches(samples: Sequence[TaskSample], seed: int, size: int, steps: int) -> Iterator[list[TaskSample]]:
-    """Yield the batches of our own fine-tuning."""
+    """Yield the same batches as Albertine's fine-tuning."""
     order: list[int] = []
     epoch = 0
     for _ in range(steps):
         while len(order) < size:
             order += epoch_order(seed, epoch, len(samples)).tolist()
             epoch += 1
-        yield [samples[at] for at in order[:size]]
+        yield [samples[index] for index in order[:size]]
         order = order[size:]

@@ -1,9 +1,9 @@
 """The peer of the pre-training benchmark: pre-training with a well configured `transformers`.
 
 It trains `AlbertForPreTraining` with SDPA attention and bf16 autocast where the machine
-has bf16. The library's collator pads and masks; pairs and their labels are the same as in
-our run, in the same order. The optimizer is fused AdamW without weight decay of norms and
-biases, with warm-up, linear decay and gradient clipping.
+has bf16. The collator of `transformers` pads and masks; pairs and their labels are the
+same as in Albertine's run, in the same order. The optimizer is fused AdamW without weight
+decay of norms and biases, with warm-up, linear decay and gradient clipping.
 """
 
 import os
@@ -50,8 +50,14 @@ class PeerPretraining:
         self._device, self._dtype = device, dtype
         self._optimizer = torch.optim.AdamW(
             [
-                {"params": [one for one in self.model.parameters() if one.dim() > 1], "weight_decay": 0.01},
-                {"params": [one for one in self.model.parameters() if one.dim() == 1], "weight_decay": 0.0},
+                {
+                    "params": [parameter for parameter in self.model.parameters() if parameter.dim() > 1],
+                    "weight_decay": 0.01,
+                },
+                {
+                    "params": [parameter for parameter in self.model.parameters() if parameter.dim() == 1],
+                    "weight_decay": 0.0,
+                },
             ],
             lr=0.0,
             fused=True,
@@ -64,7 +70,7 @@ class PeerPretraining:
         schedule: LearningRateSchedule,
         after_step: Callable[[int, float, int], None],
     ) -> None:
-        """Take all steps; call `after_step(step, seconds, tokens)` with the totals after each."""
+        """Take all steps; after each, call `after_step(step, seconds, tokens)` with the totals so far."""
         self.model.train()
         seconds, tokens = 0.0, 0
         for step in range(schedule.steps):
@@ -94,7 +100,7 @@ class PeerPretraining:
         ]
         batch = dict(self._collate(features))
         batch["sentence_order_label"] = torch.tensor([sample.pair_label for sample in samples])
-        return {name: one.to(self._device) for name, one in batch.items()}
+        return {name: tensor.to(self._device) for name, tensor in batch.items()}
 
     def masked_lm_loss(self, batches: Iterator[Batch]) -> float:
         """Return the mean MLM loss over the masked tokens of batches."""
@@ -122,6 +128,6 @@ class PeerPretraining:
 
 
 def reset_environment() -> None:
-    """Restore the cache sizes that torch has by default, and silence `transformers`."""
+    """Restore the default sizes of oneDNN's primitive cache, and silence `transformers`."""
     restore_primitive_cache()
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

@@ -4,7 +4,7 @@ Both sides train the same architecture on the same corpus and pairs, with as man
 per step. The learning rate of each side is the best of its own sweep, which tries higher
 and lower rates as long as the loss improves. By default, a sweep run is as long as the
 race: short runs would select the rate that reaches the unigram baseline fastest, and that
-rate is too high for the rest of a long run. Runs take turns, each in its own process.
+rate is too high for the rest of a long run. The runs are sequential, each in its own process.
 """
 
 from dataclasses import dataclass
@@ -46,12 +46,16 @@ class Race:
 
     @property
     def time_fraction_to_match(self) -> float | None:
-        """Fraction of the peer's time in which our loss reached the peer's final loss; None if it did not."""
+        """Fraction of the peer's time after which Albertine's loss reached the peer's final loss, or None."""
         ours, peer = self.results["ours"], self.results["peer"]
-        for (before, high), (after, low) in pairwise(ours.curve):
-            if low <= peer.loss:
-                fraction = (high - peer.loss) / (high - low) if high > low else 0.0
-                return (before + max(0.0, fraction) * (after - before)) / peer.seconds
+        for (earlier, earlier_loss), (later, later_loss) in pairwise(ours.curve):
+            if later_loss <= peer.loss:
+                fraction = (
+                    (earlier_loss - peer.loss) / (earlier_loss - later_loss)
+                    if earlier_loss > later_loss
+                    else 0.0
+                )
+                return (earlier + max(0.0, fraction) * (later - earlier)) / peer.seconds
         return None
 
 
@@ -74,13 +78,13 @@ def run_race(settings: RaceSettings) -> Race:
         steps[side] = max(1, round(60 * settings.minutes / seconds_per_step))
         sweep_steps = max(1, round(60 * settings.minutes * settings.sweep_fraction / seconds_per_step))
         sweep_results = _sweep_rates(side, first_rates[side], sweep_steps, settings)
-        sweep[side] = {rate: one.loss for rate, one in sweep_results.items()}
+        sweep[side] = {rate: result.loss for rate, result in sweep_results.items()}
         learning_rates[side] = min(sweep[side], key=sweep[side].__getitem__)
         progress.print_message(f"{side}: learning rate {learning_rates[side]:.2g}, {steps[side]:,} steps")
         is_full_length = sweep_steps == steps[side]
         best_run = RaceRun(side, learning_rates[side], steps[side], settings, _EVALUATIONS)
         results[side] = sweep_results[learning_rates[side]] if is_full_length else _run_in_process(best_run)
-    baseline_loss = results["ours"].curve[0][1]  # at step 0, the MLM bias is the unigram start
+    baseline_loss = results["ours"].curve[0][1]  # at step 0, the MLM bias predicts the token frequencies
     return Race(settings.minutes, baseline_loss, learning_rates, steps, results, sweep)
 
 
@@ -91,7 +95,7 @@ def _seconds_per_step(result: RaceResult) -> float:
 
 
 def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -> dict[float, RaceResult]:
-    """Train with `start`, half and twice of it, and continue up or down as long as the loss improves."""
+    """Train at `start`, half of it and twice it; try lower or higher rates as long as the loss improves."""
     results: dict[float, RaceResult] = {}
 
     def try_rate(exponent: int) -> float:
@@ -106,10 +110,10 @@ def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -
     low, high = -1, 1
     for exponent in (0, low, high):
         try_rate(exponent)
-    while try_rate(low) == min(one.loss for one in results.values()):
+    while try_rate(low) == min(result.loss for result in results.values()):
         low -= 1
         try_rate(low)
-    while try_rate(high) == min(one.loss for one in results.values()):
+    while try_rate(high) == min(result.loss for result in results.values()):
         high += 1
         try_rate(high)
     return results

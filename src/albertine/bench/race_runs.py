@@ -1,8 +1,8 @@
-"""One run of the pre-training benchmark: one side trains at one learning rate and is evaluated on the way.
+"""One run of the pre-training benchmark: one side trains at one learning rate, with evaluations.
 
-Both sides are evaluated on the same held-out samples, masked as in the peer's training
-(15% single tokens), which differs from ours. Seconds are those of training, with the
-loading of batches and without evaluations.
+Both sides are evaluated on the same held-out samples. These are masked as in the peer's
+training (15% single tokens), which differs from Albertine's. Seconds are those of training,
+with the loading of batches and without evaluations.
 """
 
 import tempfile
@@ -145,13 +145,14 @@ def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
     batch_size = max(1, round(settings.batch_tokens / float(lengths.mean())))
     peer = PeerPretraining(model, corpus, device, choose_precision(settings.precision, device))
     curve: list[tuple[float, float]] = []
-    totals = [0, 0.0]
+    total_tokens, total_seconds = 0, 0.0
 
     def evaluate(seconds: float) -> None:
         curve.append((seconds, peer.masked_lm_loss(iter(common_batches(corpus, settings.max_length)))))
 
     def after_step(step: int, seconds: float, tokens: int) -> None:
-        totals[:] = [tokens, seconds]
+        nonlocal total_tokens, total_seconds
+        total_tokens, total_seconds = tokens, seconds
         if step % run.evaluate_every == 0 or step == run.steps:
             evaluate(seconds)
 
@@ -161,7 +162,7 @@ def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
         run.lr, default_warmup(run.steps, settings.batch_tokens), run.steps, "linear"
     )
     peer.train(sampler, batch_size, schedule, after_step)
-    return RaceResult(curve, int(totals[0]), totals[1])
+    return RaceResult(curve, total_tokens, total_seconds)
 
 
 def common_batches(corpus: Corpus, length: int) -> list[Batch]:
@@ -173,7 +174,7 @@ def common_batches(corpus: Corpus, length: int) -> list[Batch]:
     rng = np.random.Generator(np.random.PCG64(0))
     masked = [_masked_sample(sample, special.mask, maskable_ids, rng) for sample in samples]
     size = max(1, 4096 // length)
-    return [collate(masked[at : at + size], size) for at in range(0, len(masked), size)]
+    return [collate(masked[start : start + size], size) for start in range(0, len(masked), size)]
 
 
 def _masked_sample(
@@ -183,7 +184,7 @@ def _masked_sample(
     candidates = np.flatnonzero(np.isin(tokens, maskable_ids))
     positions = np.sort(candidates[rng.random(len(candidates)) < 0.15])
     labels = tokens[positions]
-    choice = rng.random(len(positions))
+    draws = rng.random(len(positions))
     random_tokens = maskable_ids[rng.integers(0, len(maskable_ids), len(positions))]
-    tokens[positions] = np.where(choice < 0.8, mask_token_id, np.where(choice < 0.9, random_tokens, labels))
+    tokens[positions] = np.where(draws < 0.8, mask_token_id, np.where(draws < 0.9, random_tokens, labels))
     return PretrainSample(tokens, sample.segments, positions, labels.astype(np.int32), sample.pair_label)

@@ -59,8 +59,8 @@ def draw_race(race: Race, out: Path) -> None:
             color=color,
             va="center",
         )
-    last = race.results["peer"].loss
-    axes.axhline(last, color="#c0504d", linewidth=0.8, linestyle=":")
+    peer_loss = race.results["peer"].loss
+    axes.axhline(peer_loss, color="#c0504d", linewidth=0.8, linestyle=":")
     axes.set_xlabel("minutes of training")
     axes.set_ylabel("held-out MLM loss (nats)")
     axes.spines[["top", "right"]].set_visible(False)

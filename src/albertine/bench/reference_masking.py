@@ -1,8 +1,8 @@
 """Pairs and masks by the algorithm of Google's reference code, in plain Python.
 
-`albertine bench corpus` times our sampling against it, and tests compare the two. It
-collects sentences of a document until they fill a sample, splits them into two segments,
-swaps these or not, truncates token by token, and masks n-gram by n-gram.
+`albertine bench corpus` measures Albertine's sampling against it, and tests compare the
+two. The algorithm collects sentences of a document until they fill a sample, splits them
+into two segments, swaps these or not, truncates token by token, and masks n-gram by n-gram.
 """
 
 import random
@@ -51,8 +51,8 @@ def reference_instances(
         if number == len(document) - 1 or size >= target:
             if len(chunk) > 1:
                 cut = rng.randint(1, len(chunk) - 1)
-                a = [token for one in chunk[:cut] for token in one]
-                b = [token for one in chunk[cut:] for token in one]
+                a = [token for cut_sentence in chunk[:cut] for token in cut_sentence]
+                b = [token for cut_sentence in chunk[cut:] for token in cut_sentence]
                 swapped = rng.random() < 0.5
                 if swapped:
                     a, b = b, a
@@ -106,7 +106,7 @@ def choose_masked_positions(
 ) -> list[int]:
     """Return the positions of n-grams of one to three words, up to 15% of the tokens or `max_masked`.
 
-    As in the reference code, all n-grams of every word are listed first, and numpy draws among them.
+    As in the reference code, the n-grams that start at each word are listed first; numpy draws their sizes.
     """
     target_count = min(max_masked, max(1, round(0.15 * length)))
     sizes = np.arange(1, 4)
@@ -119,15 +119,15 @@ def choose_masked_positions(
     for ngram_choices in ngrams:
         if len(covered) >= target_count:
             break
-        if any(place in covered for place in ngram_choices[0][0]):
+        if any(position in covered for position in ngram_choices[0][0]):
             continue
         max_size = len(ngram_choices)
         size = int(np.random.choice(sizes[:max_size], p=weights[:max_size] / weights[:max_size].sum()))
-        positions = [place for word in ngram_choices[size - 1] for place in word]
+        positions = [position for word in ngram_choices[size - 1] for position in word]
         while size > 1 and len(covered) + len(positions) > target_count:
             size -= 1
-            positions = [place for word in ngram_choices[size - 1] for place in word]
-        if len(covered) + len(positions) > target_count or any(place in covered for place in positions):
+            positions = [position for word in ngram_choices[size - 1] for position in word]
+        if len(covered) + len(positions) > target_count or any(position in covered for position in positions):
             continue
         covered.update(positions)
     return sorted(covered)

@@ -69,7 +69,7 @@ class GradientBenchSettings(Settings):
 
 @dataclass(frozen=True)
 class CorpusBenchSettings(ReadingSettings):
-    """Settings of `albertine bench corpus`, and how its text is read."""
+    """Settings of `albertine bench corpus`, and of reading its text."""
 
     runs: int = setting(3, "Measurements of each side; the result is the median.", minimum=1, maximum=1000)
     max_length: int = setting(512, "Maximum tokens per sample.", minimum=16, maximum=100_000)

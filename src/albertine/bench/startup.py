@@ -1,7 +1,7 @@
 """Benchmark of the start of the command line against a bare Python.
 
 The target is `albertine --help` in half a second. The peer is `python -c pass`, so the
-difference is the cost of our imports; the runs of both alternate.
+difference is the cost of Albertine's imports. The runs of both alternate.
 """
 
 import json
@@ -45,10 +45,12 @@ def measure_startup(settings: StartupBenchSettings) -> StartupTimes:
 
 def _seconds(command: list[str]) -> float:
     started = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
+    process = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+    )
+    if process.returncode:
         raise WorkError(
-            f"{' '.join(command)} failed with exit status {done.returncode}: {done.stderr.strip()}"
+            f"{' '.join(command)} failed with exit status {process.returncode}: {process.stderr.strip()}"
         )
     return time.perf_counter() - started
 

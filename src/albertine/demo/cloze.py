@@ -31,7 +31,7 @@ def write_cloze_questions(
 ) -> dict[str, Any]:
     """Write questions to a folder, one file SPLIT.jsonl per split.
 
-    Returns the number of questions of each split, and the accuracy of always choosing the most common word.
+    Returns, for each split, the number of questions and the accuracy of choosing the most common word.
     """
     counts = TokenFrequencies.from_corpus(corpus).counts
     summary: dict[str, Any] = {}
@@ -73,15 +73,14 @@ def _questions(
         position = int(rng.choice(positions))
         answer = int(second[position])
         options = rng.permutation([answer, *rng.choice(word_ids, _NUM_OPTIONS - 1, p=probabilities)])
-        # A repeated word skips the sample: if only wrong words were drawn again, they would be rarer than
-        # the answer.
+        # Skip samples with a repeated word: drawing the wrong words again would make them rarer than answers.
         if len(set(options.tolist())) < _NUM_OPTIONS:
             continue
         num_questions += 1
         row = {
             "context": tokenizer.decode(first.tolist()),
             "question": "",
-            "options": [_text_with_word(second, position, int(one), corpus) for one in options],
+            "options": [_text_with_word(second, position, int(token_id), corpus) for token_id in options],
             "label": options.tolist().index(answer),
         }
         yield row, counts[options]

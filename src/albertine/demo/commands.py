@@ -1,4 +1,4 @@
-"""Commands shown by a demo: the equivalent of each step, and what to do next."""
+"""Commands that a demo shows: the equivalent of each step, and commands for further work."""
 
 import os
 import shlex
@@ -44,12 +44,12 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         "albertine report albert",
     ]
     if not settings.text:
-        world_options_of_tasks = (
+        world_task_options = (
             f"--tasks mnli,squad --train {settings.examples} --dev {workspace.dev_examples} --test 1 "
             "--extra 0 --other 0"
         )
         lines.insert(
-            0, f"albertine world write world --stories {settings.stories} {world_options_of_tasks}{seed}"
+            0, f"albertine world write world --stories {settings.stories} {world_task_options}{seed}"
         )
     for name in workspace.task_names:
         task = DEMO_TASKS[name]
@@ -83,10 +83,10 @@ def next_commands(workspace: DemoWorkspace) -> dict[str, str]:
 
 
 def albertine_executable() -> str:
-    """Return how to call `albertine` in this shell: by name if it is on the PATH, else by its path."""
+    """Return the command that runs `albertine` in this shell: its name if on the PATH, else its path."""
     script = Path(sysconfig.get_path("scripts")) / "albertine"
-    found = shutil.which("albertine")
-    if found and script.exists() and Path(found).samefile(script):
+    executable = shutil.which("albertine")
+    if executable and script.exists() and Path(executable).samefile(script):
         return "albertine"
     if not script.exists():
         return shlex.join([sys.executable, "-m", "albertine"])

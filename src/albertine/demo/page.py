@@ -1,4 +1,4 @@
-"""The report of a demo: what ALBERT is, what this one learned, and the commands for each step."""
+"""The report of a demo: the two models, their scores, and the commands for each step."""
 
 import platform
 from html import escape
@@ -67,9 +67,10 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
         for name in MODEL_NAMES
     )
     costs = {
-        one.name: count_flops(one.settings, BASE_MODEL.max_length).forward_per_token for one in (albert, bert)
+        model.name: count_flops(model.settings, BASE_MODEL.max_length).forward_per_token
+        for model in (albert, bert)
     }
-    albert_flops, bert_flops = (progress.format_flops(costs[one.name]) for one in (albert, bert))
+    albert_flops, bert_flops = (progress.format_flops(costs[model.name]) for model in (albert, bert))
     explanation = (
         f"Two things make it small. Token embeddings have {albert.settings.embedding_size} dimensions "
         f"instead of {albert.settings.hidden_size}, and one matrix projects them to the hidden size. And one "
@@ -132,11 +133,11 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
             "fine-tuned ALBERT": _score(workspace.finetune_model(name)),
             **_baseline_scores(workspace, name),
         }
-        rows = [
+        bars = [
             Bar(label, score, f"{100 * score:.1f}", 1 if number == 0 else 4)
             for number, (label, score) in enumerate(scores.items())
         ]
-        charts.append(bar_chart(_TASK_TITLES[name], rows))
+        charts.append(bar_chart(_TASK_TITLES[name], bars))
     explanation = "The pre-trained ALBERT, fine-tuned on each task: percent correct on held-out examples. "
     if not workspace.settings.text:
         explanation += (
@@ -169,7 +170,9 @@ def _baseline_scores(workspace: DemoWorkspace, name: str) -> dict[str, float]:
     if name == "cloze":
         most_common_accuracy = workspace.make_cloze_questions()["dev"]["most_common_accuracy"]
         return {"the most common word": most_common_accuracy, "guessing": 0.25}
-    task_summary = next(one for one in workspace.make_world()["tasks"] if one["name"].lower() == name)
+    task_summary = next(
+        summary for summary in workspace.make_world()["tasks"] if summary["name"].lower() == name
+    )
     return {"bag of words": task_summary["bag_of_words_score"]} | (
         {"guessing": task_summary["guessing_score"]} if task_summary["guessing_score"] else {}
     )
@@ -186,7 +189,7 @@ def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) 
             _DISPLAY_NAMES[name],
             workspace.model_settings(name),
             _COLORS[name],
-            [LayerTransition(**one) for one in probe_results[name]["transitions"]],
+            [LayerTransition(**transition) for transition in probe_results[name]["transitions"]],
         )
         for name in MODEL_NAMES
     ]

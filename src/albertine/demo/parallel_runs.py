@@ -1,4 +1,4 @@
-"""Training runs in parallel, one process each: a model this small is no faster on two cores than on one.
+"""Training runs in parallel, one process each, because models this small are no faster on two cores.
 
 The processes print nothing; their combined progress is read from their metrics logs.
 """
@@ -17,7 +17,7 @@ RunFunction = Callable[[], object]
 
 
 def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], steps: int) -> None:
-    """Run all functions in parallel, and start them in their order.
+    """Run all functions in parallel; if there are more runs than cores, start them in order.
 
     Args:
         activity: The activity named in the progress line, such as "Training".

@@ -56,7 +56,7 @@ def _prepare_folder(out: Path, settings: DemoSettings) -> None:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not file.exists())):
         raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     is_started = file.exists() and any(
-        one.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for one in out.iterdir()
+        entry.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for entry in out.iterdir()
     )
     if is_started and build_settings(DemoSettings, read_settings_file(file)) != settings:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The steps of the demo and the folder of their results; each step does what one command does.
+"""The steps of the demo and the folder of their results; each step is equivalent to a command.
 
 OUT/world/               stories and tasks of the little world (not with --text)
 OUT/tokenizer/           the tokenizer
@@ -46,7 +46,7 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 BASE_MODEL = MODEL_PRESETS["demo"]
-# The little world has a small vocabulary: more, narrower heads work better than on ordinary text.
+# On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8
 MODEL_NAMES = ("albert", "bert")
 RESULTS_FOLDER = "results"
@@ -69,7 +69,7 @@ class DemoTask:
     uses_world: bool
 
 
-# Span extraction, multiple choice and sentence pairs; the slowest first.
+# Span extraction, multiple choice and sentence pairs; the slowest task starts first.
 DEMO_TASKS = {
     "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
     "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
@@ -163,7 +163,10 @@ class DemoWorkspace:
             # A killed attempt may have left a complete world without its result; it is generated again.
             shutil.rmtree(self.out / "world", ignore_errors=True)
             texts, tasks = write_world(self.out / "world", world_settings)
-            return {"texts": [asdict(one) for one in texts], "tasks": [asdict(one) for one in tasks]}
+            return {
+                "texts": [asdict(summary) for summary in texts],
+                "tasks": [asdict(summary) for summary in tasks],
+            }
 
         return self.cached("world", compute)
 
@@ -179,7 +182,7 @@ class DemoWorkspace:
 
     @contextmanager
     def _with_demo_advice(self) -> Iterator[None]:
-        """Rephrase errors that advise options which the demo does not have."""
+        """Rephrase errors that recommend options of other commands, which the demo does not have."""
         try:
             yield
         except InputError as error:
@@ -208,9 +211,9 @@ class DemoWorkspace:
     def pretrain_models(self) -> None:
         """Pre-train both models."""
         remaining = {
-            self.out / one: partial(self.pretrain_model, one)
-            for one in MODEL_NAMES
-            if not self._has_result(one)
+            self.out / name: partial(self.pretrain_model, name)
+            for name in MODEL_NAMES
+            if not self._has_result(name)
         }
         run_in_parallel("Pre-training both", remaining, self.settings.pretraining_steps)
 
@@ -242,7 +245,7 @@ class DemoWorkspace:
                 transitions = held_out_examples.held_out_transitions(load(run), corpus, self.settings.seed)
                 results[name] = {
                     "probe": probe(run, probe_settings).to_json(),
-                    "transitions": [asdict(one) for one in transitions],
+                    "transitions": [asdict(transition) for transition in transitions],
                 }
             return results
 
@@ -277,7 +280,11 @@ class DemoWorkspace:
             counts = write_cloze_questions(
                 self.build_corpus(), self.out / "cloze", _CLOZE_SIZES, self.settings.seed
             )
-            return counts if min(one["questions"] for one in counts.values()) >= _MIN_QUESTIONS else {}
+            return (
+                counts
+                if min(split_counts["questions"] for split_counts in counts.values()) >= _MIN_QUESTIONS
+                else {}
+            )
 
         return self.cached("questions", compute)
 
@@ -287,14 +294,14 @@ class DemoWorkspace:
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
         tasks_folder = self.out / "tasks"
         remaining = {
-            tasks_folder / one: partial(self.finetune_model, one)
-            for one in self.task_names
-            if not self._has_result(one)
+            tasks_folder / name: partial(self.finetune_model, name)
+            for name in self.task_names
+            if not self._has_result(name)
         }
         run_in_parallel("Fine-tuning", remaining, self.settings.finetuning_steps)
-        for one in self.task_names:
+        for name in self.task_names:
             progress.print_message(
-                f"{tasks_folder / one}: {format_metrics(self.finetune_model(one)['metrics'])}"
+                f"{tasks_folder / name}: {format_metrics(self.finetune_model(name)['metrics'])}"
             )
 
     def finetune_model(self, name: str) -> dict[str, Any]:

@@ -32,44 +32,46 @@ InfoRow = tuple[str, Callable[[ModelInfo], str]]
 def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     """Print the report on one model, or on two side by side."""
     if as_json:
-        content = infos[0].to_json() if len(infos) == 1 else {"models": [one.to_json() for one in infos]}
+        content = infos[0].to_json() if len(infos) == 1 else {"models": [info.to_json() for info in infos]}
         print(json.dumps(content, indent=2))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for one in infos:
-        table.add_column(one.name, justify="right")
+    for info in infos:
+        table.add_column(info.name, justify="right")
     for title, rows in _sections(infos):
         table.add_row("")
         table.add_row(Text(title, style="bold"))
         for label, value in rows:
-            table.add_row("  " + label, *(value(one) for one in infos))
+            table.add_row("  " + label, *(value(info) for info in infos))
     progress.result_console().print(table)
 
 
 def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     """Print all presets in one table."""
     if as_json:
-        print(json.dumps({"models": [one.to_json() for one in infos]}, indent=2))
+        print(json.dumps({"models": [info.to_json() for info in infos]}, indent=2))
         return
-    # The last column is the paper's number or the largest batch; 80 columns have room for one of them.
+    # The last column is the paper's number or the largest batch, because only one fits into 80 characters.
     memory = infos[0].settings.memory
     last_column = "fits" if memory else "paper"
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("model", "L", "H", "E", "share", "parameters", "of BERT", "GFLOP", last_column):
         table.add_column(title, justify="left" if title in ("model", "share") else "right", no_wrap=True)
-    for one in infos:
-        published = "" if one.published_millions is None else f"{one.published_millions}M"
+    for info in infos:
+        published = "" if info.published_millions is None else f"{info.published_millions}M"
         table.add_row(
-            one.name,
-            str(one.model.layers),
-            str(one.model.hidden_size),
-            str(one.model.embedding_size),
-            one.model.share,
-            f"{one.parameters.encoder:,}",
-            _bert_fraction(one),
-            f"{one.flops.forward_per_token / 1e9:.3g}",
-            f"{one.largest_batch_sizes['without_recomputation']:,}" if one.largest_batch_sizes else published,
+            info.name,
+            str(info.model.layers),
+            str(info.model.hidden_size),
+            str(info.model.embedding_size),
+            info.model.share,
+            f"{info.parameters.encoder:,}",
+            _bert_fraction(info),
+            f"{info.flops.forward_per_token / 1e9:.3g}",
+            f"{info.largest_batch_sizes['without_recomputation']:,}"
+            if info.largest_batch_sizes
+            else published,
         )
     progress.result_console().print(table)
     length = infos[0].settings.length
@@ -99,83 +101,83 @@ def _sections(reports: Sequence[ModelInfo]) -> list[tuple[str, list[InfoRow]]]:
 
 
 def _part_row(part: str, label: str) -> InfoRow:
-    return label, lambda one: f"{getattr(one.parameters, part):,}"
+    return label, lambda info: f"{getattr(info.parameters, part):,}"
 
 
 def _weight_row(precision: str) -> InfoRow:
-    return precision, lambda one: format_bytes(one.weight_bytes()[precision])
+    return precision, lambda info: format_bytes(info.weight_bytes()[precision])
 
 
 def _largest_batch_row(key: str) -> InfoRow:
     return key.replace(
         "_", " "
-    ), lambda one: f"{one.largest_batch_sizes[key]:,}" if one.largest_batch_sizes else ""
+    ), lambda info: f"{info.largest_batch_sizes[key]:,}" if info.largest_batch_sizes else ""
 
 
 def _data_parallel_rows() -> list[InfoRow]:
     return [
-        ("gradients", lambda one: format_bytes(one.gradient_bytes)),
-        ("sent per process and step", lambda one: format_bytes(one.sent_bytes)),
+        ("gradients", lambda info: format_bytes(info.gradient_bytes)),
+        ("sent per process and step", lambda info: format_bytes(info.sent_bytes)),
     ]
 
 
 def _shape_rows() -> list[InfoRow]:
     return [
-        ("layers", lambda one: str(one.model.layers)),
-        ("hidden size H, heads", lambda one: f"{one.model.hidden_size:,}, {one.model.heads}"),
-        ("embedding size E", lambda one: f"{one.model.embedding_size:,}"),
-        ("feed-forward size", lambda one: f"{one.model.effective_ffn_size:,}"),
-        ("vocabulary V", lambda one: f"{one.model.vocab_size:,}"),
-        ("shared, groups", lambda one: f"{one.model.share}, {one.model.groups}"),
+        ("layers", lambda info: str(info.model.layers)),
+        ("hidden size H, heads", lambda info: f"{info.model.hidden_size:,}, {info.model.heads}"),
+        ("embedding size E", lambda info: f"{info.model.embedding_size:,}"),
+        ("feed-forward size", lambda info: f"{info.model.effective_ffn_size:,}"),
+        ("vocabulary V", lambda info: f"{info.model.vocab_size:,}"),
+        ("shared, groups", lambda info: f"{info.model.share}, {info.model.groups}"),
     ]
 
 
 def _parameter_rows() -> list[InfoRow]:
     return [
         *(_part_row(part, label) for part, label in _PARAMETER_LABELS.items()),
-        ("encoder", lambda one: f"{one.parameters.encoder:,}"),
-        ("MLM head (decoder tied)", lambda one: f"{one.parameters.mlm_head:,}"),
-        ("pair head", lambda one: f"{one.parameters.pair_head:,}"),
-        ("total", lambda one: f"{one.parameters.total:,}"),
-        ("by the paper's count", lambda one: f"{one.paper_count:,}"),
-        ("encoder of same-shape BERT", lambda one: f"{one.bert_encoder_count:,} ({_bert_fraction(one)})"),
+        ("encoder", lambda info: f"{info.parameters.encoder:,}"),
+        ("MLM head (decoder tied)", lambda info: f"{info.parameters.mlm_head:,}"),
+        ("pair head", lambda info: f"{info.parameters.pair_head:,}"),
+        ("total", lambda info: f"{info.parameters.total:,}"),
+        ("by the paper's count", lambda info: f"{info.paper_count:,}"),
+        ("encoder of same-shape BERT", lambda info: f"{info.bert_encoder_count:,} ({_bert_fraction(info)})"),
     ]
 
 
 def _embedding_rows() -> list[InfoRow]:
     return [
-        ("V x H, not factorized", lambda one: f"{one.embedding_unfactorized:,}"),
-        ("V x E + E x H", lambda one: f"{one.embedding_factorized:,}"),
+        ("V x H, not factorized", lambda info: f"{info.embedding_unfactorized:,}"),
+        ("V x E + E x H", lambda info: f"{info.embedding_factorized:,}"),
     ]
 
 
 def _flops_rows() -> list[InfoRow]:
     return [
-        ("forward", lambda one: format_flops(one.flops.forward_per_token)),
-        ("of it, attention scores", lambda one: format_flops(one.flops.attention_per_token)),
-        ("pre-training heads", lambda one: format_flops(one.flops.heads_per_token)),
-        ("training", lambda one: format_flops(one.flops.training_per_token)),
+        ("forward", lambda info: format_flops(info.flops.forward_per_token)),
+        ("of it, attention scores", lambda info: format_flops(info.flops.attention_per_token)),
+        ("pre-training heads", lambda info: format_flops(info.flops.heads_per_token)),
+        ("training", lambda info: format_flops(info.flops.training_per_token)),
         (
             "training with recomputation",
-            lambda one: format_flops(one.flops.training_with_recomputation_per_token),
+            lambda info: format_flops(info.flops.training_with_recomputation_per_token),
         ),
     ]
 
 
 def _memory_rows() -> list[InfoRow]:
     return [
-        ("weights", lambda one: format_bytes(one.training_memory.weights)),
-        ("gradients", lambda one: format_bytes(one.training_memory.gradients)),
-        ("optimizer", lambda one: format_bytes(one.training_memory.optimizer)),
-        ("activations", lambda one: format_bytes(one.training_memory.activations)),
+        ("weights", lambda info: format_bytes(info.training_memory.weights)),
+        ("gradients", lambda info: format_bytes(info.training_memory.gradients)),
+        ("optimizer", lambda info: format_bytes(info.training_memory.optimizer)),
+        ("activations", lambda info: format_bytes(info.training_memory.activations)),
         (
             "activations with recomputation",
-            lambda one: format_bytes(one.training_memory_recomputed.activations),
+            lambda info: format_bytes(info.training_memory_recomputed.activations),
         ),
-        ("total", lambda one: format_bytes(one.training_memory.total)),
-        ("total with recomputation", lambda one: format_bytes(one.training_memory_recomputed.total)),
+        ("total", lambda info: format_bytes(info.training_memory.total)),
+        ("total with recomputation", lambda info: format_bytes(info.training_memory_recomputed.total)),
     ]
 
 
-def _bert_fraction(one: ModelInfo) -> str:
-    return "1" if one.bert_encoder_count == one.parameters.encoder else f"1/{one.bert_ratio:.1f}"
+def _bert_fraction(info: ModelInfo) -> str:
+    return "1" if info.bert_encoder_count == info.parameters.encoder else f"1/{info.bert_ratio:.1f}"

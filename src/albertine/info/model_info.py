@@ -1,6 +1,6 @@
-"""The report of `albertine info`: parameters, operations, memory and traffic of a model.
+"""The report of `albertine info`: parameters, operations, memory and gradient traffic of a model.
 
-It is computed from the settings alone; no model is built. `info_table` prints it.
+The report is computed from the settings alone; no model is built. `info_table` prints it.
 """
 
 import re
@@ -64,10 +64,10 @@ class InfoSettings(Settings):
         """Return the memory of the device in bytes; None if not set."""
         if self.memory is None:
             return None
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", self.memory.strip())
-        if not found or found[2].upper() not in _BYTES_PER_UNIT:
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", self.memory.strip())
+        if not match or match[2].upper() not in _BYTES_PER_UNIT:
             raise SettingError("memory", self.memory, "must be a number and a unit, as in 24GB or 16GiB")
-        memory = float(found[1]) * _BYTES_PER_UNIT[found[2].upper()]
+        memory = float(match[1]) * _BYTES_PER_UNIT[match[2].upper()]
         if not 1 <= memory <= 10**18:
             raise SettingError("memory", self.memory, "must be between 1B and 1000000TB")
         return int(memory)
@@ -80,7 +80,7 @@ class ModelInfo:
     Attributes:
         name: name of the preset or checkpoint.
         model: settings of the model.
-        settings: what to report: length, batch size, precision, processes, memory.
+        settings: length, batch size, precision, processes and memory that the report assumes.
         parameters: exact counts by part.
         paper_count: parameters as the paper counts them.
         published_millions: the paper's number in millions, for its own models.
@@ -110,7 +110,7 @@ class ModelInfo:
 
     @property
     def bert_ratio(self) -> float:
-        """Encoder parameters of the BERT of the same shape, as a multiple of this model's."""
+        """Encoder parameters of the BERT of the same shape, as a multiple of those of this model."""
         return self.bert_encoder_count / self.parameters.encoder
 
     @property
@@ -236,25 +236,25 @@ def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
 
 
 def compared_infos(settings: InfoSettings, name: str | None, compared_preset: str | None) -> list[ModelInfo]:
-    """Return the report on a model, followed by that on a preset to compare with, if given."""
+    """Return the report on a model and, if a preset to compare with is given, the report on it."""
     reports = [model_info(_display_name(settings.model, name), settings)]
     if compared_preset is not None:
         reports.append(model_info(compared_preset, _compared_settings(settings, compared_preset)))
     return reports
 
 
-def _compared_settings(settings: InfoSettings, other: str) -> InfoSettings:
+def _compared_settings(settings: InfoSettings, preset: str) -> InfoSettings:
     """Return the settings with the model of a preset."""
-    if other not in MODEL_PRESETS:
+    if preset not in MODEL_PRESETS:
         known = ", ".join(MODEL_PRESETS)
         raise InputError(
-            f"--compare {display_text(other)}: unknown preset{did_you_mean(other, MODEL_PRESETS)}; "
+            f"--compare {display_text(preset)}: unknown preset{did_you_mean(preset, MODEL_PRESETS)}; "
             f"known: {known}"
         )
     try:
-        return replace(settings, model=MODEL_PRESETS[other])
+        return replace(settings, model=MODEL_PRESETS[preset])
     except SettingError as error:
-        raise InputError(f"--compare {other}: does not fit {error}") from None
+        raise InputError(f"--compare {preset}: does not fit {error}") from None
 
 
 def _display_name(model: ModelSettings, source: str | None) -> str:

@@ -1,10 +1,10 @@
 """Parameter counts as published in the ALBERT paper, and a function that reproduces them.
 
-The paper rounds to millions and does not say what it counts. One rule, found by trial,
-gives every row of its tables: the encoder without the pre-training heads, position
-embeddings of width H (the released models have width E), and the pooler only in models
-that share parameters. The exception is ALBERT-xxlarge: Table 1 says 235M, the text 233M,
-and Table 12 says 225M for the same model (width 4096, all shared), which agrees with the rule.
+The paper rounds to millions and does not say which parameters it counts. One rule, found
+by trial, gives every row of its tables: count the encoder without the pre-training heads,
+position embeddings of width H (the released models have width E), and the pooler only in
+models that share parameters. The exception is ALBERT-xxlarge: Table 1 says 235M and the
+text 233M, but Table 12 says 225M for the same model (width 4096, all shared), as the rule does.
 """
 
 from collections.abc import Mapping

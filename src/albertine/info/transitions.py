@@ -28,7 +28,7 @@ class LayerTransition:
 
 
 def layer_transitions(model: Model, strips: Iterable[Strip]) -> list[LayerTransition]:
-    """Return the mean transition of each layer over the tokens of some strips, first layer first."""
+    """Return the mean transition of each layer over all tokens of the strips, from first to last layer."""
     sums = torch.zeros(model.settings.applied_layers, 2, dtype=torch.float64)
     count = 0
     device = next(model.parameters()).device

@@ -11,7 +11,7 @@ _BOX_SPACING = 52  # from the top of one box to the top of the next
 
 
 def architecture_name(model: ModelSettings) -> str:
-    """Return the name of an architecture by what its layers share."""
+    """Return the name of an architecture: ALBERT, BERT, or between them, by its shared weights."""
     shares_all_layers = model.share == "all" and model.groups == 1
     return "ALBERT" if shares_all_layers else "BERT" if model.share == "none" else "Between ALBERT and BERT"
 
@@ -54,14 +54,14 @@ def architecture_diagram(model: ModelSettings, title: str, output_label: str) ->
 
 
 def _layer_labels(plan: tuple[LayerBlocks, ...]) -> list[str]:
-    """Return the weights that each layer uses; of many layers, only the first ones and the last."""
+    """Return a label per layer that names its weights; of many layers, only the first ones and the last."""
     attentions, ffns = (Counter(row) for row in zip(*plan, strict=True))
     labels = []
-    for number, step in enumerate(plan, 1):
-        if attentions[step.attention] == ffns[step.ffn] == 1:
+    for number, blocks in enumerate(plan, 1):
+        if attentions[blocks.attention] == ffns[blocks.ffn] == 1:
             labels.append(f"layer {number}: own weights")
         else:
-            labels.append(f"layer {number}: attention {step.attention + 1}, feed-forward {step.ffn + 1}")
+            labels.append(f"layer {number}: attention {blocks.attention + 1}, feed-forward {blocks.ffn + 1}")
     return labels if len(labels) <= _MAX_BLOCKS else [*labels[: _MAX_BLOCKS - 1], f"... {labels[-1]}"]
 
 

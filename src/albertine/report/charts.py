@@ -55,18 +55,20 @@ def line_chart(
     title: str, axes: Axes, curves: Sequence[Curve], reference_lines: Sequence[ReferenceLine] = ()
 ) -> str:
     """Return a chart of curves that share their axes; empty if no curve has points."""
-    nonempty = [line for line in curves if line.points]
+    nonempty = [curve for curve in curves if curve.points]
     if not nonempty:
         return ""
-    x_values = [x for line in nonempty for x, _ in line.points]
-    y_values = [y for line in nonempty for _, y in line.points] + [level.value for level in reference_lines]
+    x_values = [x for curve in nonempty for x, _ in curve.points]
+    y_values = [y for curve in nonempty for _, y in curve.points] + [
+        reference_line.value for reference_line in reference_lines
+    ]
     scale = _AxisScale(
         _ticks(0.0 if min(x_values) < 0.3 * max(x_values) else min(x_values), max(x_values)),
         _y_ticks(axes, y_values),
     )
     parts = [_axes_svg(scale, axes)]
-    parts += [_reference_line_svg(scale, level) for level in reference_lines]
-    parts += [_curve_svg(scale, line) for line in nonempty]
+    parts += [_reference_line_svg(scale, reference_line) for reference_line in reference_lines]
+    parts += [_curve_svg(scale, curve) for curve in nonempty]
     parts += _curve_labels_svg(scale, nonempty)
     return (
         f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
@@ -101,7 +103,7 @@ def _ticks(low: float, high: float) -> list[float]:
     """Return two to nine round numbers from below `low` to above `high`."""
     span = (high - low) or abs(high) or 1.0
     unit = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(unit * times for times in (1, 2, 2.5, 5, 10) if span / (unit * times) <= 6)
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if span / (unit * factor) <= 6)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, max(last, first + 1) + 1)]
 
@@ -146,14 +148,14 @@ def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
 
 def _curve_labels_svg(scale: _AxisScale, curves: Sequence[Curve]) -> list[str]:
     """Return the label at the end of each curve, without overlaps."""
-    ends = sorted(((scale.y(line.points[-1][1]) + 4, line) for line in curves), key=lambda pair: pair[0])
+    ends = sorted(((scale.y(curve.points[-1][1]) + 4, curve) for curve in curves), key=lambda pair: pair[0])
     parts, last_y = [], -math.inf
-    for y, line in ends:
+    for y, curve in ends:
         last_y = max(y, last_y + _LABEL_SPACING)
-        x = scale.x(line.points[-1][0]) + 7
+        x = scale.x(curve.points[-1][0]) + 7
         parts.append(
-            f'<text class="name color-{line.color}" x="{x:.1f}" y="{last_y:.1f}">'
-            f"{escape(_truncated(line.name))}</text>"
+            f'<text class="name color-{curve.color}" x="{x:.1f}" y="{last_y:.1f}">'
+            f"{escape(_truncated(curve.name))}</text>"
         )
     return parts
 
@@ -195,11 +197,11 @@ class Bar:
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Return labeled bars below each other; an empty title is left out."""
     rows_html = "".join(
-        f'<div class="row"><span class="label">{escape(row.name)}</span><span class="track">'
-        f'<span class="fill color-{row.color}" style="width:{_clamped_percent(row.fraction):.1f}%"></span>'
+        f'<div class="row"><span class="label">{escape(bar.name)}</span><span class="track">'
+        f'<span class="fill color-{bar.color}" style="width:{_clamped_percent(bar.fraction):.1f}%"></span>'
         "</span>"
-        f'<span class="value">{escape(row.value_text)}</span></div>'
-        for row in bars
+        f'<span class="value">{escape(bar.value_text)}</span></div>'
+        for bar in bars
     )
     caption = f"<figcaption>{escape(title)}</figcaption>" if title else ""
     return f'<figure class="bars">{caption}{rows_html}</figure>'

@@ -68,7 +68,11 @@ def finetuning_charts(run: Path, task: str) -> list[str]:
     """Return charts of the training loss and of the score on dev."""
     metrics = read_metrics(run)
     evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
-    scores = [(step, 100 * primary_metric(task, found)) for step, found in evaluations if found]
+    scores = [
+        (step, 100 * primary_metric(task, metrics_on_dev))
+        for step, metrics_on_dev in evaluations
+        if metrics_on_dev
+    ]
     losses = downsampled(metric_curve(metrics, "loss"), _MAX_POINTS)
     return [
         line_chart("Training loss", Axes("step", "loss", 0), [Curve("", losses, 1)]),
@@ -80,6 +84,8 @@ def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> lis
     """Return (tokens, value) of a metric on held-out text, or in training if it was never evaluated."""
     tokens = dict(metric_curve(metrics, "tokens")) | {0: 0}
     evaluated = [
-        (tokens[at], value) for at, value in metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}") if at in tokens
+        (tokens[step], value)
+        for step, value in metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}")
+        if step in tokens
     ]
     return evaluated or downsampled(metric_curve(metrics, name, x_key="tokens"), _MAX_POINTS)

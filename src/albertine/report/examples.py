@@ -43,22 +43,22 @@ class SegmentOrderExample:
 
 def fill_mask_html(example: FillMaskExample) -> str:
     """Return a sentence and the predictions for its masked word; a correct prediction is green."""
-    rows = [
+    bars = [
         Bar(word, probability, f"{probability:.0%}", 3 if word == example.word else 4)
         for word, probability in example.predictions
     ]
-    is_correct = bool(rows) and rows[0].color == 3
+    is_correct = bool(bars) and bars[0].color == 3
     answer_html = f'<span class="{"correct" if is_correct else "wrong"}">{escape(example.word)}</span>'
     return (
         f"<div><blockquote>{escape(example.before)} <mark>&nbsp;?&nbsp;</mark> "
         f"{escape(example.after)}</blockquote>"
-        f'<p class="small">Original word: {answer_html}</p>{bar_chart("", rows)}</div>'
+        f'<p class="small">Original word: {answer_html}</p>{bar_chart("", bars)}</div>'
     )
 
 
 def segment_order_html(example: SegmentOrderExample) -> str:
     """Return two segments and the probabilities that they are in order, as given and swapped."""
-    rows = [
+    bars = [
         Bar(
             "order of the text",
             example.in_order_probability,
@@ -75,4 +75,4 @@ def segment_order_html(example: SegmentOrderExample) -> str:
     segments_html = "".join(
         f"<blockquote>{escape(text)}</blockquote>" for text in (example.first, example.second)
     )
-    return f"<div>{segments_html}{bar_chart('', rows)}</div>"
+    return f"<div>{segments_html}{bar_chart('', bars)}</div>"

@@ -21,38 +21,38 @@ _MAX_LABELS = 12
 
 
 def finetuning_page(run: Path) -> Page:
-    """Return the report of a run: a single one, or the folder of several, which holds the best model."""
+    """Return the report of one run, or of the folder of several runs, which holds the best model."""
     model = load_checkpoint(run)
     card = read_card(run, model)
     results = _read_results(run)
     scores = results["median"] if results else _best_dev_scores(run, card)
-    curves = run / results["best_run"] if results else run
-    quoted = shlex.quote(str(run))
+    charted_run = run / results["best_run"] if results else run
+    quoted_run = shlex.quote(str(run))
     output_label = TASK_TYPES[card.type_name].prediction_description
     sections = [
-        *_learning_sections(curves, card.task),
+        *_learning_sections(charted_run, card.task),
         *([Section("Runs", [_run_table(run, results)])] if results else []),
         Section("Architecture", model_blocks(model.settings, output_label)),
-        Section("Next steps", [command_block(f"albertine predict {quoted} --data NEW --out OUT")]),
+        Section("Next steps", [command_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
     ]
     key_figures = [(name, format_metric(name, scores[name])) for name in shown_metrics(scores)]
     return Page(run.resolve().name, _summary(card), key_figures, sections)
 
 
 def _read_results(run: Path) -> dict[str, Any] | None:
-    """Return the results of all runs; None for one run of several, or an unfinished run."""
+    """Return the results of all runs in a folder; None if it is one of several runs or is unfinished."""
     file = run / RESULTS_FILE
     if not file.exists():
         return None
     try:
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
+        results: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"median", "best_run", "runs"} <= set(found):
+        results = None
+    if not isinstance(results, dict) or not {"median", "best_run", "runs"} <= set(results):
         raise InputError(
             f"{file}: not valid JSON results; run the same albertine finetune command again to write it"
         )
-    return found
+    return results
 
 
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
@@ -72,14 +72,14 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
 def _run_table(run: Path, results: dict[str, Any]) -> str:
     rows = [
         [
-            one["run_name"] or run.resolve().name,
-            f"{one['lr']:.3g}",
-            f"{one['batch_size']}",
-            f"{one['dropout']:g}",
-            f"{one['best_step']:,} of {one['steps']:,}",
-            format_metrics(one["metrics"]),
+            result["run_name"] or run.resolve().name,
+            f"{result['lr']:.3g}",
+            f"{result['batch_size']}",
+            f"{result['dropout']:g}",
+            f"{result['best_step']:,} of {result['steps']:,}",
+            format_metrics(result["metrics"]),
         ]
-        for one in results["runs"]
+        for result in results["runs"]
     ]
     return html_table(
         ("run", "learning rate", "batch size", "dropout", "best step", "on dev"), rows, wrap_last_column=True

@@ -1,4 +1,4 @@
-"""Examples for a report from held-out text: masked words, segment orders, changes from layer to layer."""
+"""Held-out examples for a report: masked words, segment orders, and changes from layer to layer."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _TRANSITION_SAMPLES = 64
 def fill_mask_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[FillMaskExample]:
-    """Mask a word in each of several held-out samples, and return the predictions."""
+    """Return the predictions for one masked word in each of up to `count` held-out samples."""
     rng = np.random.Generator(np.random.PCG64(seed))
     examples: list[FillMaskExample] = []
     whole_words = WholeWordTokens(corpus.tokenizer)
@@ -47,7 +47,9 @@ def fill_mask_examples(
         )
         ids[position] = corpus.tokenizer.special_ids.mask
         (predictions,) = pipeline.predict_tokens(ids.tolist(), sample.segments.tolist(), [position], _TOP_K)
-        words_with_probability = [(token_text(one.token, corpus.tokenizer), one.score) for one in predictions]
+        words_with_probability = [
+            (token_text(prediction.token, corpus.tokenizer), prediction.score) for prediction in predictions
+        ]
         examples.append(FillMaskExample(before, word, after, words_with_probability))
     return examples
 
@@ -85,7 +87,8 @@ def held_out_transitions(model: Model, corpus: Corpus, seed: int) -> list[LayerT
     """Return how far each layer moves the hidden states of held-out samples."""
     samples = _samples(corpus, model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
     strips = (
-        Strip.from_sequences([one.original_tokens().tolist()], [one.segments.tolist()]) for one in samples
+        Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
+        for sample in samples
     )
     return layer_transitions(model, strips)
 

@@ -1,4 +1,4 @@
-"""Charts of a model: parameters by component, and how far each layer moves the hidden states (Figure 1)."""
+"""Charts of models: parameters by component, and how far each layer moves the hidden states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,18 +34,18 @@ class ChartedModel:
 
 
 def parameter_chart(models: Sequence[ChartedModel]) -> str:
-    """Return the parameters of several models, by component."""
-    counts = {one.name: count_parameters(one.settings) for one in models}
+    """Return a chart of the parameters of several models, by component."""
+    counts = {model.name: count_parameters(model.settings) for model in models}
     largest = max(count.encoder for count in counts.values())
-    rows = [
-        Bar(one.name, counts[one.name].encoder / largest, f"{counts[one.name].encoder:,}", one.color)
-        for one in models
+    bars = [
+        Bar(model.name, counts[model.name].encoder / largest, f"{counts[model.name].encoder:,}", model.color)
+        for model in models
     ]
     for component, fields in _COMPONENTS.items():
-        for one in models:
-            size = _component_size(counts[one.name], fields)
-            rows.append(Bar(f"{one.name}, {component}", size / largest, f"{size:,}", one.color))
-    return bar_chart("Parameters of the encoder", rows)
+        for model in models:
+            size = _component_size(counts[model.name], fields)
+            bars.append(Bar(f"{model.name}, {component}", size / largest, f"{size:,}", model.color))
+    return bar_chart("Parameters of the encoder", bars)
 
 
 def _component_size(count: ParameterCounts, names: Sequence[str]) -> int:
@@ -53,25 +53,25 @@ def _component_size(count: ParameterCounts, names: Sequence[str]) -> int:
 
 
 def transition_charts(models: Sequence[ChartedModel]) -> list[str]:
-    """Return how far each layer moves the hidden states, as distance and as angle."""
-    with_transitions = [one for one in models if one.transitions]
+    """Return two charts of how far each layer moves the hidden states: the distance and the angle."""
+    with_transitions = [model for model in models if model.transitions]
     distance = [
         Curve(
-            one.name,
-            [(n, transition.distance) for n, transition in enumerate(one.transitions, 1)],
-            one.color,
+            model.name,
+            [(layer, transition.distance) for layer, transition in enumerate(model.transitions, 1)],
+            model.color,
             dots=True,
         )
-        for one in with_transitions
+        for model in with_transitions
     ]
     angle = [
         Curve(
-            one.name,
-            [(n, transition.angle) for n, transition in enumerate(one.transitions, 1)],
-            one.color,
+            model.name,
+            [(layer, transition.angle) for layer, transition in enumerate(model.transitions, 1)],
+            model.color,
             dots=True,
         )
-        for one in with_transitions
+        for model in with_transitions
     ]
     return [
         line_chart("Distance from a layer's input to its output", Axes("layer", "L2 distance", 0), distance),

@@ -54,22 +54,22 @@ class Page:
         )
 
 
-def paragraphs(*paragraphs: str) -> str:
+def paragraphs(*texts: str) -> str:
     """Return texts as HTML paragraphs."""
-    return "".join(f"<p>{escape(one)}</p>" for one in paragraphs)
+    return "".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
 def columns(blocks: Iterable[str]) -> str:
-    """Return blocks side by side where there is room, else below each other."""
+    """Return blocks side by side where they fit, else below each other."""
     return f'<div class="pair">{"".join(blocks)}</div>'
 
 
 def html_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap_last_column: bool = False
 ) -> str:
-    """Return a table; with `wrap_last_column`, text in the last column wraps."""
-    header_html = "".join(f"<th>{escape(one)}</th>" for one in header)
-    rows_html = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
+    """Return a table; text wraps only in the last column, and only with `wrap_last_column`."""
+    header_html = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    rows_html = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     class_attribute = ' class="prose"' if wrap_last_column else ""
     return (
         f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead>'

@@ -14,7 +14,7 @@ REPORT_FILE = "report.html"
 
 
 def write_report(run: Path) -> Path:
-    """Write the report of a run to its folder, and return its path."""
+    """Write the report into the folder of a run, and return the path of the report."""
     if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
         raise InputError(
             f"{run}: not a run; give the --out folder of albertine pretrain or albertine finetune"

@@ -45,23 +45,27 @@ class SparseFeatures(NamedTuple):
 
 
 def features(texts: Sequence[str]) -> list[str]:
-    """Return the n-grams of a text; of several, each with the text's index, and those that all share."""
+    """Return the features of an example.
+
+    One text has its n-grams as features. Several texts have the n-grams of each, with the
+    index of the text before them, and those that all share, with "both:" before them.
+    """
     bags = [ngrams(text) for text in texts]
     if len(bags) == 1:
         return sorted(bags[0])
-    placed_ngrams = [f"{place}:{ngram}" for place, bag in enumerate(bags) for ngram in sorted(bag)]
-    return placed_ngrams + [f"both:{ngram}" for ngram in sorted(set.intersection(*bags))]
+    indexed_ngrams = [f"{index}:{ngram}" for index, bag in enumerate(bags) for ngram in sorted(bag)]
+    return indexed_ngrams + [f"both:{ngram}" for ngram in sorted(set.intersection(*bags))]
 
 
 def ngrams(text: str) -> set[str]:
     """Return the words and bigrams of a text."""
     words = _WORD.findall(text.lower())
-    return {*words, *(f"{one} {two}" for one, two in pairwise(words))}
+    return {*words, *(f"{first} {second}" for first, second in pairwise(words))}
 
 
 def feature_index(rows: Sequence[Sequence[str]]) -> dict[str, int]:
     """Return the column index of every feature that occurs in the rows."""
-    return {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
+    return {name: column for column, name in enumerate(sorted({name for row in rows for name in row}))}
 
 
 def sparse_features(rows: Sequence[Sequence[str]], index: dict[str, int]) -> SparseFeatures:
@@ -80,7 +84,7 @@ def sparse_features(rows: Sequence[Sequence[str]], index: dict[str, int]) -> Spa
 def fit_softmax_regression(
     features: SparseFeatures, labels: NDArray[np.int64], classes: int, penalty: float = 1.0
 ) -> Floats:
-    """Return the weights of a softmax regression: `[classes, features]`."""
+    """Return the weights of a softmax regression: `[classes, width]`."""
     targets = np.eye(classes)[labels]
 
     def loss(flat: Floats) -> tuple[float, Floats]:
@@ -101,7 +105,7 @@ def fit_softmax_regression(
 
 
 def fit_ridge_regression(features: SparseFeatures, values: Floats, penalty: float = 1.0) -> Floats:
-    """Return the weights of a ridge regression: `[features]`."""
+    """Return the weights of a ridge regression: `[width]`."""
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         residuals = features.dot(weights) - values

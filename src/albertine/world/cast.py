@@ -1,7 +1,7 @@
-"""What a story is about: persons, things, places and goods.
+"""The persons, things, places and goods of a story.
 
-They are compared by identity: two brass keys are two different keys. Each holds the
-phrases that name it, ready to be inserted into sentences.
+They are compared by identity: two brass keys are two different keys. Each object holds
+the phrases that name it, ready to be inserted into sentences.
 """
 
 from typing import Final
@@ -12,24 +12,31 @@ SEVERAL: Final = 2
 
 
 class Place:
-    """A place where persons can be: a room, a building or a village."""
+    """A place where persons can be: a room, a building or a village.
 
-    __slots__ = ("at", "away", "is_site", "name", "the", "to")
+    Attributes:
+        name: the noun alone, such as "mill".
+        the: the noun with its article, "the mill".
+        at: the place as a location, "at the mill".
+        to: the place as a destination, "to the mill".
+        away: the place as an origin, "from the mill".
+    """
 
-    def __init__(self, name: str, the: str, preposition: str, is_site: bool = True):
+    __slots__ = ("at", "away", "name", "the", "to")
+
+    def __init__(self, name: str, the: str, preposition: str):
         self.name = name
         self.the = the
         self.at = f"{preposition} {the}"
         self.to = f"to {the}"
         self.away = f"from {the}"
-        self.is_site = is_site  # a spot in it needs its name: "on the shelf in the kitchen"
 
     def __repr__(self) -> str:
         return self.the
 
 
 class Trade:
-    """A trade: its name, where it is done and what is done."""
+    """A trade: its name, its place of work and its work."""
 
     __slots__ = ("name", "place", "work")
 
@@ -96,7 +103,7 @@ class Thing:
 
 
 class Fixture(Thing):
-    """A thing that cannot be carried, and that can break and be repaired."""
+    """A thing that nobody can carry, and that can be broken and repaired."""
 
     __slots__ = ("breaks", "broken", "mends", "place")
 
@@ -109,10 +116,12 @@ class Fixture(Thing):
 class Goods:
     """Goods that are counted, such as eggs or candles."""
 
-    __slots__ = ("cheap", "dear", "many", "one", "use")
+    __slots__ = ("highest_price", "lowest_price", "many", "one", "use")
 
-    def __init__(self, one: str, many: str, cheap: int, dear: int, use: str):
-        self.one, self.many, self.cheap, self.dear, self.use = one, many, cheap, dear, use
+    def __init__(self, one: str, many: str, lowest_price: int, highest_price: int, use: str):
+        self.one, self.many = one, many  # the noun in the singular and in the plural
+        self.lowest_price, self.highest_price = lowest_price, highest_price  # of one item, in pence
+        self.use = use  # the verb for using the goods, such as "eat"
 
     def __repr__(self) -> str:
         return self.many

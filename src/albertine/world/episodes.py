@@ -12,7 +12,7 @@ from albertine.world.scene import Scene
 
 
 def times_of_day(scene: Scene) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return consecutive times of day, each with its phrases; more of them for a longer story."""
+    """Return consecutive parts of the day, each with its phrases; more of them for a longer story."""
     count = max(1, min(len(words.HOURS), scene.length // scene.randint(5, 9)))
     first = scene.randint(0, len(words.HOURS) - count)
     return words.HOURS[first : first + count]
@@ -29,7 +29,7 @@ def introduce_thing(scene: Scene, who: Person) -> Thing:
 
 
 def obtain(scene: Scene, who: Person, thing: Thing) -> bool:
-    """Make `who` get a thing from its spot or its holder; return whether they hold it in the end."""
+    """Make `who` get a thing from its spot or its holder; return whether that succeeded."""
     holder_or_spot = scene.state.holder_or_spot[thing]
     if holder_or_spot is who:
         return True
@@ -156,7 +156,7 @@ def buy_goods(scene: Scene, who: Person, seller: Person, goods: Goods) -> None:
         return
     scene.used.add(bargain)
     if goods not in scene.prices:
-        scene.prices[goods] = scene.randint(goods.cheap, goods.dear)
+        scene.prices[goods] = scene.randint(goods.lowest_price, goods.highest_price)
     count = scene.randint(1, min(left, 9))
     scene.add_event(e.BuyGoods(who, count, goods, count * scene.prices[goods], seller))
 
@@ -181,18 +181,18 @@ def change_weather(scene: Scene, who: Person | None = None) -> None:
     """Change the weather, at most twice in a story; it may affect the mood of `who`."""
     change = scene.choose_skewed(words.WEATHERS)
     if (
-        change.comes in scene.used
+        change.sentence in scene.used
         or change.season not in ("any", scene.season)
         or scene.num_weather_changes == 2
     ):
         return
     if change in words.BY_DAY and scene.hour in ("dawn", "evening", "night"):
         return
-    scene.used.add(change.comes)
+    scene.used.add(change.sentence)
     scene.num_weather_changes += 1
-    scene.add_event(e.WeatherChange(change.comes))
+    scene.add_event(e.WeatherChange(change.sentence))
     if scene.toss(0.4):
-        scene.add_event(e.WeatherChange(capital(scene.choose(change.seen))))
+        scene.add_event(e.WeatherChange(capital(scene.choose(change.signs))))
     if who is not None and scene.toss(0.3):
         moods = lexicon.WEATHER_GOOD if change in words.FINE else lexicon.WEATHER_BAD
         scene.add_event(e.Feel(who, scene.choose_skewed(moods)), e.SO)
@@ -200,22 +200,25 @@ def change_weather(scene: Scene, who: Person | None = None) -> None:
 
 def add_remark(scene: Scene, who: Person) -> None:
     """Make `who` say a remark that is new in the story."""
-    what = scene.choose_skewed(lexicon.REMARKS)
-    if what not in scene.used and scene.try_claim_phrase(what):
-        scene.used.add(what)
-        scene.add_event(e.Remark(who, what))
+    remark = scene.choose_skewed(lexicon.REMARKS)
+    if remark not in scene.used and scene.try_claim_phrase(remark):
+        scene.used.add(remark)
+        scene.add_event(e.Remark(who, remark))
 
 
 def add_sight(scene: Scene) -> None:
     """Add a sight or sound that has nothing to do with the things of the story."""
-    what = scene.choose_skewed(words.in_season(words.SIGHTS, scene.season))
-    if what not in scene.used and scene.try_claim_phrase(what):
-        scene.used.add(what)
-        scene.add_event(e.Sight(what))
+    sight = scene.choose_skewed(words.in_season(words.SIGHTS, scene.season))
+    if sight not in scene.used and scene.try_claim_phrase(sight):
+        scene.used.add(sight)
+        scene.add_event(e.Sight(sight))
 
 
 def tell_last_deed(scene: Scene, who: Person, whom: Person) -> None:
-    """Make `who` tell `whom`, whose place is known, their last noteworthy deed without `whom`."""
+    """Make `who` tell `whom`, whose place is known, their last noteworthy deed without `whom`.
+
+    Adds nothing if there is no such deed or if it was told before.
+    """
     if scene.state.location.get(who) is not scene.state.location.get(whom):
         scene.go(who, scene.state.location[whom])
     for event in reversed(scene.log[:-1]):

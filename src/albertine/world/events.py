@@ -3,17 +3,17 @@
 A story is a list of events (its log) before it is text. The text, the questions and the
 gold answers all come from the log, so every question has a true answer.
 
-`who` is the person who acts, `whom` the other person. The first group are facts that are
-true from the start; the second group changes the state; the third leaves it unchanged.
+`who` is the person who acts, `whom` the other person. Some events are facts, which are
+true from the start; others change the state of the world or leave it unchanged.
 """
 
 from typing import Final, NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
-# How an event relates to the one before it: it follows from it, or contrasts with it.
-SO: Final = 1
-BUT: Final = 2
+# The link of an event to the event before it; 0 is no link.
+SO: Final = 1  # a consequence
+BUT: Final = 2  # a contrast
 
 # --- facts
 
@@ -205,7 +205,7 @@ class Mend(NamedTuple):
 
 
 class Feel(NamedTuple):
-    """A person feels a mood about what just happened."""
+    """A person is in a mood because of the event before."""
 
     who: Person
     mood: str
@@ -235,7 +235,7 @@ class Meet(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A person asks another about a thing, who has not seen it."""
+    """A person asks another about a thing that the other has not seen."""
 
     who: Person
     whom: Person
@@ -306,7 +306,7 @@ class WeatherChange(NamedTuple):
 
 
 class TimeOfDay(NamedTuple):
-    """It is a part of the day; the phrase starts the next event's sentence."""
+    """A part of the day begins; `phrase` starts the sentence of the next event."""
 
     part: str
     phrase: str
@@ -323,13 +323,13 @@ class Remark(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """An event that happens now and is not told yet."""
+    """An event that happens now, but that the text does not mention yet."""
 
     what: "Event"
 
 
 class Reveal(NamedTuple):
-    """A hidden event that the text reveals now."""
+    """The text reveals a hidden event."""
 
     what: "Event"
 
@@ -346,7 +346,7 @@ class VillageSite(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A building stands next to another, in a direction from it."""
+    """`place` is next to `other`, in `direction` from it."""
 
     place: Place
     direction: str

@@ -1,7 +1,7 @@
-"""What a reader of some events knows at the end, and whether a claim about it is true, false or undecided.
+"""The knowledge that some events give to a reader, and the truth of claims: true, false or undecided.
 
-Only what the events say counts: a person whose movements are not told may be anywhere,
-and the owner of a thing need not carry it. A claim about these is undecided (None).
+The reader concludes nothing beyond the events: a person whose movements they omit may be
+anywhere, and the owner of a thing need not carry it. Claims about these are undecided (None).
 """
 
 from collections.abc import Callable, Iterable
@@ -68,7 +68,7 @@ OPPOSITE = {"north": "south", "east": "west", "south": "north", "west": "east"}
 
 
 class ReaderKnowledge:
-    """What someone knows who has read some events and nothing else.
+    """The knowledge of a person who has read some events and nothing else.
 
     `Hidden` events are not read. `Reveal` and `Tell` report the past and do not change
     the present state.
@@ -78,7 +78,7 @@ class ReaderKnowledge:
         self.place: dict[Person, Place] = {}
         self.holder_or_spot: dict[Thing, Person | Spot] = {}
         self.stock: dict[tuple[Person, Goods], int] = {}
-        # Where the exact number is unknown: the minimum.
+        # The minimum number, where the exact one is unknown.
         self.minimum_stock: dict[tuple[Person, Goods], int] = {}
         self.is_intact: dict[Fixture, bool] = {}
         self.neighbors: dict[tuple[Place, str], Place] = {}  # the next place in a direction
@@ -86,9 +86,9 @@ class ReaderKnowledge:
         self.seen_with_others: set[Person] = set()
         self.missing: set[Thing] = set()  # things that are not where their owner expects them
         for event in events:
-            read = _UPDATES.get(event.__class__)
-            if read is not None:
-                read(self, event)
+            update = _UPDATES.get(event.__class__)
+            if update is not None:
+                update(self, event)
 
     def truth(self, claim: Claim) -> bool | None:
         """Return whether a claim is true or false, or None if it is undecided."""
@@ -102,23 +102,23 @@ class ReaderKnowledge:
             return self.is_intact.get(claim.thing)
         if isinstance(claim, InDirection):
             return self._in_direction(claim)
-        left = self.stock.get((claim.who, claim.goods))
-        if left is None:
-            enough = self.minimum_stock.get((claim.who, claim.goods), 0) > claim.number
-            return isinstance(claim, HasMore) if enough else None
-        return left == claim.number if isinstance(claim, HasExactly) else left > claim.number
+        count = self.stock.get((claim.who, claim.goods))
+        if count is None:
+            has_more = self.minimum_stock.get((claim.who, claim.goods), 0) > claim.number
+            return isinstance(claim, HasMore) if has_more else None
+        return count == claim.number if isinstance(claim, HasExactly) else count > claim.number
 
     @staticmethod
     def _matches(known: object, claimed: object) -> bool | None:
         return None if known is None else known is claimed
 
     def _in_direction(self, claim: InDirection) -> bool | None:
-        """Decide by walking straight from one place; None if no straight way to the other was told."""
+        """Return whether the straight way to the place has the claimed direction; None without such a way."""
         for direction in OPPOSITE:
-            at: Place | None = claim.other
-            while at is not None:
-                at = self.neighbors.get((at, direction))
-                if at is claim.place:
+            place: Place | None = claim.other
+            while place is not None:
+                place = self.neighbors.get((place, direction))
+                if place is claim.place:
                     return direction == claim.direction
         return None
 
@@ -204,13 +204,13 @@ def _has_stall(knowledge: ReaderKnowledge, event: e.HasStall) -> None:
     knowledge.seen_with_others.add(event.who)  # a seller is assumed to be among customers
 
 
-def _told(knowledge: ReaderKnowledge, event: e.Tell | e.Ask) -> None:
+def _talked(knowledge: ReaderKnowledge, event: e.Tell | e.Ask) -> None:
     knowledge.seen_with_others |= {event.who, event.whom}
     if isinstance(event, e.Ask):
         knowledge.missing.add(event.thing)
 
 
-def _stands(knowledge: ReaderKnowledge, event: e.Near) -> None:
+def _near(knowledge: ReaderKnowledge, event: e.Near) -> None:
     knowledge.neighbors[event.other, event.direction] = event.place
     knowledge.neighbors[event.place, OPPOSITE[event.direction]] = event.other
 
@@ -235,7 +235,7 @@ _UPDATES: dict[type, Callable[[ReaderKnowledge, Any], None]] = {
     e.Break: _broke,
     e.Mend: _mended,
     e.HasStall: _has_stall,
-    e.Tell: _told,
-    e.Ask: _told,
-    e.Near: _stands,
+    e.Tell: _talked,
+    e.Ask: _talked,
+    e.Near: _near,
 }

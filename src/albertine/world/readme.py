@@ -70,7 +70,7 @@ def _texts(texts: Sequence[TextSummary]) -> str:
         (
             f"`{text.folder}/`",
             _FOLDER_DESCRIPTIONS[text.folder],
-            *(f"{n:,}" for n in (text.stories, text.sentences, text.words)),
+            *(f"{count:,}" for count in (text.stories, text.sentences, text.words)),
         )
         for text in texts
     ]
@@ -85,7 +85,9 @@ def _tasks(tasks: Sequence[TaskSummary]) -> str:
         labels = ", ".join(
             f"{name} {100 * count / total:.0f}%" for name, count in sorted(task.dev_labels.items())
         )
-        words = "not measured" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
+        bag_of_words = (
+            "not measured" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
+        )
         rows.append(
             (
                 task.name,
@@ -93,7 +95,7 @@ def _tasks(tasks: Sequence[TaskSummary]) -> str:
                 labels or ("a span" if task.name == "SQuAD" else "a number"),
                 task.metric,
                 f"{100 * task.guessing_score:.1f}",
-                words,
+                bag_of_words,
             )
         )
     head = ("task", "examples", "dev labels", "metric", "guessing", "bag of words")

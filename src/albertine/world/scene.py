@@ -36,18 +36,18 @@ class Scene:
         self.length = length
         self.state = WorldState()
         self.log: list[events.Event] = []
-        self.links: list[int] = []
+        self.links: list[int] = []  # for each event: SO, BUT or 0
         self.people: list[Person] = []
         self.places: list[Place] = []
         self.things: list[Thing] = []
         self.repeated_kinds: set[str] = set()  # kinds with several things in this story
         self.title = ""
-        self.used: set[str] = set()  # keys of what may happen only once: sights, chores, bargains, ...
+        self.used: set[str] = set()  # keys of the sights, chores, bargains, ... that may occur only once
         self.told_events: list[events.Event] = []  # events that one person told another
         self.handed_over: set[Thing] = set()  # things that were given or sold, at most once each
         self.season = "warm" if self.random() < 0.6 else "cold"
         self.num_weather_changes = 0
-        self.hour = ""
+        self.hour = ""  # the part of the day
         self.prices: dict[Goods, int] = {}
         self._claimed_words: set[str] = set()
         self._reserved_words: set[str] = set()
@@ -110,7 +110,7 @@ class Scene:
                 return name
 
     def new_thing(self, repeat_kind: bool = False) -> Thing:
-        """Add a thing and return it; its kind is new, except rarely or if `repeat_kind` is set."""
+        """Add a thing and return it; its kind may be repeated, rarely unless `repeat_kind` is set."""
         while True:
             template = self.choose(self.choose_skewed(words.THINGS))
             is_repeated = template.kind in self._claimed_words
@@ -135,11 +135,11 @@ class Scene:
         self._reserved_words.add(word)
 
     def try_claim_phrase(self, phrase: str) -> bool:
-        """Reserve the words of a phrase unless one of them names something; return whether it was free."""
-        spoken = _word_set(phrase)
-        if not self._claimed_words.isdisjoint(spoken):
+        """Reserve the words of a phrase unless one of them names something; return whether they were free."""
+        phrase_words = _word_set(phrase)
+        if not self._claimed_words.isdisjoint(phrase_words):
             return False
-        self._reserved_words |= spoken
+        self._reserved_words |= phrase_words
         return True
 
     def is_claimed(self, word: str) -> bool:
@@ -203,7 +203,7 @@ class Scene:
             self.add_event(events.Go(who, place))
 
     def iterations_until(self, count: int) -> Iterator[None]:
-        """Iterate until the log has `count` events, or for 4 iterations per missing event."""
+        """Iterate until the log has `count` events, but at most 4 times per missing event."""
         for _ in range(4 * (count - len(self.log))):
             if len(self.log) >= count:
                 return

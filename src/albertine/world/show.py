@@ -35,9 +35,9 @@ def show_written_world(
     if tasks:
         table = Table("task", "examples", "metric", "guessing", "bag of words", box=None)
         for task in tasks:
-            words = "" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
+            bag_of_words = "" if task.bag_of_words_score is None else f"{100 * task.bag_of_words_score:.1f}"
             count = f"{sum(task.examples_by_file.values()):,}"
-            table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", words)
+            table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", bag_of_words)
         console.print(table)
     console.print(f"Details: {out / 'README.md'}")
 
@@ -66,8 +66,8 @@ def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:
         console.print(f"  {line}", highlight=False, markup=False)
 
 
-def _event_lines(tale: Story) -> list[str]:
-    return [_event_line(event) for event in tale.log]
+def _event_lines(story: Story) -> list[str]:
+    return [_event_line(event) for event in story.log]
 
 
 def _event_line(event: Any) -> str:

@@ -1,8 +1,8 @@
-"""The state of the world: where everyone and everything is, who owns what, how many goods are left.
+"""The state of the world: the locations of persons and things, their owners, and the stocks of goods.
 
-`WorldState.apply` raises an error for an impossible event: taking a thing from where it is
-not, or giving away a thing that one does not hold. So a wrong plan fails when its story
-is generated, and never becomes text.
+`WorldState.apply` raises an error for an impossible event, such as taking a thing from an
+empty spot or giving away a thing that the giver does not hold. So a wrong plan fails when
+its story is generated, and never becomes text.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class WorldState:
 
     def __init__(self) -> None:
         self.location: dict[Person, Place] = {}  # only of persons whose place is known
-        self.holder_or_spot: dict[Thing, Person | Spot] = {}  # who holds each thing, or where it lies
+        self.holder_or_spot: dict[Thing, Person | Spot] = {}  # the person or spot that has each thing
         self.owner: dict[Thing, Person] = {}
         self.stock: dict[tuple[Person, Goods], int] = {}  # how many goods each person has, if known
         self.broken: set[Fixture] = set()

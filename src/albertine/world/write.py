@@ -1,7 +1,7 @@
-"""Writing a world to disk: a corpus, the tasks in their official layouts, and a README.
+"""Writes a world to disk: a corpus, the tasks in their official layouts, and a README.
 
 Every job writes its own files and depends only on the settings, so any number of
-processes writes the same bytes. The folder appears once all of it is written.
+processes writes the same bytes. The folder appears only when all of it is written.
 """
 
 import json
@@ -119,15 +119,15 @@ class _SquadJob:
         for split, paragraphs in paragraphs_by_split.items():
             for version in ("1.1", "v2.0"):
                 name = f"{split}-v{version.removeprefix('v')}"
-                laid_out = squad.squad_file(paragraphs, split, version)
-                _write_json(self.out / "squad" / f"{name}.json", laid_out)
-                counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in laid_out["data"])
-        words = (
+                content = squad.squad_file(paragraphs, split, version)
+                _write_json(self.out / "squad" / f"{name}.json", content)
+                counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in content["data"])
+        score = (
             baselines.squad_baseline(paragraphs_by_split["train"], paragraphs_by_split["dev"])
             if settings.baselines
             else None
         )
-        return TaskSummary(self.name, "exact match, v1.1", counts, bag_of_words_score=words)
+        return TaskSummary(self.name, "exact match, v1.1", counts, bag_of_words_score=score)
 
 
 @dataclass(frozen=True)
@@ -162,17 +162,17 @@ class _RaceJob:
         }
         answer_counts = dict(
             Counter(
-                "ABCD"[choice.answer_index]
+                "ABCD"[question.answer_index]
                 for article in articles_by_split["dev"]
-                for choice in article.questions
+                for question in article.questions
             )
         )
-        words = (
+        score = (
             baselines.race_baseline(articles_by_split["train"], articles_by_split["dev"])
             if settings.baselines
             else None
         )
-        return TaskSummary(self.name, "accuracy", counts, answer_counts, 0.25, words)
+        return TaskSummary(self.name, "accuracy", counts, answer_counts, 0.25, score)
 
 
 _WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
@@ -186,16 +186,16 @@ def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextSummary], 
         texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}
         summaries = _run_jobs(jobs, settings.workers or os.cpu_count() or 1)
-        for count in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
-            if isinstance(count, TextSummary):
-                texts[count.folder].add(count)
+        for summary in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
+            if isinstance(summary, TextSummary):
+                texts[summary.folder].add(summary)
             else:
-                tasks[count.name] = count
+                tasks[summary.name] = summary
         written_texts = [text for text in texts.values() if text.stories]
-        ordered = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
+        written_tasks = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
         _write_json(folder / WORLD_FILE, _description(settings))
-        (folder / "README.md").write_text(readme(settings, written_texts, ordered), encoding="utf-8")
-    return written_texts, ordered
+        (folder / "README.md").write_text(readme(settings, written_texts, written_tasks), encoding="utf-8")
+    return written_texts, written_tasks
 
 
 def _description(settings: WorldSettings) -> dict[str, Any]:
@@ -227,14 +227,14 @@ def _run_jobs(jobs: list[_WorldJob], workers: int) -> Iterable[TextSummary | Tas
     """Run all jobs, in this process if one worker or one job is enough; yield their results."""
     if workers == 1 or len(jobs) < 2:
         return (job.run() for job in jobs)
-    done = run_in_processes(
+    results = run_in_processes(
         _run_job,
         jobs,
         min(workers, len(jobs)),
         initializer=_limit_to_one_thread,
         advice="--workers 1 needs the least memory",
     )
-    return (count for _, count in done)
+    return (summary for _, summary in results)
 
 
 def _limit_to_one_thread() -> None:

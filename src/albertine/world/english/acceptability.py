@@ -110,7 +110,7 @@ _MOODS: Final = GOOD_MOODS + tuple(mood for mood in BAD_MOODS if mood != "cross"
 _GOODS: Final = tuple(row[0] for row in GOODS)
 _MASSES: Final = _words("bread flour milk butter honey salt wool hay barley rice soup sugar corn bacon")
 # Adjectives compared with "more", not with "-er".
-_MANNERED: Final = _words(
+_LONG_ADJECTIVES: Final = _words(
     "patient stubborn curious careful forgetful cheerful honest restless generous talkative sensible"
 )
 
@@ -121,7 +121,7 @@ _DO_TO_A_THING: Final = _words("find buy discover carry")
 _LOSING: Final = _words("sell find lose steal borrow")
 # Verbs with an obligatory person as object, and intransitive verbs.
 _DO_TO_PEOPLE: Final = _words("thank greet invite accompany blame escort rescue recognise welcome")
-_DO_ALONE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
+_INTRANSITIVE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
 # Verbs that can be reflexive and reciprocal.
 _DO_TO_ONESELF: Final = _words("blame admire forgive defend pity encourage hurt embarrass")
 # Verbs whose base, past and participle differ.
@@ -209,7 +209,7 @@ class _Chooser:
         return words[first], words[second]
 
     def cross(self, fits: bool) -> tuple[bool, bool]:
-        """Return the fillers of both positions of a dependency; they match if `fits`."""
+        """Return for each of the two positions which of its two fillers it gets; equal if `fits`."""
         left = self.toss()
         return left, left == fits
 
@@ -221,210 +221,210 @@ def _noun(noun: str, many: bool) -> str:
     return plural(noun) if many else noun
 
 
-def _thing(dice: _Chooser, many: bool = False) -> str:
+def _thing(rng: _Chooser, many: bool = False) -> str:
     """Return a thing without an article: key, rusty keys."""
-    thing, adjectives = dice.one(_THINGS)
+    thing, adjectives = rng.one(_THINGS)
     noun = _noun(thing, many)
-    return f"{dice.one(adjectives)} {noun}" if dice.toss() else noun
+    return f"{rng.one(adjectives)} {noun}" if rng.toss() else noun
 
 
-def _the_thing(dice: _Chooser) -> str:
-    return f"the {_thing(dice)}"
+def _the_thing(rng: _Chooser) -> str:
+    return f"the {_thing(rng)}"
 
 
-def _person(dice: _Chooser) -> str:
-    return dice.name(_NAMES) if dice.toss() else f"the {dice.one(_TRADES)}"
+def _person(rng: _Chooser) -> str:
+    return rng.name(_NAMES) if rng.toss() else f"the {rng.one(_TRADES)}"
 
 
-def _two_persons(dice: _Chooser) -> tuple[str, str]:
-    name, other = dice.name(_NAMES), dice.name(_NAMES)
-    trade = f"the {dice.one(_TRADES)}"
-    return dice.one(((name, other), (name, trade), (trade, other)))
+def _two_persons(rng: _Chooser) -> tuple[str, str]:
+    name, other = rng.name(_NAMES), rng.name(_NAMES)
+    trade = f"the {rng.one(_TRADES)}"
+    return rng.one(((name, other), (name, trade), (trade, other)))
 
 
-def _at_place(dice: _Chooser) -> str:
-    return " ".join(dice.one(_PLACES))
+def _at_place(rng: _Chooser) -> str:
+    return " ".join(rng.one(_PLACES))
 
 
-def _beside(dice: _Chooser, many: bool) -> str:
-    return f"{dice.one(_BESIDE)} the {_noun(dice.one(_CONTAINERS), many)}"
+def _beside(rng: _Chooser, many: bool) -> str:
+    return f"{rng.one(_BESIDE)} the {_noun(rng.one(_CONTAINERS), many)}"
 
 
-def _participle(dice: _Chooser, bases: Sequence[str]) -> str:
-    return verb(dice.one(bases)).participle
+def _participle(rng: _Chooser, bases: Sequence[str]) -> str:
+    return verb(rng.one(bases)).participle
 
 
 def _agreeing(base: str, tense: int, many: bool) -> str:
     return inflected(base, tense, PLURAL if many else SINGULAR)
 
 
-def _thing_predicate(dice: _Chooser, many: bool) -> str:
+def _thing_predicate(rng: _Chooser, many: bool) -> str:
     """Return a predicate about one or several things: was old, have been sold, belongs to Mara."""
-    return dice.one(
+    return rng.one(
         (
-            f"{_agreeing('have', PRESENT, many)} been {_participle(dice, _LOSING)}",
-            f"{_agreeing('be', PAST, many)} {dice.one(_LOOKS)}",
-            f"{_agreeing('be', PRESENT, many)} {dice.one(_LOOKS)}",
-            f"{_agreeing('belong', PRESENT, many)} to {_person(dice)}",
+            f"{_agreeing('have', PRESENT, many)} been {_participle(rng, _LOSING)}",
+            f"{_agreeing('be', PAST, many)} {rng.one(_LOOKS)}",
+            f"{_agreeing('be', PRESENT, many)} {rng.one(_LOOKS)}",
+            f"{_agreeing('belong', PRESENT, many)} to {_person(rng)}",
         )
     )
 
 
-def _person_predicate(dice: _Chooser, many: bool) -> str:
+def _person_predicate(rng: _Chooser, many: bool) -> str:
     """Return a predicate about one or several persons: was glad, have left Harrow, lives in Oakham."""
-    return dice.one(
+    return rng.one(
         (
-            f"{_agreeing('have', PRESENT, many)} left {dice.one(VILLAGES)}",
-            f"{_agreeing('be', PAST, many)} {dice.one(_MOODS)}",
-            f"{_agreeing('be', PRESENT, many)} {dice.one(_MOODS)}",
-            f"{_agreeing('live', PRESENT, many)} in {dice.one(VILLAGES)}",
+            f"{_agreeing('have', PRESENT, many)} left {rng.one(VILLAGES)}",
+            f"{_agreeing('be', PAST, many)} {rng.one(_MOODS)}",
+            f"{_agreeing('be', PRESENT, many)} {rng.one(_MOODS)}",
+            f"{_agreeing('live', PRESENT, many)} in {rng.one(VILLAGES)}",
         )
     )
 
 
-def _placed(dice: _Chooser) -> tuple[str, str]:
+def _placed(rng: _Chooser) -> tuple[str, str]:
     """Return a participle that needs an object, and a place: put, behind the box; brought, to the mill."""
-    base, prepositions = dice.one(_PUTTING)
-    where = dice.one(_PLACES)[1] if prepositions == ("to",) else f"the {dice.one(_CONTAINERS)}"
-    return verb(base).participle, f"{dice.one(prepositions)} {where}"
+    base, prepositions = rng.one(_PUTTING)
+    where = rng.one(_PLACES)[1] if prepositions == ("to",) else f"the {rng.one(_CONTAINERS)}"
+    return verb(base).participle, f"{rng.one(prepositions)} {where}"
 
 
-def _optional(stands: bool, phrase: str) -> str:
-    """Return a phrase with a space before it, or an empty string."""
-    return f" {phrase}" if stands else ""
+def _optional(is_present: bool, phrase: str) -> str:
+    """Return a phrase with a space before it if it is present, or an empty string."""
+    return f" {phrase}" if is_present else ""
 
 
 # --- Agreement in number --------------------------------------------------------------
 
 
-def _agreement(dice: _Chooser, fits: bool) -> str:
+def _agreement(rng: _Chooser, fits: bool) -> str:
     """Agreement across a phrase: The key in the boxes was old. *The key in the boxes were old."""
-    many, told_of_many = dice.cross(fits)
-    return f"the {_thing(dice, many)} {_beside(dice, dice.toss())} {_thing_predicate(dice, told_of_many)}."
+    many, verb_is_plural = rng.cross(fits)
+    return f"the {_thing(rng, many)} {_beside(rng, rng.toss())} {_thing_predicate(rng, verb_is_plural)}."
 
 
-def _relative_clause(dice: _Chooser, fits: bool) -> str:
+def _relative_clause(rng: _Chooser, fits: bool) -> str:
     """Agreement across a clause: The clerks who met Ned were ill. *The clerks who met Ned was ill."""
-    many, told_of_many = dice.cross(fits)
-    other = dice.one((dice.name(_NAMES), f"the {_noun(dice.one(_TRADES), dice.toss())}"))
-    deed = _participle(dice, _DO_TO_PEOPLE)
-    clause = f"who had {deed} {other}" if dice.toss() else f"whom {other} had {deed} {_at_place(dice)}"
-    return f"the {_noun(dice.one(_TRADES), many)} {clause} {_person_predicate(dice, told_of_many)}."
+    many, verb_is_plural = rng.cross(fits)
+    other = rng.one((rng.name(_NAMES), f"the {_noun(rng.one(_TRADES), rng.toss())}"))
+    deed = _participle(rng, _DO_TO_PEOPLE)
+    clause = f"who had {deed} {other}" if rng.toss() else f"whom {other} had {deed} {_at_place(rng)}"
+    return f"the {_noun(rng.one(_TRADES), many)} {clause} {_person_predicate(rng, verb_is_plural)}."
 
 
-def _inversion(dice: _Chooser, fits: bool) -> str:
+def _inversion(rng: _Chooser, fits: bool) -> str:
     """Agreement with a later subject: Behind the box were the keys. *Behind the box was the keys."""
-    told_of_many, many = dice.cross(fits)
-    thing, adjectives = dice.one(_THINGS)
-    where = f"{_beside(dice, dice.toss())} {_at_place(dice)}"
-    be = _agreeing("be", dice.one((PAST, PRESENT)), told_of_many)
-    return f"{where} {be} the {dice.one(adjectives)} {_noun(thing, many)} of {_person(dice)}."
+    verb_is_plural, many = rng.cross(fits)
+    thing, adjectives = rng.one(_THINGS)
+    where = f"{_beside(rng, rng.toss())} {_at_place(rng)}"
+    be = _agreeing("be", rng.one((PAST, PRESENT)), verb_is_plural)
+    return f"{where} {be} the {rng.one(adjectives)} {_noun(thing, many)} of {_person(rng)}."
 
 
-def _quantifier(dice: _Chooser, fits: bool) -> str:
+def _quantifier(rng: _Chooser, fits: bool) -> str:
     """Agreement with a quantifier: Each of the keys was old. *Each of the keys were old."""
-    many, told_of_many = dice.cross(fits)
-    quantifier = dice.one(_SEVERAL_OF if many else _ONE_OF)
-    among = f"the {_thing(dice, many=True)} {_beside(dice, dice.toss())}"
-    return f"{quantifier} of {among} {_thing_predicate(dice, told_of_many)}."
+    many, verb_is_plural = rng.cross(fits)
+    quantifier = rng.one(_SEVERAL_OF if many else _ONE_OF)
+    among = f"the {_thing(rng, many=True)} {_beside(rng, rng.toss())}"
+    return f"{quantifier} of {among} {_thing_predicate(rng, verb_is_plural)}."
 
 
-def _determiner(dice: _Chooser, fits: bool) -> str:
+def _determiner(rng: _Chooser, fits: bool) -> str:
     """Agreement of determiners: Mara sold these ugly keys. *Mara sold this ugly keys."""
-    of_many, many = dice.cross(fits)
-    thing, adjectives = dice.one(_THINGS)
-    described = f"{dice.one(_OPINIONS)} {dice.one(adjectives)} {_noun(thing, many)}"
-    deed = verb(dice.one(_TRADING)).past
-    return f"{_person(dice)} {deed} {dice.one(_THESE if of_many else _THIS)} {described} {dice.one(_TIMES)}."
+    determiner_is_plural, many = rng.cross(fits)
+    thing, adjectives = rng.one(_THINGS)
+    described = f"{rng.one(_OPINIONS)} {rng.one(adjectives)} {_noun(thing, many)}"
+    deed = verb(rng.one(_TRADING)).past
+    agent = _person(rng)
+    determiner = rng.one(_THESE if determiner_is_plural else _THIS)
+    return f"{agent} {deed} {determiner} {described} {rng.one(_TIMES)}."
 
 
-def _mass(dice: _Chooser, fits: bool) -> str:
+def _mass(rng: _Chooser, fits: bool) -> str:
     """Mass nouns: Mara bought too much good bread. *Mara bought too many good bread."""
-    countable, counted = dice.cross(fits)
-    noun = plural(dice.one(_GOODS)) if counted else dice.one(_MASSES)
-    much = f"{dice.one(('too', 'so'))} {'many' if countable else 'much'} {dice.one(_GOOD)}"
-    return f"{_person(dice)} {verb(dice.one(_TRADING)).past} {much} {noun} {dice.one(_TIMES)}."
+    countable, counted = rng.cross(fits)
+    noun = plural(rng.one(_GOODS)) if counted else rng.one(_MASSES)
+    much = f"{rng.one(('too', 'so'))} {'many' if countable else 'much'} {rng.one(_GOOD)}"
+    return f"{_person(rng)} {verb(rng.one(_TRADING)).past} {much} {noun} {rng.one(_TIMES)}."
 
 
 # --- Words that need an antecedent ----------------------------------------------------
 
 
-def _reflexive(dice: _Chooser, fits: bool) -> str:
+def _reflexive(rng: _Chooser, fits: bool) -> str:
     """Reflexives: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
-    man, himself = dice.cross(fits)
-    speaker, agent = dice.name(_NAMES), dice.name(_MEN if man else _WOMEN)
-    deed = f"had {_participle(dice, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
-    where = _optional(dice.toss(), _at_place(dice))
-    return f"{speaker} {dice.one(_SAID)} that {agent} {deed}{where}."
+    man, himself = rng.cross(fits)
+    speaker, agent = rng.name(_NAMES), rng.name(_MEN if man else _WOMEN)
+    deed = f"had {_participle(rng, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
+    where = _optional(rng.toss(), _at_place(rng))
+    return f"{speaker} {rng.one(_SAID)} that {agent} {deed}{where}."
 
 
-def _possessor(dice: _Chooser, fits: bool) -> str:
+def _possessor(rng: _Chooser, fits: bool) -> str:
     """Reflexives of a possessive phrase: Mara's brother blamed himself. *Mara's brother blamed herself."""
-    man, himself = dice.cross(fits)
-    owner, relation = dice.name(_NAMES), dice.one(_KINSMEN if man else _KINSWOMEN)
-    head = f"{owner}'s {relation}" if dice.toss() else f"the {relation} of {owner}"
-    deed = f"{dice.one(_OFTEN)} {_participle(dice, _DO_TO_ONESELF)}"
+    man, himself = rng.cross(fits)
+    owner, relation = rng.name(_NAMES), rng.one(_KINSMEN if man else _KINSWOMEN)
+    head = f"{owner}'s {relation}" if rng.toss() else f"the {relation} of {owner}"
+    deed = f"{rng.one(_OFTEN)} {_participle(rng, _DO_TO_ONESELF)}"
     return f"{head} had {deed} {'himself' if himself else 'herself'}."
 
 
-def _pronoun(dice: _Chooser, fits: bool) -> str:
+def _pronoun(rng: _Chooser, fits: bool) -> str:
     """Reflexives of a pronoun: Mara knew they had hurt themselves. *Mara knew they had hurt himself."""
-    left, right = dice.cross(fits)
-    pair = dice.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
-    deed = f"had {_participle(dice, _DO_TO_ONESELF)}"
-    return (
-        f"{_person(dice)} {dice.one(_SAID)} that {pair[left][0]} {deed} {pair[right][1]} {_at_place(dice)}."
-    )
+    left, right = rng.cross(fits)
+    pair = rng.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
+    deed = f"had {_participle(rng, _DO_TO_ONESELF)}"
+    return f"{_person(rng)} {rng.one(_SAID)} that {pair[left][0]} {deed} {pair[right][1]} {_at_place(rng)}."
 
 
-def _reciprocal(dice: _Chooser, fits: bool) -> str:
+def _reciprocal(rng: _Chooser, fits: bool) -> str:
     """Reciprocals: The aunts of the clerk met each other. *The aunt of the clerks met each other."""
-    many, mutual = dice.cross(fits)
-    kin, oneself = dice.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
-    head = f"the {_noun(dice.one(kin), many)} of the {_noun(dice.one(_TRADES), dice.toss())}"
-    deed = f"{verb(dice.one(_DO_TO_ONESELF)).past} {'each other' if mutual else oneself}"
-    return f"{head} {deed} {_at_place(dice)}."
+    many, mutual = rng.cross(fits)
+    kin, oneself = rng.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
+    head = f"the {_noun(rng.one(kin), many)} of the {_noun(rng.one(_TRADES), rng.toss())}"
+    deed = f"{verb(rng.one(_DO_TO_ONESELF)).past} {'each other' if mutual else oneself}"
+    return f"{head} {deed} {_at_place(rng)}."
 
 
-def _own(dice: _Chooser, fits: bool) -> str:
+def _own(rng: _Chooser, fits: bool) -> str:
     """Bound possessives: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
-    man, his = dice.cross(fits)
-    head, other = dice.name(_MEN if man else _WOMEN), dice.name(_NAMES)
-    deed = dice.one(_ONES_OWN).replace("_", "his" if his else "her")
-    return f"{head}, who had {_participle(dice, _DO_TO_PEOPLE)} {other} {_at_place(dice)}, {deed}."
+    man, his = rng.cross(fits)
+    head, other = rng.name(_MEN if man else _WOMEN), rng.name(_NAMES)
+    deed = rng.one(_ONES_OWN).replace("_", "his" if his else "her")
+    return f"{head}, who had {_participle(rng, _DO_TO_PEOPLE)} {other} {_at_place(rng)}, {deed}."
 
 
-def _polarity(dice: _Chooser, fits: bool) -> str:
+def _polarity(rng: _Chooser, fits: bool) -> str:
     """Negative polarity items: The clerk who had often written had not called in years.
 
     *The clerk who had not written had often called in years. Both sentences negate one
     clause and assert the other; the structure decides whether "not" licenses "in years".
     """
-    item = dice.one(("in years", "in ages", "at all"))
-    often = dice.one(("often", "always", "sometimes", "regularly"))
-    deed, other_deed = _deniable(dice), _deniable(dice)
-    if dice.toss():
+    item = rng.one(("in years", "in ages", "at all"))
+    often = rng.one(("often", "always", "sometimes", "regularly"))
+    deed, other_deed = _deniable(rng), _deniable(rng)
+    if rng.toss():
         # A relative clause in the main clause: the item belongs to the main clause, which ends the sentence.
         inner, outer = (often, "not") if fits else ("not", often)
-        return f"the {dice.one(_TRADES)} who had {inner} {deed} had {outer} {other_deed} {item}."
+        return f"the {rng.one(_TRADES)} who had {inner} {deed} had {outer} {other_deed} {item}."
     # Two coordinated clauses: the item may be in either.
-    item_first, not_first = dice.cross(fits)
+    item_first, not_first = rng.cross(fits)
     first, second = ("not", often) if not_first else (often, "not")
-    agent, other = _two_persons(dice)
+    agent, other = _two_persons(rng)
     return (
         f"{agent} had {first} {deed}{_optional(item_first, item)}, "
         f"but {other} had {second} {other_deed}{_optional(not item_first, item)}."
     )
 
 
-def _deniable(dice: _Chooser) -> str:
+def _deniable(rng: _Chooser) -> str:
     """Return a participle phrase that fits both "often" and "not ... in years"."""
-    return dice.one(
+    return rng.one(
         (
-            f"helped {_person(dice)}",
-            f"written to {_person(dice)}",
-            f"visited {dice.one(_PLACES)[1]}",
-            f"spoken about {dice.one(VILLAGES)}",
+            f"helped {_person(rng)}",
+            f"written to {_person(rng)}",
+            f"visited {rng.one(_PLACES)[1]}",
+            f"spoken about {rng.one(VILLAGES)}",
         )
     )
 
@@ -432,21 +432,21 @@ def _deniable(dice: _Chooser) -> str:
 # --- Gaps -----------------------------------------------------------------------------
 
 
-def _gap(dice: _Chooser, fits: bool) -> str:
+def _gap(rng: _Chooser, fits: bool) -> str:
     """Gaps of question words: Ned knew what Mara had put under the table.
 
     *Ned knew what Mara had put the key under the table. *Ned knew that Mara had put under the table.
     """
-    asks, lacks = dice.cross(fits)
-    agent, knower = _two_persons(dice)
-    deed, where = _placed(dice)
-    clause = f"{deed}{_optional(not lacks, _the_thing(dice))} {where}"
-    if dice.toss():
+    asks, lacks = rng.cross(fits)
+    agent, knower = _two_persons(rng)
+    deed, where = _placed(rng)
+    clause = f"{deed}{_optional(not lacks, _the_thing(rng))} {where}"
+    if rng.toss():
         return f"{'what has' if asks else 'has'} {agent} {clause}?"
-    return f"{knower} {dice.one(_KNEW)} {'what' if asks else 'that'} {agent} had {clause}."
+    return f"{knower} {rng.one(_KNEW)} {'what' if asks else 'that'} {agent} had {clause}."
 
 
-def _island(dice: _Chooser, fits: bool) -> str:
+def _island(rng: _Chooser, fits: bool) -> str:
     """Islands: a question word cannot fill a gap in a relative or a temporal clause.
 
     What had the man who had found the key behind the box put under the table?
@@ -454,185 +454,185 @@ def _island(dice: _Chooser, fits: bool) -> str:
 
     The relative clause precedes the gap of the main clause; the temporal clause follows it.
     """
-    deed, where = _placed(dice)
-    other_deed, other_where = _placed(dice)
-    thing = _the_thing(dice)
-    island_first, thing_first = dice.cross(fits)
+    deed, where = _placed(rng)
+    other_deed, other_where = _placed(rng)
+    thing = _the_thing(rng)
+    island_first, thing_first = rng.cross(fits)
     first = f"{deed}{_optional(thing_first, thing)} {where}"
     second = f"{other_deed}{_optional(not thing_first, thing)} {other_where}"
     if island_first:
-        return f"what had the {dice.one(_TRADES)} who had {first} {second}?"
-    agent, other = _two_persons(dice)
-    return f"what had {agent} {first} {dice.one(('before', 'after'))} {other} had {second}?"
+        return f"what had the {rng.one(_TRADES)} who had {first} {second}?"
+    agent, other = _two_persons(rng)
+    return f"what had {agent} {first} {rng.one(('before', 'after'))} {other} had {second}?"
 
 
-def _resumptive(dice: _Chooser, fits: bool) -> str:
+def _resumptive(rng: _Chooser, fits: bool) -> str:
     """Resumptive pronouns: Mara paid the clerk whom Ned met. *Mara paid the clerk whom Ned met him."""
-    relative, lacks = dice.cross(fits)
-    agent, other = _two_persons(dice)
-    link = "whom" if relative else dice.one(("after", "before", "because"))
-    did = dice.one(("paid", "visited", "praised", "helped", "followed"))
-    deed = f"{_participle(dice, _DO_TO_PEOPLE)}{_optional(not lacks, dice.one(('him', 'her')))}"
-    return f"{agent} {did} the {dice.one(_TRADES)} {link} {other} had {deed} {_at_place(dice)}."
+    relative, lacks = rng.cross(fits)
+    agent, other = _two_persons(rng)
+    link = "whom" if relative else rng.one(("after", "before", "because"))
+    did = rng.one(("paid", "visited", "praised", "helped", "followed"))
+    deed = f"{_participle(rng, _DO_TO_PEOPLE)}{_optional(not lacks, rng.one(('him', 'her')))}"
+    return f"{agent} {did} the {rng.one(_TRADES)} {link} {other} had {deed} {_at_place(rng)}."
 
 
-def _pied_piping(dice: _Chooser, fits: bool) -> str:
+def _pied_piping(rng: _Chooser, fits: bool) -> str:
     """Pied-piping: The lamp at which Mara looked was old. *The lamp which Mara looked was old."""
-    after_verb, repeated = dice.cross(fits)
-    base, preposition = dice.one(_DO_WITH_PREPOSITION)
+    after_verb, repeated = rng.cross(fits)
+    base, preposition = rng.one(_DO_WITH_PREPOSITION)
     which = "which" if after_verb else f"{preposition} which"
-    deed = f"{verb(base).participle}{_optional(repeated, preposition)} {dice.one(_TIMES)}"
-    return f"the {_thing(dice)} {which} {_person(dice)} had {deed} was {dice.one(_LOOKS)}."
+    deed = f"{verb(base).participle}{_optional(repeated, preposition)} {rng.one(_TIMES)}"
+    return f"the {_thing(rng)} {which} {_person(rng)} had {deed} was {rng.one(_LOOKS)}."
 
 
-def _tough(dice: _Chooser, fits: bool) -> str:
+def _tough(rng: _Chooser, fits: bool) -> str:
     """Tough constructions: Mara was hard to find. *Mara was hard to find the key."""
-    hard, lacks = dice.cross(fits)
-    deed = dice.one(("find", "describe", "replace", "avoid", "rescue"))
-    agent, other = _two_persons(dice)
-    what = _optional(not lacks, dice.one((other, _the_thing(dice))))
-    return f"{agent} was {dice.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(dice)}."
+    hard, lacks = rng.cross(fits)
+    deed = rng.one(("find", "describe", "replace", "avoid", "rescue"))
+    agent, other = _two_persons(rng)
+    what = _optional(not lacks, rng.one((other, _the_thing(rng))))
+    return f"{agent} was {rng.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(rng)}."
 
 
 # --- Arguments of verbs ---------------------------------------------------------------
 
 
-def _transitivity(dice: _Chooser, fits: bool) -> str:
+def _transitivity(rng: _Chooser, fits: bool) -> str:
     """Transitivity: Mara forgot the day when Ned fell. *Mara forgot the key that Ned fell."""
-    of_thing, takes_object = dice.cross(fits)
-    head = f"{_the_thing(dice)} that" if of_thing else f"the {dice.one(_MOMENTS)} when"
-    thought = dice.one(("remembered", "forgot", "described", "thought of", "spoke of"))
-    agent, thinker = _two_persons(dice)
-    deed = _participle(dice, _DO_TO_A_THING if takes_object else _DO_ALONE)
-    return f"{thinker} {thought} {head} {agent} had {deed} {_at_place(dice)}."
+    of_thing, takes_object = rng.cross(fits)
+    head = f"{_the_thing(rng)} that" if of_thing else f"the {rng.one(_MOMENTS)} when"
+    thought = rng.one(("remembered", "forgot", "described", "thought of", "spoke of"))
+    agent, thinker = _two_persons(rng)
+    deed = _participle(rng, _DO_TO_A_THING if takes_object else _INTRANSITIVE)
+    return f"{thinker} {thought} {head} {agent} had {deed} {_at_place(rng)}."
 
 
-def _place_of_putting(dice: _Chooser, fits: bool) -> str:
+def _place_of_putting(rng: _Chooser, fits: bool) -> str:
     """Obligatory place of "put": Before Mara put the key on the shelf, Tobias found the lamp.
 
     *Before Mara put the key, Tobias found the lamp on the shelf. With other verbs a place
     is optional, so both sentences have one; the error is the clause that has it.
     """
-    put_first, place_first = dice.cross(fits)
-    seeing = verb(dice.one(("find", "notice", "discover", "see"))).past
+    put_first, place_first = rng.cross(fits)
+    seeing = verb(rng.one(("find", "notice", "discover", "see"))).past
     first, second = ("put", seeing) if put_first else (seeing, "put")
-    agent, other = _two_persons(dice)
-    spot = dice.one(_SPOTS)
+    agent, other = _two_persons(rng)
+    spot = rng.one(_SPOTS)
     return (
-        f"{dice.one(('before', 'after'))} {agent} {first} {_the_thing(dice)}{_optional(place_first, spot)}, "
-        f"{other} {second} {_the_thing(dice)}{_optional(not place_first, spot)}."
+        f"{rng.one(('before', 'after'))} {agent} {first} {_the_thing(rng)}{_optional(place_first, spot)}, "
+        f"{other} {second} {_the_thing(rng)}{_optional(not place_first, spot)}."
     )
 
 
-def _voice(dice: _Chooser, fits: bool) -> str:
+def _voice(rng: _Chooser, fits: bool) -> str:
     """Passives need a transitive verb: Mara was politely thanked. *Mara was politely sneezed."""
-    passive, takes_object = dice.cross(fits)
-    how = dice.one(("quietly", "suddenly", "soon", "at last", "once again"))
-    deed = _participle(dice, _DO_TO_PEOPLE if takes_object else _DO_ALONE)
-    return f"{_person(dice)} {'was' if passive else 'had'} {how} {deed} {_at_place(dice)}."
+    passive, takes_object = rng.cross(fits)
+    how = rng.one(("quietly", "suddenly", "soon", "at last", "once again"))
+    deed = _participle(rng, _DO_TO_PEOPLE if takes_object else _INTRANSITIVE)
+    return f"{_person(rng)} {'was' if passive else 'had'} {how} {deed} {_at_place(rng)}."
 
 
-def _auxiliary(dice: _Chooser, fits: bool) -> str:
+def _auxiliary(rng: _Chooser, fits: bool) -> str:
     """Verb forms after auxiliaries: Mara had quietly taken it. *Mara had quietly took it."""
-    left, right = dice.cross(fits)
-    forms = verb(dice.one(_STRONG))
-    pair = dice.two(
+    left, right = rng.cross(fits)
+    forms = verb(rng.one(_STRONG))
+    pair = rng.two(
         (("", forms.past), (" had", forms.participle), (" would", forms.base), (" was", forms.gerund))
     )
-    how = dice.one(("quietly", "slowly", "quickly", "gladly", "soon", "in fact", "once again", "at last"))
-    return f"{_person(dice)}{pair[left][0]} {how} {pair[right][1]} {_the_thing(dice)}."
+    how = rng.one(("quietly", "slowly", "quickly", "gladly", "soon", "in fact", "once again", "at last"))
+    return f"{_person(rng)}{pair[left][0]} {how} {pair[right][1]} {_the_thing(rng)}."
 
 
-def _complementiser(dice: _Chooser, fits: bool) -> str:
+def _complementiser(rng: _Chooser, fits: bool) -> str:
     """Complementisers: Mara asked here whether Ned slept. *Mara asked here that Ned slept."""
-    asks, whether = dice.cross(fits)
-    agent, other = _two_persons(dice)
-    clause = f"{'whether' if whether else 'that'} {other} had {_participle(dice, _DO_TO_THINGS)}"
-    return f"{agent} {dice.one(_ASKED if asks else _CLAIMED)} {_at_place(dice)} {clause} {_the_thing(dice)}."
+    asks, whether = rng.cross(fits)
+    agent, other = _two_persons(rng)
+    clause = f"{'whether' if whether else 'that'} {other} had {_participle(rng, _DO_TO_THINGS)}"
+    return f"{agent} {rng.one(_ASKED if asks else _CLAIMED)} {_at_place(rng)} {clause} {_the_thing(rng)}."
 
 
-def _infinitive(dice: _Chooser, fits: bool) -> str:
+def _infinitive(rng: _Chooser, fits: bool) -> str:
     """Infinitives with "to": Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
-    wants_to, has_to = dice.cross(fits)
-    whom = f"the {dice.one(_TRADES)} from {dice.one(_PLACES)[1]}"
-    deed = f"{'to ' if has_to else ''}{dice.one(_TRADING)}"
-    return f"{_person(dice)} {dice.one(_FORCED if wants_to else _MADE)} {whom} {deed} {_the_thing(dice)}."
+    wants_to, has_to = rng.cross(fits)
+    whom = f"the {rng.one(_TRADES)} from {rng.one(_PLACES)[1]}"
+    deed = f"{'to ' if has_to else ''}{rng.one(_TRADING)}"
+    return f"{_person(rng)} {rng.one(_FORCED if wants_to else _MADE)} {whom} {deed} {_the_thing(rng)}."
 
 
-def _case(dice: _Chooser, fits: bool) -> str:
+def _case(rng: _Chooser, fits: bool) -> str:
     """Case of pronouns: Mara knew her alone to be honest. *Mara knew she alone to be honest."""
-    finite, nominative = dice.cross(fits)
-    him, he, several = dice.one(_CASES)
-    knew = dice.one(("believed", "knew", "declared", "found"))
-    whom = f"{he if nominative else him} {dice.one(('alone', 'of all people', 'at least'))}"
+    finite, nominative = rng.cross(fits)
+    him, he, several = rng.one(_CASES)
+    knew = rng.one(("believed", "knew", "declared", "found"))
+    whom = f"{he if nominative else him} {rng.one(('alone', 'of all people', 'at least'))}"
     be = _agreeing("be", PAST, several) if finite else "to be"
-    return f"{_person(dice)} {knew} {whom} {be} {dice.one(_MANNERED)}."
+    return f"{_person(rng)} {knew} {whom} {be} {rng.one(_LONG_ADJECTIVES)}."
 
 
 # --- Word order -----------------------------------------------------------------------
 
 
-def _question(dice: _Chooser, fits: bool) -> str:
+def _question(rng: _Chooser, fits: bool) -> str:
     """Inversion in main clauses only: Ned forgot where Mara had put it. *Ned forgot where had Mara put it."""
-    main, inverted = dice.cross(fits)
-    agent, knower = _two_persons(dice)
-    start = dice.one(("but", "and", "so")) if main else f"{knower} {dice.one(_KNEW)}"
+    main, inverted = rng.cross(fits)
+    agent, knower = _two_persons(rng)
+    start = rng.one(("but", "and", "so")) if main else f"{knower} {rng.one(_KNEW)}"
     order = f"had {agent}" if inverted else f"{agent} had"
-    deed = f"{_participle(dice, _DO_TO_THINGS)} {_the_thing(dice)}"
-    return f"{start} {dice.one(('where', 'when', 'why', 'how'))} {order} {deed}{'?' if main else '.'}"
+    deed = f"{_participle(rng, _DO_TO_THINGS)} {_the_thing(rng)}"
+    return f"{start} {rng.one(('where', 'when', 'why', 'how'))} {order} {deed}{'?' if main else '.'}"
 
 
-def _fronting(dice: _Chooser, fits: bool) -> str:
+def _fronting(rng: _Chooser, fits: bool) -> str:
     """Inversion after a negation: At no time had Mara sold a lamp. *At no time Mara had sold a lamp."""
-    negative, inverted = dice.cross(fits)
-    front = dice.one(("at _ time", "in _ village", "on _ morning", "on _ evening", "in _ house"))
-    where = dice.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
-    agent = _person(dice)
+    negative, inverted = rng.cross(fits)
+    front = rng.one(("at _ time", "in _ village", "on _ morning", "on _ evening", "in _ house"))
+    where = rng.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
+    agent = _person(rng)
     order = f"had {agent}" if inverted else f"{agent} had"
-    deed = f"{_participle(dice, _LOSING)} {a(_thing(dice))}"
+    deed = f"{_participle(rng, _LOSING)} {a(_thing(rng))}"
     return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {deed}."
 
 
 # --- Words that come in pairs ---------------------------------------------------------
 
 
-def _correlative(dice: _Chooser, fits: bool) -> str:
+def _correlative(rng: _Chooser, fits: bool) -> str:
     """Correlatives: Mara sold both the key and the lamp. *Mara sold both the key or the lamp."""
-    left, right = dice.cross(fits)
-    pair = (("both", "and"), dice.one((("either", "or"), ("neither", "nor"))))
-    first = f"{_the_thing(dice)} from {dice.one(_PLACES)[1]}"
-    deed = verb(dice.one(_DO_TO_THINGS)).past
-    return f"{_person(dice)} {deed} {pair[left][0]} {first} {pair[right][1]} {_the_thing(dice)}."
+    left, right = rng.cross(fits)
+    pair = (("both", "and"), rng.one((("either", "or"), ("neither", "nor"))))
+    first = f"{_the_thing(rng)} from {rng.one(_PLACES)[1]}"
+    deed = verb(rng.one(_DO_TO_THINGS)).past
+    return f"{_person(rng)} {deed} {pair[left][0]} {first} {pair[right][1]} {_the_thing(rng)}."
 
 
-def _comparative(dice: _Chooser, fits: bool) -> str:
+def _comparative(rng: _Chooser, fits: bool) -> str:
     """Comparison with "as" or "than": Mara was as patient that night as anybody else in Harrow.
 
     *Mara was as patient that night than anybody else in Harrow. The standard of comparison
     contains "any", so that "as" cannot mean because, while or in the role of.
     """
-    more, than = dice.cross(fits)
-    degree = dice.one(("more", "less")) if more else "as"
-    described = f"{degree} {dice.one(_MANNERED)} {dice.one((_at_place(dice), dice.one(_TIMES)))}"
-    anybody = dice.one(("anybody else", "anyone else", f"any other {dice.one(_TRADES)}"))
-    who = f"{_person(dice)} {dice.one(('was', 'seemed'))}"
-    return f"{who} {described} {'than' if than else 'as'} {anybody} in {dice.one(VILLAGES)}."
+    more, than = rng.cross(fits)
+    degree = rng.one(("more", "less")) if more else "as"
+    described = f"{degree} {rng.one(_LONG_ADJECTIVES)} {rng.one((_at_place(rng), rng.one(_TIMES)))}"
+    anybody = rng.one(("anybody else", "anyone else", f"any other {rng.one(_TRADES)}"))
+    who = f"{_person(rng)} {rng.one(('was', 'seemed'))}"
+    return f"{who} {described} {'than' if than else 'as'} {anybody} in {rng.one(VILLAGES)}."
 
 
-def _animacy(dice: _Chooser, fits: bool) -> str:
+def _animacy(rng: _Chooser, fits: bool) -> str:
     """Animacy: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
-    person, whom = dice.cross(fits)
-    preposition, deed = dice.one(_SPOKEN_ABOUT)
-    clause = f"{preposition} {'whom' if whom else 'which'} {dice.name(_NAMES)} had {deed}"
-    told = dice.one((f"came from {dice.one(VILLAGES)}", f"was {_at_place(dice)}"))
-    return f"the {dice.one(_TRADES) if person else _thing(dice)} {clause} {told}."
+    person, whom = rng.cross(fits)
+    preposition, deed = rng.one(_SPOKEN_ABOUT)
+    clause = f"{preposition} {'whom' if whom else 'which'} {rng.name(_NAMES)} had {deed}"
+    predicate = rng.one((f"came from {rng.one(VILLAGES)}", f"was {_at_place(rng)}"))
+    return f"the {rng.one(_TRADES) if person else _thing(rng)} {clause} {predicate}."
 
 
-def _tag(dice: _Chooser, fits: bool) -> str:
+def _tag(rng: _Chooser, fits: bool) -> str:
     """Question tags: "Mara has sold it, hasn't she?" but *"Mara has sold it, didn't she?"."""
-    left, right = dice.cross(fits)
-    forms = verb(dice.one(_TRADING))
-    pair = dice.two(
+    left, right = rng.cross(fits)
+    forms = verb(rng.one(_TRADING))
+    pair = rng.two(
         (
             (forms.past, "didn't"),
             (f"has {forms.participle}", "hasn't"),
@@ -640,20 +640,20 @@ def _tag(dice: _Chooser, fits: bool) -> str:
             (f"is {forms.gerund}", "isn't"),
         )
     )
-    agent, pronoun = dice.one(((dice.name(_WOMEN), "she"), (dice.name(_MEN), "he")))
-    return f"{agent} {pair[left][0]} {_the_thing(dice)}, {pair[right][1]} {pronoun}?"
+    agent, pronoun = rng.one(((rng.name(_WOMEN), "she"), (rng.name(_MEN), "he")))
+    return f"{agent} {pair[left][0]} {_the_thing(rng)}, {pair[right][1]} {pronoun}?"
 
 
-def _ellipsis(dice: _Chooser, fits: bool) -> str:
+def _ellipsis(rng: _Chooser, fits: bool) -> str:
     """Ellipsis: Mara was ill, and so was Tobias. *Mara was ill, and so did Tobias."""
-    state, was = dice.cross(fits)
-    agent, other = _two_persons(dice)
-    mood, base = dice.one(_MOODS), dice.one(_DO_ALONE)
-    if dice.toss():
+    state, was = rng.cross(fits)
+    agent, other = _two_persons(rng)
+    mood, base = rng.one(_MOODS), rng.one(_INTRANSITIVE)
+    if rng.toss():
         clause, link = (f"was {mood}" if state else verb(base).past), "so"
     else:
         clause, link = (f"was not {mood}" if state else f"did not {base}"), "neither"
-    return f"{agent} {clause} {dice.one(_TIMES)}, and {link} {'was' if was else 'did'} {other}."
+    return f"{agent} {clause} {rng.one(_TIMES)}, and {link} {'was' if was else 'did'} {other}."
 
 
 # --- All phenomena --------------------------------------------------------------------
@@ -696,7 +696,7 @@ PHENOMENA: Final[tuple[str, ...]] = tuple(_MAKERS)
 
 def make_acceptability_example(random: Callable[[], float]) -> AcceptabilityExample:
     """Return a random sentence with its label; `random` returns numbers in [0, 1)."""
-    dice = _Chooser(random)
-    phenomenon = dice.one(PHENOMENA)
-    acceptable = dice.toss()
-    return AcceptabilityExample(capital(_MAKERS[phenomenon](dice, acceptable)), acceptable, phenomenon)
+    rng = _Chooser(random)
+    phenomenon = rng.one(PHENOMENA)
+    acceptable = rng.toss()
+    return AcceptabilityExample(capital(_MAKERS[phenomenon](rng, acceptable)), acceptable, phenomenon)

@@ -18,15 +18,15 @@ Part = str | Slot
 
 
 class ClauseForm(NamedTuple):
-    """One compiled form of a clause that tells an event."""
+    """One compiled form of a clause about an event."""
 
     text: str
     adds_detail: bool  # adds a detail that is not in the event
     subject_field: int  # index of the field that the verbs agree with, or -1
-    number_field: int  # index of the number that they agree with instead, or -1
+    number_field: int  # index of the number that the verbs agree with instead, or -1
     subject_leads: bool  # starts with the subject, which can be omitted after "and"
     has_one_verb: bool  # has one verb, right after the subject: can be a gerund
-    fields: frozenset[int]  # indices of the fields that it mentions
+    fields: frozenset[int]  # indices of the fields that the form mentions
     parts: tuple[tuple[tuple[Part, ...], ...], ...]  # [tense][person], without the leading subject
 
 
@@ -42,19 +42,19 @@ class ClauseForms(NamedTuple):
     all_forms: tuple[ClauseForm, ...]  # all forms
 
 
-_TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
+_PLACEHOLDER = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
 
 
-def _slot(spec: str, fields: tuple[str, ...], head: str) -> Slot:
-    """Return the renderer and field index of a slot; repeated subjects are rendered as pronouns."""
+def _slot(spec: str, fields: tuple[str, ...], rendered_subject: str) -> Slot:
+    """Return the renderer and field index of a slot; a subject rendered before becomes a pronoun."""
     if spec == "manner":
         return Speaker.manner, 0
     article, _, rest = spec.partition(" ")
     if article == "a":
         return Speaker.with_article, fields.index(rest)
     name, mark = re.fullmatch(r"([a-z]+)(.*)", spec).groups()  # type: ignore[union-attr]
-    said = _REPEATED_SUBJECT_RENDERERS.get(mark) if name == head and name != "thing" else None
-    return said or _SLOT_RENDERERS.get((name, mark), Speaker.plain), fields.index(name)
+    renderer = _REPEATED_SUBJECT_RENDERERS.get(mark) if name == rendered_subject and name != "thing" else None
+    return renderer or _SLOT_RENDERERS.get((name, mark), Speaker.plain), fields.index(name)
 
 
 _REPEATED_SUBJECT_RENDERERS = {
@@ -101,55 +101,62 @@ def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
     return inflected(base, tense, person)
 
 
-def compile_form(text: str, fields: tuple[str, ...], colour: bool) -> ClauseForm:
+def compile_form(text: str, fields: tuple[str, ...], adds_detail: bool) -> ClauseForm:
     """Return a form compiled for events or claims with the given fields."""
-    tokens = _TOKEN.findall(text)
-    literals = _TOKEN.split(text)
-    slots = [token[1:-1] for token in tokens if token[0] == "{"]
-    heads = [slot for slot in slots if slot.endswith("=")]
-    leads = text.startswith("{") and re.fullmatch(r"who|whom|thing", slots[0]) is not None
-    head = slots[0] if leads else (heads[0][:-1] if heads else "")
-    verbs = [token[1:-1] for token in tokens if token[0] == "["]
-    variants = []
-    for tense in range(TENSES):
-        row = []
-        for person in range(PERSONS):
-            parts: list[Part] = []
-            said = head if leads else ""
-            for index, literal in enumerate(literals):
-                if literal:
-                    parts.append(literal)
-                if index == len(tokens):
-                    break
-                spec = tokens[index][1:-1]
-                if tokens[index][0] == "[":
-                    parts.append(_verb(spec, fields, tense, person))
-                elif index or not leads:
-                    parts.append(_slot(spec, fields, said))
-                    said = said or (head if spec == f"{head}=" else "")
-            row.append(_merged(parts))
-        variants.append(tuple(row))
-    named = [slot for slot in slots if slot != "spot@"]  # names the place but not the spot
+    placeholders = _PLACEHOLDER.findall(text)
+    slots = [placeholder[1:-1] for placeholder in placeholders if placeholder[0] == "{"]
+    verbs = [placeholder[1:-1] for placeholder in placeholders if placeholder[0] == "["]
+    marked_subjects = [slot for slot in slots if slot.endswith("=")]
+    subject_leads = text.startswith("{") and re.fullmatch(r"who|whom|thing", slots[0]) is not None
+    subject = slots[0] if subject_leads else (marked_subjects[0][:-1] if marked_subjects else "")
+    naming_slots = [slot for slot in slots if slot != "spot@"]  # names the place but not the spot
     mentioned = {
-        fields.index(name) for slot in named for name in re.findall(r"[a-z]+", slot) if name in fields
-    }
-    mentioned |= {
-        fields.index(name) for spec in verbs for name in re.findall(r"[a-z]+", spec) if name in fields
+        fields.index(name)
+        for spec in (*naming_slots, *verbs)
+        for name in re.findall(r"[a-z]+", spec)
+        if name in fields
     }
     return ClauseForm(
         text=text,
-        adds_detail=colour,
-        subject_field=fields.index(head) if head else -1,
+        adds_detail=adds_detail,
+        subject_field=fields.index(subject) if subject else -1,
         number_field=fields.index("number") if any(spec.endswith(":number") for spec in verbs) else -1,
-        subject_leads=leads,
-        has_one_verb=leads
+        subject_leads=subject_leads,
+        has_one_verb=subject_leads
         and len(verbs) == 1
-        and len(tokens) > 1
-        and tokens[1][0] == "["
+        and len(placeholders) > 1
+        and placeholders[1][0] == "["
         and " was " not in text,
         fields=frozenset(mentioned),
-        parts=tuple(variants),
+        parts=tuple(
+            tuple(
+                _compile_parts(text, fields, subject, subject_leads, tense, person)
+                for person in range(PERSONS)
+            )
+            for tense in range(TENSES)
+        ),
     )
+
+
+def _compile_parts(
+    text: str, fields: tuple[str, ...], subject: str, subject_leads: bool, tense: int, person: int
+) -> tuple[Part, ...]:
+    """Return the parts of a form in one tense and person; the caller renders a leading subject."""
+    placeholders, literals = _PLACEHOLDER.findall(text), _PLACEHOLDER.split(text)
+    parts: list[Part] = []
+    rendered_subject = subject if subject_leads else ""
+    for index, literal in enumerate(literals):
+        if literal:
+            parts.append(literal)
+        if index == len(placeholders):
+            break
+        spec = placeholders[index][1:-1]
+        if placeholders[index][0] == "[":
+            parts.append(_verb(spec, fields, tense, person))
+        elif index or not subject_leads:
+            parts.append(_slot(spec, fields, rendered_subject))
+            rendered_subject = rendered_subject or (subject if spec == f"{subject}=" else "")
+    return _merged(parts)
 
 
 def _merged(parts: list[Part]) -> tuple[Part, ...]:
@@ -163,9 +170,11 @@ def _merged(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(merged)
 
 
-def _forms(kind: Any) -> ClauseForms:
-    fields: tuple[str, ...] = kind._fields
-    all_forms = [(text[0], compile_form(text.lstrip("~+"), fields, text[0] == "+")) for text in FORMS[kind]]
+def _forms(event_type: Any) -> ClauseForms:
+    fields: tuple[str, ...] = event_type._fields
+    all_forms = [
+        (text[0], compile_form(text.lstrip("~+"), fields, text[0] == "+")) for text in FORMS[event_type]
+    ]
     plain = tuple(form for mark, form in all_forms if mark not in "~+")
     joined = tuple(
         form for mark, form in all_forms if mark != "+" and form.subject_leads and form.subject_field == 0

@@ -1,9 +1,9 @@
-"""The forms of each event: templates of clauses, one of which is drawn to tell the event.
+"""The forms of each event: templates of clauses, one of which is drawn for each sentence.
 
 A slot in braces names a field of the event; a verb in brackets is inflected. All plain
 forms of an event name every field, so any two of them are paraphrases. A form with the
-prefix `~` omits what the reader knows and one with `+` adds a detail; both occur only in
-stories.
+prefix `~` omits fields that the reader knows already, and a form with the prefix `+` adds
+a detail; both occur only in stories.
 
 | slot | example |
 |---|---|

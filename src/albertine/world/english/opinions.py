@@ -26,12 +26,12 @@ from typing import Final, NamedTuple, TypeVar
 from albertine.world.english import lexicon
 from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, inflected
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 T = TypeVar("T")
 
-# thing | one or many | made by someone, or located at a place | adjectives, good/bad |
+# thing | one or many | "by" if it has a maker, "at" if it has a place | adjectives, good/bad |
 # contents, good/bad; indented below: aspects with their adjectives, good/bad
-_MATTERS = """
+_SUBJECT_TABLE = """
 soup | one | by | tasty/tasteless wholesome/unwholesome | flavour/bitterness
     broth rich/watery, smell inviting/nasty
 stew | one | by | tasty/tasteless tempting/unappetising | flavour/grease
@@ -195,7 +195,7 @@ the {aspect} was {-trait}, but {+claim}
 """,
 }
 
-_NEAR = ("in the house", "in the street", "in the family", "in the parish", "on the square")
+_CROWDS = ("in the house", "in the street", "in the family", "in the parish", "on the square")
 
 
 class Opinion(NamedTuple):
@@ -231,7 +231,7 @@ class OpinionSubject(NamedTuple):
 
     name: str
     many: bool
-    made: bool
+    has_maker: bool  # made by a person, else located at a place
     words: dict[str, tuple[Antonyms, ...]]
     aspects: tuple[tuple[str, Antonyms], ...]
 
@@ -239,8 +239,8 @@ class OpinionSubject(NamedTuple):
 class OpinionContext(NamedTuple):
     """The choices of one opinion: its thing, one aspect, and the words for all slots."""
 
-    plain: dict[str, str]
-    pairs: dict[str, tuple[Antonyms, ...]]
+    plain: dict[str, str]  # the text of each slot without a sign
+    pairs: dict[str, tuple[Antonyms, ...]]  # the choices for each slot with a sign
 
 
 # A construction: its forms, grouped by their pattern of signed slots.
@@ -282,81 +282,89 @@ def _construction(text: str) -> Construction:
     return tuple(tuple(form for form in forms if _pattern(form) == pattern) for pattern in patterns)
 
 
-SUBJECTS = tuple(map(_subject, re.split(r"\n(?! )", _MATTERS.strip())))
+SUBJECTS = tuple(map(_subject, re.split(r"\n(?! )", _SUBJECT_TABLE.strip())))
 CLAIMS = {name: _construction(text) for name, text in _CLAIMS.items()}
 CONSTRUCTIONS = CLAIMS | {name: _construction(text) for name, text in _COMPOUNDS.items()}
 _CRITICS = tuple(f"the {trade}" for trade, *_ in lexicon.TRADES)
 _NAMES = (*lexicon.WOMEN, *lexicon.MEN)
 
 
-def make_opinion(random: Random) -> Opinion:
+def make_opinion(random: UniformRandom) -> Opinion:
     """Return a random opinion; draws the label first, then the construction, then the words."""
     good = random() < 0.5
     construction = _one_of(tuple(CONSTRUCTIONS.values()), random)
-    matter = _opinion_context(_one_of(SUBJECTS, random), random)
-    tree = _grow(construction, good, matter, random)
-    return Opinion(_filled(tree, matter), is_positive(tree))
+    context = _opinion_context(_one_of(SUBJECTS, random), random)
+    tree = _random_tree(construction, good, context, random)
+    return Opinion(_filled(tree, context), is_positive(tree))
 
 
 def is_positive(tree: OpinionWord | OpinionPhrase) -> bool:
     """Return the label of a tree; raise ValueError if its parts imply different labels."""
     if isinstance(tree, OpinionWord):
         return tree.good
-    leanings = zip(_pattern(tree.form), tree.parts, strict=True)
-    (verdict,) = {is_positive(part) == (sign == "+") for (sign, _), part in leanings}
-    return verdict
+    signed_parts = zip(_pattern(tree.form), tree.parts, strict=True)
+    (label,) = {is_positive(part) == (sign == "+") for (sign, _), part in signed_parts}
+    return label
 
 
-def _one_of(options: Sequence[T], random: Random) -> T:
+def _one_of(options: Sequence[T], random: UniformRandom) -> T:
     return options[int(random() * len(options))]
 
 
-def _opinion_context(kind: OpinionSubject, random: Random) -> OpinionContext:
-    aspect, traits = _one_of(kind.aspects, random)
+def _opinion_context(subject: OpinionSubject, random: UniformRandom) -> OpinionContext:
+    aspect, traits = _one_of(subject.aspects, random)
     village = _one_of(lexicon.VILLAGES, random)
     plain = {
-        "the": _name(kind, village, random),
-        "was": inflected("be", PAST, PLURAL if kind.many else SINGULAR),
-        "one": "ones" if kind.many else "one",
+        "the": _name(subject, village, random),
+        "was": inflected("be", PAST, PLURAL if subject.many else SINGULAR),
+        "one": "ones" if subject.many else "one",
         "aspect": aspect,
         "critic": _one_of(_CRITICS, random),
-        "crowd": _one_of((f"in {village}", *_NEAR), random),
+        "crowd": _one_of((f"in {village}", *_CROWDS), random),
     }
-    return OpinionContext(plain, kind.words | {"trait": (traits,)})
+    return OpinionContext(plain, subject.words | {"trait": (traits,)})
 
 
-def _name(kind: OpinionSubject, village: str, random: Random) -> str:
+def _name(subject: OpinionSubject, village: str, random: UniformRandom) -> str:
     """Return a thing with its owner or its place, or just with "the"."""
     if random() < 0.3:
-        return f"the {kind.name}"
-    return f"{_one_of(_NAMES, random)}'s {kind.name}" if kind.made else f"the {kind.name} at {village}"
+        return f"the {subject.name}"
+    return (
+        f"{_one_of(_NAMES, random)}'s {subject.name}"
+        if subject.has_maker
+        else f"the {subject.name} at {village}"
+    )
 
 
-def _grow(construction: Construction, good: bool, matter: OpinionContext, random: Random) -> OpinionPhrase:
+def _random_tree(
+    construction: Construction, good: bool, context: OpinionContext, random: UniformRandom
+) -> OpinionPhrase:
     """Return a random tree of a construction with the given label."""
     form = _one_of(_one_of(construction, random), random)
     slots = _pattern(form)
     return OpinionPhrase(
-        form, tuple(_part(slot, good == (sign == "+"), matter, random) for sign, slot in slots)
+        form, tuple(_part(slot, good == (sign == "+"), context, random) for sign, slot in slots)
     )
 
 
-def _part(slot: str, good: bool, matter: OpinionContext, random: Random) -> OpinionWord | OpinionPhrase:
-    if slot in matter.pairs:
-        pair = _one_of(matter.pairs[slot], random)
+def _part(
+    slot: str, good: bool, context: OpinionContext, random: UniformRandom
+) -> OpinionWord | OpinionPhrase:
+    if slot in context.pairs:
+        pair = _one_of(context.pairs[slot], random)
         return OpinionWord(pair.good if good else pair.bad, good)
     construction = _one_of(tuple(CLAIMS.values()), random) if slot == "claim" else CONSTRUCTIONS[slot]
-    return _grow(construction, good, matter, random)
+    return _random_tree(construction, good, context, random)
 
 
-def _filled(tree: OpinionWord | OpinionPhrase, matter: OpinionContext) -> str:
+def _filled(tree: OpinionWord | OpinionPhrase, context: OpinionContext) -> str:
     if isinstance(tree, OpinionWord):
         return tree.text
     parts = iter(tree.parts)
 
     def fill(match: re.Match[str]) -> str:
         if match[1]:
-            return _filled(next(parts), matter)
-        return matter.plain[match[2]]
+            return _filled(next(parts), context)
+        return context.plain[match[2]]
 
     return _SLOT.sub(fill, tree.form)

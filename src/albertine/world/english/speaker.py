@@ -24,7 +24,7 @@ _AS_SUBJECT, _AS_OBJECT, _AS_OWNER, _FOR_THING = 0.85, 0.75, 1.0, 0.6
 
 
 class Speaker:
-    """What a story has mentioned so far, which decides how the next mention is worded.
+    """The wording of each mention of a person, thing or place, which depends on the earlier mentions.
 
     Args:
         random: returns numbers in [0, 1).
@@ -66,11 +66,11 @@ class Speaker:
         self.end_sentence()
 
     def set_pronoun_referent(self, who: Person) -> None:
-        """Make a person the referent of their pronoun, whoever else was mentioned."""
+        """Make a person the referent of their pronoun, even if others were mentioned."""
         self._before[who.gender] = self._now[who.gender] = who
 
     def is_recently_mentioned(self, who: object) -> bool:
-        """Return whether someone was mentioned in the last sentence, or is the speaker or addressee."""
+        """Return whether a person was mentioned in the last sentence, or is the speaker or addressee."""
         return who in self._before or who is self.me or who is self.you
 
     # --- persons
@@ -81,25 +81,28 @@ class Speaker:
             return I
         return PLURAL if who.gender == SEVERAL or who is self.you else SINGULAR
 
-    def _may_be_pronoun(self, who: object, kind: int) -> bool:
+    def _may_be_pronoun(self, who: object, category: int) -> bool:
         """Record a mention; return whether a pronoun would be unambiguous."""
-        now, before = self._now[kind], self._before[kind]
+        now, before = self._now[category], self._before[category]
         if now is who:
             return True
         if now is None:
-            self._now[kind] = who
+            self._now[category] = who
             return before is who
-        self._now[kind] = _MANY
+        self._now[category] = _MANY
         return False
 
-    def _pronoun(self, who: Person, words: _Words, chance: float) -> str:
-        """Return a pronoun or nothing: never if ambiguous, always at a repeated mention in a sentence."""
+    def _pronoun(self, who: Person, words: _Words, probability: float) -> str:
+        """Return a pronoun or an empty string.
+
+        A repeated mention in a sentence is always a pronoun; an ambiguous mention never is.
+        """
         if who is self.me or who is self.you:
             return words[who is self.you]
-        kind = who.gender
-        again = self._now[kind] is who
-        if self._may_be_pronoun(who, kind) and (again or self.random() < chance):
-            return words[2 + kind]
+        category = who.gender
+        is_repeated = self._now[category] is who
+        if self._may_be_pronoun(who, category) and (is_repeated or self.random() < probability):
+            return words[2 + category]
         return ""
 
     def as_subject(self, who: Person) -> str:
@@ -115,7 +118,7 @@ class Speaker:
         return self._pronoun(who, _POSSESSIVES, _AS_OWNER) or f"{self.name(who)}'s"
 
     def _again(self, who: Person, words: _Words) -> str:
-        """Return the pronoun of the clause's subject, which is always unambiguous."""
+        """Return the pronoun for the subject of the clause, which is always unambiguous."""
         if who is self.me or who is self.you:
             return words[who is self.you]
         return words[2 + who.gender]

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 from albertine.world.english import lexicon
 from albertine.world.english.grammar import a, capital, plural
 
-Random = Callable[[], float]
+UniformRandom = Callable[[], float]
 T = TypeVar("T")
 
 # code | referent in the first reading | lists of the candidates, if not the table's own; indented below:
@@ -324,7 +324,7 @@ FILLERS = {
 }
 
 
-def make_winograd_example(random: Random) -> WinogradExample:
+def make_winograd_example(random: UniformRandom) -> WinogradExample:
     """Return a random example; draws schema, reading and candidate first, then the words."""
     schema = _one_of(SCHEMAS, random)
     reading = int(random() * 2)
@@ -333,17 +333,17 @@ def make_winograd_example(random: Random) -> WinogradExample:
     form = _READINGS.sub(lambda match: match[1 + reading], schema.sentence)
     _, _, predicate = form.partition("{he}")
     claim = f"{{{'AB'[candidate]}}}{predicate}"
-    meant = schema.referent ^ reading
+    referent = schema.referent ^ reading
     return WinogradExample(
-        _filled_template(form, words), _filled_template(claim, words), candidate == meant, schema.code
+        _filled_template(form, words), _filled_template(claim, words), candidate == referent, schema.code
     )
 
 
-def _one_of(options: Sequence[T], random: Random) -> T:
+def _one_of(options: Sequence[T], random: UniformRandom) -> T:
     return options[int(random() * len(options))]
 
 
-def _words(schema: WinogradSchema, random: Random) -> dict[str, str]:
+def _words(schema: WinogradSchema, random: UniformRandom) -> dict[str, str]:
     """Return random words for every slot of a schema."""
     first_list, second_list = schema.lists
     if first_list == "people":

@@ -8,34 +8,35 @@ from albertine.world.english.clauses import CLAUSES, ClauseForm, compile_form
 from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, capital
 from albertine.world.english.speaker import Speaker
 
-_NEVER = 0.999  # above the probability of every optional pronoun
+_ABOVE_ALL_PROBABILITIES = 0.999  # of an optional pronoun, trade or owner
 
 
-def _never() -> float:
-    return _NEVER
+def _skip_options() -> float:
+    """Return a number with which the speaker takes no optional wording."""
+    return _ABOVE_ALL_PROBABILITIES
 
 
-_SPEAKER = Speaker(_never, exact=True)
+_SPEAKER = Speaker(_skip_options, exact=True)
 
 
 @cache
-def _compiled(text: str, kind: Any) -> ClauseForm:
-    return compile_form(text, kind._fields, False)
+def _compiled(text: str, event_type: Any) -> ClauseForm:
+    return compile_form(text, event_type._fields, False)
 
 
-def worded(text: str, subject: Any) -> str:
+def worded(text: str, source: Any) -> str:
     """Return a wording with its slots filled from an event or a claim."""
-    return _rendered(_compiled(text, subject.__class__), subject, PAST)
+    return _rendered(_compiled(text, source.__class__), source, PAST)
 
 
-def sentence(text: str, subject: Any) -> str:
+def sentence(text: str, source: Any) -> str:
     """Return a filled wording as a sentence, with a capital and a full stop or question mark."""
-    said = capital(worded(text, subject))
-    return said if said.endswith("?") else f"{said}."
+    filled = capital(worded(text, source))
+    return filled if filled.endswith("?") else f"{filled}."
 
 
 def clause(event: Any, choice: float, *, lasting: bool = False) -> str:
-    """Return a clause that tells an event without context; `choice` in [0, 1) picks the form."""
+    """Return a clause for an event without context; `choice` in [0, 1) selects the form."""
     forms = CLAUSES[event.__class__].plain
     return _rendered(forms[int(choice * len(forms))], event, PRESENT if lasting else PAST)
 
@@ -47,25 +48,25 @@ def predicate(event: Any, choice: float) -> str:
         return ""
     _SPEAKER.forget()
     parts = forms[int(choice * len(forms))].parts[PAST][SINGULAR]
-    said = "".join(part if isinstance(part, str) else part[0](_SPEAKER, event[part[1]]) for part in parts)
-    return said.strip()
+    rendered = "".join(part if isinstance(part, str) else part[0](_SPEAKER, event[part[1]]) for part in parts)
+    return rendered.strip()
 
 
 def _rendered(form: ClauseForm, event: Any, tense: int) -> str:
     _SPEAKER.forget()
-    said, person = "", SINGULAR
+    rendered, person = "", SINGULAR
     if form.subject_field >= 0:
         subject = event[form.subject_field]
         if isinstance(subject, Person):
             person = _SPEAKER.person(subject)
-            said = _SPEAKER.name(subject) if form.subject_leads else ""
+            rendered = _SPEAKER.name(subject) if form.subject_leads else ""
         elif form.subject_leads:
-            said = _SPEAKER.the_thing(subject)
+            rendered = _SPEAKER.the_thing(subject)
     if form.number_field >= 0:
         person = SINGULAR if event[form.number_field] == 1 else 1
-    said += "".join(
+    rendered += "".join(
         part if isinstance(part, str) else part[0](_SPEAKER, event[part[1]])
         for part in form.parts[tense][person]
     )
     _SPEAKER.end_sentence()
-    return said
+    return rendered

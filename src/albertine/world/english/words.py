@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Place, Spot, Thing, Trade
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import a, inflected, plural, verb
+from albertine.world.english.grammar import PAST, SINGULAR, a, inflected, plural, verb
 
 
 class ThingTemplate(NamedTuple):
@@ -47,11 +47,11 @@ class Animal(NamedTuple):
 
 
 class Weather(NamedTuple):
-    """A change of weather: its season, its sentence, and signs of it."""
+    """A change of weather: its season, the sentence for its start, and sentences for its signs."""
 
     season: str
-    comes: str
-    seen: tuple[str, ...]
+    sentence: str
+    signs: tuple[str, ...]
 
 
 WOMEN, MEN, FAMILIES = lexicon.WOMEN, lexicon.MEN, lexicon.FAMILIES
@@ -107,7 +107,7 @@ CHORES_IN = {room: _room_chores(room) for room in ROOMS} | {
 
 @cache
 def in_season(phrases: tuple[str, ...], season: str) -> tuple[str, ...]:
-    """Return the phrases that fit a season: in the cold one, none with a word of WARM."""
+    """Return the phrases that fit a season; phrases with a word of `lexicon.WARM` do not fit the cold one."""
     if season == "warm":
         return phrases
     return tuple(phrase for phrase in phrases if not set(phrase.lower().split()) & set(lexicon.WARM))
@@ -144,9 +144,9 @@ def fixtures_in(place: Place) -> tuple[tuple[FixtureTemplate, ...], ...]:
 
 
 def _goods(row: tuple[str, ...]) -> Goods:
-    one, prices, use = row
-    cheap, dear = map(int, prices.split())
-    return Goods(one, plural(one), cheap, dear, use)
+    singular, prices, use = row
+    lowest_price, highest_price = map(int, prices.split())
+    return Goods(singular, plural(singular), lowest_price, highest_price, use)
 
 
 GOODS = tuple(map(_goods, lexicon.GOODS))
@@ -155,16 +155,12 @@ ANIMALS = tuple(
 )
 
 
-def _sight(phrase: str) -> str:
-    """Return a phrase with its first bracketed verb in the past tense."""
-    before, _, rest = phrase.partition("[")
-    base, _, after = rest.partition("]")
-    return f"{before}{inflected(base, 0, 2)}{after}" if rest else phrase
-
-
 def _past(phrase: str) -> str:
+    """Return a phrase with its bracketed verbs in the past tense."""
     while "[" in phrase:
-        phrase = _sight(phrase)
+        before, _, rest = phrase.partition("[")
+        base, _, after = rest.partition("]")
+        phrase = f"{before}{inflected(base, PAST, SINGULAR)}{after}"
     return phrase
 
 

@@ -1,4 +1,4 @@
-"""The genre of a day in a house: a family, its rooms, and what is lost, broken, repaired and eaten."""
+"""The genre of a day in a house: a family loses, finds, breaks, repairs and eats things in its rooms."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
@@ -12,7 +12,7 @@ def plan(scene: Scene) -> None:
     """Plan a household story."""
     family = scene.new_family_name()
     scene.title = f"A day with the {plural(family)}"
-    people, relation = _family(scene, family)
+    people, relation = _add_family(scene, family)
     scene.places = scene.sample_skewed(words.ROOMS, scene.randint(3, 5))
     main = people[0]
     fixture = scene.new_fixture(scene.choose(scene.places))
@@ -26,7 +26,7 @@ def plan(scene: Scene) -> None:
             _add_episode(scene, scene.choose(people), main, fixture, goods)
 
 
-def _family(scene: Scene, family: str) -> tuple[list[Person], str]:
+def _add_family(scene: Scene, family: str) -> tuple[list[Person], str]:
     """Add two to four persons; return them, and the relation of the first to the second."""
     relation = scene.choose_skewed(words.KIN)
     first = scene.new_person(None, family)
@@ -72,13 +72,13 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
             scene.go(who, scene.choose(scene.places))
         ep.do_chores(scene, who, scene.randint(1, 2))
     elif draw < 0.4:
-        ep.move_thing(scene, who, _thing(scene, who))
+        ep.move_thing(scene, who, _known_or_new_thing(scene, who))
     elif draw < 0.5:
-        ep.lose_thing(scene, who, _thing(scene, who))
+        ep.lose_thing(scene, who, _known_or_new_thing(scene, who))
     elif draw < 0.6:
-        ep.give_thing(scene, who, _thing(scene, who), other)
+        ep.give_thing(scene, who, _known_or_new_thing(scene, who), other)
     elif draw < 0.68:
-        _break_or_mend(scene, who, fixture)
+        _break_or_repair(scene, who, fixture)
     elif draw < 0.8:
         if (main, goods) not in scene.state.stock:
             scene.add_event(e.Has(main, scene.randint(4, 15), goods))
@@ -95,14 +95,14 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
         ep.tell_last_deed(scene, who, other)
 
 
-def _thing(scene: Scene, who: Person) -> Thing:
+def _known_or_new_thing(scene: Scene, who: Person) -> Thing:
     """Return a thing of the scene, or a new one."""
     if scene.things and scene.toss(0.5):
         return scene.choose(scene.things)
     return ep.introduce_thing(scene, who)
 
 
-def _break_or_mend(scene: Scene, who: Person, fixture: Fixture) -> None:
+def _break_or_repair(scene: Scene, who: Person, fixture: Fixture) -> None:
     if fixture in scene.state.broken:
         scene.go(who, fixture.place)
         scene.add_event(e.Mend(who, fixture))

@@ -16,7 +16,7 @@ def plan(scene: Scene) -> None:
     traveller = scene.new_person()
     companion = scene.new_person() if scene.toss(0.5) else None
     scene.title = f"The road to {villages[-1].name}"
-    scene.places = [_stop(scene, village) for village in villages]
+    scene.places = [_new_stop(scene, village) for village in villages]
     baggage = [scene.new_thing() for _ in range(scene.randint(1, 2))]
     _introduce_cast(scene, traveller, companion, baggage, villages[0])
     hour = scene.randint(0, 2)
@@ -30,7 +30,7 @@ def plan(scene: Scene) -> None:
             _add_episode(scene, traveller, companion, baggage)
 
 
-def _stop(scene: Scene, village: Place) -> Place:
+def _new_stop(scene: Scene, village: Place) -> Place:
     name, preposition = scene.choose_skewed(_STOPS)
     return Place(name, f"the {name} {village.at}", preposition)
 
@@ -62,8 +62,8 @@ def _arrive(scene: Scene, traveller: Person, companion: Person | None, place: Pl
     if companion is None:
         scene.go(traveller, place)
     else:
-        where = scene.state.location
-        if where.get(traveller) is where.get(companion) is not place:
+        location = scene.state.location
+        if location.get(traveller) is location.get(companion) is not place:
             scene.add_event(e.Go(PersonGroup(traveller, companion), place))
         else:
             scene.go(traveller, place)
@@ -80,17 +80,17 @@ def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: l
     elif draw < 0.3:
         ep.add_remark(scene, who)
     elif draw < 0.48:
-        met = f"met {place.the}"
-        if len(scene.people) < 6 and met not in scene.used:
-            scene.used.add(met)
+        meeting_key = f"met {place.the}"
+        if len(scene.people) < 6 and meeting_key not in scene.used:
+            scene.used.add(meeting_key)
             stranger = scene.new_person()
             scene.add_event(e.Meet(who, stranger, place))
             _encounter(scene, who, stranger)
     elif draw < 0.58:
         thing = scene.choose(baggage)
-        resting = f"{thing.name} {place.the}"
-        if scene.state.holder_or_spot[thing] is who and resting not in scene.used:
-            scene.used.add(resting)
+        rest_key = f"{thing.name} {place.the}"
+        if scene.state.holder_or_spot[thing] is who and rest_key not in scene.used:
+            scene.used.add(rest_key)
             spot = scene.choose_spot(place)
             scene.add_event(e.Put(who, thing, spot))
             ep.do_chores(scene, who, 1)
@@ -115,7 +115,7 @@ def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: l
 
 
 def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
-    """Make a stranger sell or give something to a traveller, or be told something."""
+    """Make a stranger sell or give something to a traveller, or hear about a deed of the traveller."""
     if scene.toss(0.35):
         thing = scene.new_thing()
         scene.add_event(e.Owns(stranger, thing))

@@ -9,23 +9,24 @@ from albertine.world.scene import Scene
 
 def plan(scene: Scene) -> None:
     """Plan one letter, or a letter and its answer."""
-    one, other = scene.new_person(), scene.new_person()
+    first_person, second_person = scene.new_person(), scene.new_person()
     villages = scene.sample_skewed(words.VILLAGES, 2)
     scene.title = f"Letters from {villages[0].name}"
     scene.reserve_word("letter")  # otherwise a thing "letter" could be confused with the letter itself
     letters = 1 if scene.length < 24 else 2
-    for turn in range(letters):
-        writer, reader = (one, other) if turn == 0 else (other, one)
-        scene.add_event(e.Letter(writer, reader, villages[turn]))
+    for index in range(letters):
+        writer, reader = (first_person, second_person) if index == 0 else (second_person, first_person)
+        scene.add_event(e.Letter(writer, reader, villages[index]))
         scene.places = scene.sample_skewed(
             words.ROOMS if scene.toss(0.5) else words.SITES, scene.randint(3, 4)
         )
         scene.people = [writer, scene.new_person(), scene.new_person()][: scene.randint(2, 3)]
         scene.things = []
-        _write_letter(scene, writer, reader, scene.length * (turn + 1) // letters)
+        _write_letter(scene, writer, reader, scene.length * (index + 1) // letters)
 
 
 def _write_letter(scene: Scene, writer: Person, reader: Person, until: int) -> None:
+    """Add the events of one letter, until the log has `until` events."""
     relation = scene.choose_skewed(words.KIN)
     neighbour = scene.people[1]
     trait, habit = scene.choose_skewed(words.TRAITS)

@@ -13,38 +13,42 @@ from albertine.world.scene import Scene
 def plan(scene: Scene) -> None:
     """Plan a handbook page."""
     if scene.toss(0.55):
-        _dish(scene)
+        _add_recipe(scene)
     else:
-        _craft(scene)
+        _add_craft(scene)
 
 
-def _dish(scene: Scene) -> None:
+def _add_recipe(scene: Scene) -> None:
     """Add a recipe: the ingredients, the preparation of each, the cooking."""
     dish, basket = scene.choose(lexicon.DISHES)
     parts = scene.sample_skewed(basket.split(), max(2, min(5, scene.length // 4)))
     heat = scene.choose(lexicon.HEATS)
     scene.title = f"{capital(parts[0])} {dish}"
     amounts = [f"{number(scene.randint(2, 12))} ounces of {part}" for part in parts]
-    _say(scene, f"For {a(dish)} you need {listed(amounts)}")
+    _add_sentence(scene, f"For {a(dish)} you need {listed(amounts)}")
     for part in parts:
         first, then = scene.choose(lexicon.PREPARED)
-        _say(scene, f"{first} the {part}")
+        _add_sentence(scene, f"{first} the {part}")
         if scene.toss(0.6):
-            _say(scene, f"{then} them when that is done")
+            _add_sentence(scene, f"{then} them when that is done")
         if scene.toss(0.3):
-            _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
-    _say(scene, f"Now put the {parts[0]} into {a(scene.choose(lexicon.VESSELS))}")
+            _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
+    _add_sentence(scene, f"Now put the {parts[0]} into {a(scene.choose(lexicon.VESSELS))}")
     for part in parts[1:]:
         minutes = number(scene.randint(2, 20))
-        _say(scene, f"{scene.choose(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes")
-    _say(scene, f"{heat} it all for {number(scene.randint(2, 9) * 5)} minutes")
+        _add_sentence(
+            scene, f"{scene.choose(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes"
+        )
+    _add_sentence(scene, f"{heat} it all for {number(scene.randint(2, 9) * 5)} minutes")
     if scene.toss(0.5):
-        _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
-    _say(scene, f"Take the {dish} from the fire and let it stand")
-    _say(scene, f"Serve it {scene.choose(('hot', 'cold', 'warm', 'with bread', 'at once', 'with cream'))}")
+        _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
+    _add_sentence(scene, f"Take the {dish} from the fire and let it stand")
+    _add_sentence(
+        scene, f"Serve it {scene.choose(('hot', 'cold', 'warm', 'with bread', 'at once', 'with cream'))}"
+    )
 
 
-def _craft(scene: Scene) -> None:
+def _add_craft(scene: Scene) -> None:
     """Add the steps of a craft, with cautions between them."""
     steps = [step.strip() for step in scene.choose(lexicon.CRAFTS).split("|")]
     scene.title = steps[-1]
@@ -52,21 +56,21 @@ def _craft(scene: Scene) -> None:
     for index, step in enumerate(steps):
         draw = scene.random()
         if draw < 0.3:
-            _say(scene, f"The {ordinals[index]} step is this: {step[0].lower()}{step[1:]}")
+            _add_sentence(scene, f"The {ordinals[index]} step is this: {step[0].lower()}{step[1:]}")
         elif draw < 0.6 and index:
             before = steps[index - 1]
-            _say(
+            _add_sentence(
                 scene, f"Only when you are done with step {number(index)} ({before.lower()}): {step.lower()}"
             )
         else:
-            _say(scene, step)
+            _add_sentence(scene, step)
         for _ in range(scene.randint(0, 2)):
-            _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
+            _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
     for _ in scene.iterations_until(7):
-        _say(scene, scene.choose_skewed(lexicon.CAUTIONS))
+        _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
 
 
-def _say(scene: Scene, sentence: str) -> None:
+def _add_sentence(scene: Scene, sentence: str) -> None:
     """Add a sentence unless it was used before."""
     if sentence not in scene.used:
         scene.used.add(sentence)

@@ -92,7 +92,7 @@ def _add_episode(scene: Scene, who: Person, stall: Stall) -> None:
 
 
 def _buy_from_stall(scene: Scene, who: Person, stall: Stall) -> None:
-    """Make a customer buy goods at a stall, after the story has told how many the seller has."""
+    """Make a customer buy goods at a stall; first add the number that the seller has, if it is unknown."""
     seller, goods = stall
     if (seller, goods) not in scene.state.stock:
         scene.add_event(e.Has(seller, scene.randint(6, 20), goods))

@@ -1,6 +1,6 @@
 """The genre of a small mystery: a thing is gone, its owner investigates, the truth comes out.
 
-What really happened is in the log from the start, as `Hidden` events; the text reveals it at the end.
+The log has the true events from the start, as `Hidden` events; the text reveals them at the end.
 """
 
 from albertine.world import episodes as ep
@@ -21,24 +21,24 @@ def plan(scene: Scene) -> None:
     thing = scene.new_thing()
     scene.title = f"The {thing.kind} that was gone"
     home, hiding = scene.sample_skewed(scene.places, 2)
-    spot, hidden = scene.choose_spot(home), scene.choose_spot(hiding)
+    spot, hiding_spot = scene.choose_spot(home), scene.choose_spot(hiding)
     if scene.toss(0.3):
         # Not used, but it may make the kind ambiguous, so that the text needs the adjective.
         scene.new_thing(repeat_kind=True)
         scene.things.pop()
     _introduce_cast(scene, owner, others, thing, spot)
     _place_everyone(scene, owner, others, home)
-    _crime(scene, culprit, thing, spot, hidden)
+    _hide_thing(scene, culprit, thing, spot, hiding_spot)
     scene.go(owner, home)
     scene.add_event(e.Miss(owner, thing))
     scene.add_event(e.Feel(owner, scene.choose_skewed(lexicon.BAD_MOODS)), e.SO)
-    tried = 0
-    while tried < 2 or not scene.is_long_enough:
-        _investigate(scene, owner, others, thing, hidden)
-        tried += 1
-        if tried > 4 + scene.length // 2:  # no more persons to ask or spots to search
+    attempts = 0
+    while attempts < 2 or not scene.is_long_enough:  # at least two attempts to find the thing
+        _investigate(scene, owner, others, thing, hiding_spot)
+        attempts += 1
+        if attempts > 4 + scene.length // 2:  # no more persons to ask or spots to search
             break
-    _resolve(scene, owner, culprit, thing, hidden)
+    _resolve(scene, owner, culprit, thing, hiding_spot)
 
 
 def _introduce_cast(scene: Scene, owner: Person, others: list[Person], thing: Thing, spot: Spot) -> None:
@@ -65,25 +65,25 @@ def _place_everyone(scene: Scene, owner: Person, others: list[Person], home: obj
         scene.go(owner, scene.other_place(scene.state.location[owner]))
 
 
-def _crime(scene: Scene, culprit: Person, thing: Thing, spot: Spot, hidden: Spot) -> None:
+def _hide_thing(scene: Scene, culprit: Person, thing: Thing, spot: Spot, hiding_spot: Spot) -> None:
     """Add hidden events: the culprit takes the thing and puts it elsewhere."""
     if scene.state.location[culprit] is not spot.place:
         scene.add_event(e.Hidden(e.Go(culprit, spot.place)))
     scene.add_event(e.Hidden(e.Take(culprit, thing, spot)))
-    scene.add_event(e.Hidden(e.Go(culprit, hidden.place)))
-    scene.add_event(e.Hidden(e.Put(culprit, thing, hidden)))
+    scene.add_event(e.Hidden(e.Go(culprit, hiding_spot.place)))
+    scene.add_event(e.Hidden(e.Put(culprit, thing, hiding_spot)))
 
 
-def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing, hidden: Spot) -> None:
+def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing, hiding_spot: Spot) -> None:
     """Make the owner ask or search without success."""
     draw = scene.random()
     place = scene.state.location[owner]
     if draw < 0.4:
         witness = scene.choose(others[1:])
-        asked = f"{witness.name} asked"
-        if asked in scene.used:
+        question_key = f"{witness.name} asked"
+        if question_key in scene.used:
             return
-        scene.used.add(asked)
+        scene.used.add(question_key)
         scene.go(owner, scene.state.location[witness])
         scene.add_event(e.Ask(owner, witness, thing))
         for event in scene.log:
@@ -92,7 +92,7 @@ def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing
                 break
     elif draw < 0.62:
         spot = scene.choose_spot(place)
-        if spot is not hidden and place.the not in scene.used:
+        if spot is not hiding_spot and place.the not in scene.used:
             scene.used.add(place.the)
             scene.add_event(e.Seek(owner, thing, spot))
     elif draw < 0.76:
@@ -107,25 +107,25 @@ def _investigate(scene: Scene, owner: Person, others: list[Person], thing: Thing
         ep.do_chores(scene, scene.choose(others[1:]), 1)
 
 
-def _resolve(scene: Scene, owner: Person, culprit: Person, thing: Thing, hidden: Spot) -> None:
+def _resolve(scene: Scene, owner: Person, culprit: Person, thing: Thing, hiding_spot: Spot) -> None:
     """Reveal the truth: the owner finds the thing, or the culprit tells."""
-    taken = next(
+    take = next(
         event.what for event in scene.log if event.__class__ is e.Hidden and event.what.__class__ is e.Take
     )
-    put = next(
+    put_away = next(
         event.what for event in scene.log if event.__class__ is e.Hidden and event.what.__class__ is e.Put
     )
     if scene.toss(0.5):
-        scene.go(owner, hidden.place)
-        scene.add_event(e.Find(owner, thing, hidden))
-        scene.add_event(e.Reveal(taken))
+        scene.go(owner, hiding_spot.place)
+        scene.add_event(e.Find(owner, thing, hiding_spot))
+        scene.add_event(e.Reveal(take))
         if scene.toss(0.5):
-            scene.add_event(e.Reveal(put))
+            scene.add_event(e.Reveal(put_away))
     else:
         scene.go(owner, scene.state.location[culprit])
-        scene.add_event(e.Tell(culprit, owner, taken))
-        scene.add_event(e.Tell(culprit, owner, put))
-        scene.add_event(e.Find(owner, thing, hidden))
+        scene.add_event(e.Tell(culprit, owner, take))
+        scene.add_event(e.Tell(culprit, owner, put_away))
+        scene.add_event(e.Find(owner, thing, hiding_spot))
     scene.add_event(e.Feel(owner, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
     if scene.toss(0.5):
         scene.add_event(e.Feel(culprit, scene.choose_skewed(lexicon.BAD_MOODS)))

@@ -1,7 +1,7 @@
-"""The genre of a village description: where it is, what its sites look like and who works there.
+"""The genre of a village description: the village, its buildings and other sites, and the people there.
 
-Sites have cells of a grid, so that directions are consistent: going north and then south
-leads back to the same site.
+Each site has a cell of a grid, so that directions are consistent: going north and then
+south leads back to the same site.
 """
 
 from albertine.world import events as e
@@ -20,19 +20,19 @@ def plan(scene: Scene) -> None:
     scene.title = village.name
     scene.places = scene.sample_skewed(words.SITES, max(4, min(12, scene.length // 3)))
     village_site = e.VillageSite(village, scene.choose_skewed(words.RIVERS), scene.choose_skewed(words.HILLS))
-    part = scene.randint(_START, _END)  # the part of the text that tells where the village is
+    part = scene.randint(_START, _END)  # the part of the text that says where the village is
     grid = {(0, 0): scene.places[0]}
-    is_told = part == _START
-    if is_told:
+    is_mentioned = part == _START
+    if is_mentioned:
         scene.add_event(village_site)
     _describe(scene, scene.places[0])
     for place in scene.places[1:]:
-        if part == _MIDDLE and not is_told and scene.toss(0.3):
+        if part == _MIDDLE and not is_mentioned and scene.toss(0.3):
             scene.add_event(village_site)
-            is_told = True
+            is_mentioned = True
         _add_to_grid(scene, grid, place)
         _describe(scene, place)
-    if not is_told:
+    if not is_mentioned:
         scene.add_event(village_site)
     for _ in range(scene.length - len(scene.log)):
         _describe(scene, scene.choose(scene.places))
@@ -50,7 +50,7 @@ def _add_to_grid(scene: Scene, grid: dict[tuple[int, int], Place], place: Place)
 
 
 def _describe(scene: Scene, place: Place) -> None:
-    """Add a fact of a random kind about a site, unless the text has one of that kind about it."""
+    """Add a fact of a random kind about a site, unless the text already has a fact of that kind about it."""
     draw = scene.random()
     fact: e.Event
     if place not in words.BUILDINGS or draw > 0.85:

@@ -25,7 +25,7 @@ def plan(scene: Scene) -> None:
 def _add_episode(scene: Scene, who: Person, other: Person) -> None:
     draw = scene.random()
     if draw < 0.25:
-        _add_line(scene)
+        _add_report_line(scene)
     elif draw < 0.4:
         place = scene.choose(scene.places)
         if place.name not in scene.used:
@@ -39,7 +39,7 @@ def _add_episode(scene: Scene, who: Person, other: Person) -> None:
         if len(scene.things) < 5:
             ep.lose_thing(scene, who, ep.introduce_thing(scene, who))
     elif draw < 0.7:
-        _sale(scene, who, other)
+        _add_sale(scene, who, other)
     elif draw < 0.8:
         ep.change_weather(scene, None)
     elif draw < 0.9:
@@ -48,7 +48,7 @@ def _add_episode(scene: Scene, who: Person, other: Person) -> None:
         ep.tell_last_deed(scene, who, other)
 
 
-def _sale(scene: Scene, who: Person, other: Person) -> None:
+def _add_sale(scene: Scene, who: Person, other: Person) -> None:
     """Make `other` sell a thing to `who` at a high price."""
     if who is other or len(scene.things) >= 5:
         return
@@ -60,7 +60,7 @@ def _sale(scene: Scene, who: Person, other: Person) -> None:
     scene.add_event(e.Buy(who, thing, scene.randint(20, 90), other))
 
 
-def _add_line(scene: Scene) -> None:
+def _add_report_line(scene: Scene) -> None:
     line = scene.choose_skewed(words.REPORT_LINES)
     if line not in scene.used:
         scene.used.add(line)

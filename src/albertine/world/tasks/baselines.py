@@ -41,7 +41,7 @@ def glue_baseline(task: GlueTaskSpec, train: Sequence[GlueExample], dev: Sequenc
 
 
 def _correlation(predictions: NDArray[Any], targets: NDArray[Any]) -> float:
-    """Return Pearson's correlation, or 0 if a side is constant; of binary labels it is Matthews'."""
+    """Return Pearson's correlation, or 0 if one side is constant; for binary labels it is Matthews'."""
     if predictions.std() == 0 or targets.std() == 0:
         return 0.0
     return float(np.corrcoef(predictions, targets)[0, 1])
@@ -49,86 +49,100 @@ def _correlation(predictions: NDArray[Any], targets: NDArray[Any]) -> float:
 
 def race_baseline(train: Sequence[RaceArticle], dev: Sequence[RaceArticle]) -> float:
     """Return the dev accuracy on RACE: how often the best-scored option is the answer."""
-    rows, right = [], []
-    for texts, is_right in _option_features(train):
-        rows.append(texts)
-        right.append(is_right)
+    rows, train_targets = [], []
+    for features, is_answer in _option_features(train):
+        rows.append(features)
+        train_targets.append(is_answer)
     index = bag_of_words.feature_index(rows)
     weights = bag_of_words.fit_softmax_regression(
-        bag_of_words.sparse_features(rows, index), np.array(right, np.int64), 2
+        bag_of_words.sparse_features(rows, index), np.array(train_targets, np.int64), 2
     )
-    unseen = list(_option_features(dev))
-    scores = bag_of_words.sparse_features([texts for texts, _ in unseen], index).dot(weights[1] - weights[0])
-    best = scores.reshape(-1, 4).argmax(axis=1)
-    targets = np.array([is_right for _, is_right in unseen]).reshape(-1, 4).argmax(axis=1)
-    return float((best == targets).mean())
+    dev_options = list(_option_features(dev))
+    scores = bag_of_words.sparse_features([features for features, _ in dev_options], index).dot(
+        weights[1] - weights[0]
+    )
+    predictions = scores.reshape(-1, 4).argmax(axis=1)
+    targets = np.array([is_answer for _, is_answer in dev_options]).reshape(-1, 4).argmax(axis=1)
+    return float((predictions == targets).mean())
 
 
-def _option_features(made: Sequence[RaceArticle]) -> Iterator[tuple[list[str], bool]]:
+def _option_features(articles: Sequence[RaceArticle]) -> Iterator[tuple[list[str], bool]]:
     """Yield the features of each option, and whether it is the answer.
 
-    The features are its n-grams, those that the article has too, and each with the question's start.
+    The features are the n-grams of the option, those that the article has too, and each
+    n-gram together with the first two words of the question.
     """
-    for article in made:
+    for article in articles:
         article_ngrams = bag_of_words.ngrams(" ".join(article.story.sentences))
-        for choice in article.questions:
-            question_start = " ".join(choice.question.split()[:2]).lower()
-            for at, option in enumerate(choice.options):
-                own = bag_of_words.ngrams(option)
-                found = {f"told:{ngram}" for ngram in own & article_ngrams} | {
-                    f"{question_start}|{ngram}" for ngram in own
+        for question in article.questions:
+            question_start = " ".join(question.question.split()[:2]).lower()
+            for index, option in enumerate(question.options):
+                option_ngrams = bag_of_words.ngrams(option)
+                extra_features = {f"told:{ngram}" for ngram in option_ngrams & article_ngrams} | {
+                    f"{question_start}|{ngram}" for ngram in option_ngrams
                 }
-                yield sorted(own | found), at == choice.answer_index
+                yield sorted(option_ngrams | extra_features), index == question.answer_index
 
 
 def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph]) -> float:
-    """Return the dev exact match on SQuAD of the best candidate, a phrase that is an answer in train."""
-    answers = {span.text for paragraph in train for asked in paragraph.answerable for span in asked.answers}
-    rows, right = [], []
+    """Return the dev exact match on SQuAD; the candidates are the phrases that are an answer in train."""
+    answers = {
+        span.text for paragraph in train for question in paragraph.answerable for span in question.answers
+    }
+    rows, targets = [], []
     for paragraph in train:
-        for asked in paragraph.answerable:
-            gold = {span.text for span in asked.answers}
+        for question in paragraph.answerable:
+            gold = {span.text for span in question.answers}
             candidates = _candidates(paragraph, answers)
-            negatives = [each for each in candidates if each[0] not in gold]
-            positive = [each for each in candidates if each[0] == asked.answers[0].text][:1]
-            for each in positive + negatives[:: max(1, len(negatives) // _MAX_NEGATIVES)][:_MAX_NEGATIVES]:
-                rows.append(_span_features(asked, *each))
-                right.append(each[0] in gold)
+            negatives = [candidate for candidate in candidates if candidate[0] not in gold]
+            positive = [candidate for candidate in candidates if candidate[0] == question.answers[0].text][:1]
+            for candidate in (
+                positive + negatives[:: max(1, len(negatives) // _MAX_NEGATIVES)][:_MAX_NEGATIVES]
+            ):
+                rows.append(_span_features(question, *candidate))
+                targets.append(candidate[0] in gold)
     index = bag_of_words.feature_index(rows)
     weights = bag_of_words.fit_softmax_regression(
-        bag_of_words.sparse_features(rows, index), np.array(right, np.int64), 2
+        bag_of_words.sparse_features(rows, index), np.array(targets, np.int64), 2
     )
     hits = []
     for paragraph in dev:
         candidates = _candidates(paragraph, answers)
-        for asked in paragraph.answerable:
+        for question in paragraph.answerable:
             if not candidates:
                 hits.append(False)
                 continue
-            bags = bag_of_words.sparse_features([_span_features(asked, *each) for each in candidates], index)
+            bags = bag_of_words.sparse_features(
+                [_span_features(question, *candidate) for candidate in candidates], index
+            )
             best = int(bags.dot(weights[1] - weights[0]).argmax())
-            hits.append(candidates[best][0] in {span.text for span in asked.answers})
+            hits.append(candidates[best][0] in {span.text for span in question.answers})
     return float(np.mean(hits))
 
 
 def _candidates(paragraph: SquadParagraph, known_answers: set[str]) -> list[tuple[str, str]]:
     """Return the known answers that occur in a text, each with its sentence."""
-    found = []
+    candidates = []
     for sentence in paragraph.story.sentences:
         words = re.findall(r"[\w'-]+", sentence)
         for length in range(1, 6):
-            for at in range(len(words) - length + 1):
-                candidate = " ".join(words[at : at + length])
+            for start in range(len(words) - length + 1):
+                candidate = " ".join(words[start : start + length])
                 if candidate in known_answers:
-                    found.append((candidate, sentence))
-    return found
+                    candidates.append((candidate, sentence))
+    return candidates
 
 
-def _span_features(asked: SquadQuestion, candidate: str, sentence: str) -> list[str]:
-    """Return the n-grams that question and sentence share, and the candidate's words."""
-    question_start = " ".join(asked.question.split()[:2]).lower()
-    both = [name for name in bag_of_words.features((asked.question, sentence)) if name.startswith("both:")]
+def _span_features(question: SquadQuestion, candidate: str, sentence: str) -> list[str]:
+    """Return the n-grams that question and sentence share, and the words of the candidate.
+
+    Each word occurs alone and together with the first two words of the question.
+    """
+    question_start = " ".join(question.question.split()[:2]).lower()
+    shared = [
+        name for name in bag_of_words.features((question.question, sentence)) if name.startswith("both:")
+    ]
     words = candidate.lower().split()
     return sorted(
-        {*both, *(f"{question_start}|{word}" for word in words), *(f"answer:{word}" for word in words)}
+        {*shared, *(f"{question_start}|{word}" for word in words), *(f"answer:{word}" for word in words)}
     )

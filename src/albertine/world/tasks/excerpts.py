@@ -1,7 +1,7 @@
-"""Excerpts: some consecutive events of a story, told on their own with full names.
+"""Excerpts: some consecutive events of a story, as a text of their own with full names.
 
 Hidden events, reported events and letters are excluded, so that the text of an excerpt
-says exactly what its events say.
+has exactly the facts of its events.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from albertine.world.english.speaker import Speaker
 from albertine.world.english.story_text import StoryText
 from albertine.world.stories import Story
 
-_TELLABLE = frozenset(
+_INCLUDED_EVENTS = frozenset(
     (
         *(e.Lives, e.Works, e.HasTrait, e.IsKin, e.Owns, e.Lies, e.Stands, e.Has, e.HasStall),
         *(
@@ -34,11 +34,11 @@ _TELLABLE = frozenset(
         *(e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace),
     )
 )
-_INTERRUPTING = frozenset((e.Hidden, e.Reveal, e.Letter))
+_EXCLUDING_EVENTS = frozenset((e.Hidden, e.Reveal, e.Letter))
 
 
 class Excerpt(NamedTuple):
-    """Some events of a story, and the link of each to the one before."""
+    """Some events of a story, and the link of each to the event before it."""
 
     events: list[e.Event]
     links: list[int]
@@ -47,30 +47,31 @@ class Excerpt(NamedTuple):
 def choose_excerpt(
     story: Story, random: Callable[[], float], min_events: int, max_events: int, anchors: frozenset[type]
 ) -> Excerpt | None:
-    """Return a random excerpt around an event of the anchor types; None if there is none.
+    """Return a random excerpt around an event of one of the anchor types.
 
-    An excerpt that would contain a hidden event or a letter counts as none.
+    None if the story has no such event, or if the excerpt would be too short or would
+    contain a hidden event, a reveal or a letter.
     """
     log, links = story.log, story.scene.links
-    anchor_positions = [at for at, event in enumerate(log) if event.__class__ in anchors]
+    anchor_positions = [index for index, event in enumerate(log) if event.__class__ in anchors]
     if not anchor_positions:
         return None
-    wanted = min_events + int(random() * (max_events - min_events + 1))
-    at = max(0, anchor_positions[int(random() * len(anchor_positions))] - int(random() * wanted))
+    num_events = min_events + int(random() * (max_events - min_events + 1))
+    index = max(0, anchor_positions[int(random() * len(anchor_positions))] - int(random() * num_events))
     events: list[e.Event] = []
     kept_links: list[int] = []
     skipped = True
-    while at < len(log) and len(events) < wanted:
-        event = log[at]
-        if event.__class__ in _INTERRUPTING:
+    while index < len(log) and len(events) < num_events:
+        event = log[index]
+        if event.__class__ in _EXCLUDING_EVENTS:
             return None
-        if event.__class__ in _TELLABLE:
+        if event.__class__ in _INCLUDED_EVENTS:
             events.append(event)
-            kept_links.append(0 if skipped else links[at])
+            kept_links.append(0 if skipped else links[index])
             skipped = False
         else:
             skipped = True
-        at += 1
+        index += 1
     return Excerpt(events, kept_links) if len(events) >= min_events else None
 
 

@@ -1,4 +1,4 @@
-"""The nine tasks of GLUE: how their examples are made, and the columns of their files."""
+"""The nine tasks of GLUE: the generators of their examples, and the layouts of their files."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -20,7 +20,7 @@ _CLAIM_FAMILIES = ("place", "holder", "spot", "stock", "condition", "order")
 
 
 class GlueExample(NamedTuple):
-    """The texts and the label of one example, and where they come from."""
+    """The texts and the label of one example, and their origin."""
 
     texts: tuple[str, ...]
     label: str
@@ -36,18 +36,18 @@ def _uniform_random(seed: int, stream: str, number: int) -> pairs.UniformRandom:
 
 
 def _cola(seed: int, stream: str, number: int) -> GlueExample:
-    made = acceptability.make_acceptability_example(_uniform_random(seed, stream, number))
-    return GlueExample((made.sentence,), str(int(made.acceptable)), made.phenomenon, made)
+    result = acceptability.make_acceptability_example(_uniform_random(seed, stream, number))
+    return GlueExample((result.sentence,), str(int(result.acceptable)), result.phenomenon, result)
 
 
 def _sst(seed: int, stream: str, number: int) -> GlueExample:
-    made = opinions.make_opinion(_uniform_random(seed, stream, number))
-    return GlueExample((capital(made.sentence) + ".",), str(int(made.is_positive)), "opinion", made)
+    result = opinions.make_opinion(_uniform_random(seed, stream, number))
+    return GlueExample((capital(result.sentence) + ".",), str(int(result.is_positive)), "opinion", result)
 
 
 def _wnli(seed: int, stream: str, number: int) -> GlueExample:
-    made = winograd.make_winograd_example(_uniform_random(seed, stream, number))
-    return GlueExample((made.sentence, made.claim), str(int(made.is_true)), made.schema, made)
+    result = winograd.make_winograd_example(_uniform_random(seed, stream, number))
+    return GlueExample((result.sentence, result.claim), str(int(result.is_true)), result.schema, result)
 
 
 def _pair_example(
@@ -58,14 +58,14 @@ def _pair_example(
     make_pair: Callable[[Story, pairs.UniformRandom, bool], pairs.LabelledTextPair | None],
     labels: tuple[str, str],  # negative, positive
 ) -> GlueExample | None:
-    """Draw a label; return a pair with that label, from the first story that has one."""
+    """Return a pair with a random label, from the first story that has a pair with that label."""
     random = _uniform_random(seed, stream, number)
     is_positive = random() < 0.5
     for attempt in range(_MAX_ATTEMPTS):
         story = make_story_of_any_length(seed, f"{stream} {number}", attempt, genres)
-        made = make_pair(story, random, is_positive)
-        if made is not None:
-            return GlueExample((made.first, made.second), labels[is_positive], story.genre, made)
+        result = make_pair(story, random, is_positive)
+        if result is not None:
+            return GlueExample((result.first, result.second), labels[is_positive], story.genre, result)
     return None
 
 
@@ -90,8 +90,8 @@ def _qnli(seed: int, stream: str, number: int) -> GlueExample | None:
 
 def _stsb(seed: int, stream: str, number: int) -> GlueExample | None:
     story = make_story(seed, stream, number, _STORY_GENRES)
-    made = pairs.similarity_pair(story, _uniform_random(seed, stream, number))
-    return made and GlueExample((made.first, made.second), f"{made.score:.3f}", story.genre, made)
+    result = pairs.similarity_pair(story, _uniform_random(seed, stream, number))
+    return result and GlueExample((result.first, result.second), f"{result.score:.3f}", story.genre, result)
 
 
 def _inference_example(
@@ -117,14 +117,14 @@ def _inference_example(
         event_range: minimum and maximum number of events in the premise.
     """
     random = Random(f"{seed} {stream} {number} kind").random
-    usable = [genre for genre in inference.GENRES_BY_FAMILY[claim_family] if genre in genres]
-    genre = usable[int(random() * len(usable))]
+    usable_genres = [genre for genre in inference.GENRES_BY_FAMILY[claim_family] if genre in genres]
+    genre = usable_genres[int(random() * len(usable_genres))]
     affirmed = random() < 0.5
     for attempt in range(_MAX_ATTEMPTS):
         story = make_story_of_any_length(seed, f"{stream} {number}", attempt, (genre,))
-        made = inference.make_inference_example(story, random, label, claim_family, affirmed, *event_range)
-        if made is not None:
-            return GlueExample((made.premise, made.hypothesis), label, story.genre, made)
+        result = inference.make_inference_example(story, random, label, claim_family, affirmed, *event_range)
+        if result is not None:
+            return GlueExample((result.premise, result.hypothesis), label, story.genre, result)
     return None
 
 
@@ -148,8 +148,8 @@ def _rte(seed: int, stream: str, number: int) -> GlueExample | None:
     family = (*_CLAIM_FAMILIES, "direction")[int(random() * 7)]
     refuted = random() < 0.5 or family == "direction"  # a claim about a direction is never neutral
     label = inference.ENTAILMENT if follows else inference.CONTRADICTION if refuted else inference.NEUTRAL
-    made = _inference_example(seed, stream, number, (*_STORY_GENRES, "place"), label, family, (6, 11))
-    return made and made._replace(label=_ENTAILMENT_LABELS[not follows])
+    example = _inference_example(seed, stream, number, (*_STORY_GENRES, "place"), label, family, (6, 11))
+    return example and example._replace(label=_ENTAILMENT_LABELS[not follows])
 
 
 class GlueSplit(NamedTuple):
@@ -215,20 +215,20 @@ TASKS = (
 def make_examples(
     task: GlueTaskSpec, split: GlueSplit, count: int, seed: int, seen: set[tuple[str, ...]]
 ) -> Iterator[GlueExample]:
-    """Yield `count` examples of a file without those whose texts are in `seen`; add the new texts to it.
+    """Yield `count` examples of a file whose texts are not in `seen`, and add their texts to `seen`.
 
-    Every file uses its own stream of stories. Its examples depend neither on `count` nor
-    on the files that are written after it.
+    Every file uses its own stream of stories. The examples of a file depend neither on
+    `count` nor on the files that are written after it.
     """
-    number = made = failed_attempts = 0
-    while made < count and failed_attempts < _MAX_ATTEMPTS:
+    number = num_made = failed_attempts = 0
+    while num_made < count and failed_attempts < _MAX_ATTEMPTS:
         example = split.make(seed, f"{task.name} {split.file}", number)
         number += 1
         failed_attempts += 1
         # Sorted, because a pair in reverse order counts as the same texts.
         if example is not None and (texts := tuple(sorted(example.texts))) not in seen:
             seen.add(texts)
-            made += 1
+            num_made += 1
             failed_attempts = 0
             yield example
 
@@ -307,7 +307,7 @@ def _mnli_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
     """Yield the rows of a file of MNLI; the columns for parses are empty."""
     parses = ("sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse")
     annotators = {"train": 1, "dev": 5, "test": 0}[partition]
-    labels = (*(f"label{n + 1}" for n in range(annotators)), "gold_label") if annotators else ()
+    labels = (*(f"label{number + 1}" for number in range(annotators)), "gold_label") if annotators else ()
     yield "index", "promptID", "pairID", "genre", *parses, *_SENTENCES, *labels
     for index, example in enumerate(examples):
         line = (

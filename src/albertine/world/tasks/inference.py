@@ -53,20 +53,20 @@ def make_inference_example(
     min_events: int,
     max_events: int,
 ) -> InferenceExample | None:
-    """Return an example with the given label, claim family and polarity; None if the story has none."""
-    known, unknown, claims_of = CLAIM_FAMILIES[claim_family]
+    """Return an example with the given label, claim family and polarity; None if no excerpt allows one."""
+    decided_anchors, undecided_anchors, generate_claims = CLAIM_FAMILIES[claim_family]
     truth = _TRUTH[label]
     if truth is not None and not affirmed:
         truth = not truth
     for _ in range(_MAX_EXCERPTS):
         excerpt = choose_excerpt(
-            story, random, min_events, max_events, known if truth is not None else unknown
+            story, random, min_events, max_events, decided_anchors if truth is not None else undecided_anchors
         )
         if excerpt is None:
             continue
-        claims = list(claims_of(_ExcerptFacts(excerpt.events, story.log), truth))
-        if claims:
-            claim = claims[int(random() * len(claims))]
+        possible_claims = list(generate_claims(_ExcerptFacts(excerpt.events, story.log), truth))
+        if possible_claims:
+            claim = possible_claims[int(random() * len(possible_claims))]
             premise, hypothesis = excerpt_text(excerpt, random), _hypothesis_text(claim, affirmed, random)
             return InferenceExample(premise, hypothesis, label, story.genre, excerpt.events, claim, affirmed)
     return None
@@ -77,13 +77,13 @@ def _hypothesis_text(claim: facts.Claim | EventOrder, affirmed: bool, random: Un
     texts = wording.affirmed if affirmed else wording.denied
     text = texts[int(random() * len(texts))]
     if isinstance(claim, EventOrder):
-        one, two = clause(claim.first, random()), clause(claim.second, random())
-        return capital(text.replace("{1}", one).replace("{2}", two)) + "."
+        first, second = clause(claim.first, random()), clause(claim.second, random())
+        return capital(text.replace("{1}", first).replace("{2}", second)) + "."
     return sentence(text, claim)
 
 
 class _ExcerptFacts:
-    """The persons, things and places of an excerpt, and what its reader knows."""
+    """The persons, things and places of an excerpt, and the knowledge of its reader."""
 
     def __init__(self, events: list[e.Event], log: list[e.Event]):
         self.events = events
@@ -124,114 +124,107 @@ def _append_new(known: list, value: object) -> None:  # type: ignore[type-arg]
 _ClaimIterator = Iterator[facts.Claim | EventOrder]
 
 
-def _location_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+def _location_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Yield claims that a person is at a place; undecided ones only about persons who met nobody."""
-    for who in facts_of_excerpt.people:
-        if truth is None and (
-            who in facts_of_excerpt.knowledge.seen_with_others or who in facts_of_excerpt.knowledge.place
-        ):
+    for who in excerpt.people:
+        if truth is None and (who in excerpt.knowledge.seen_with_others or who in excerpt.knowledge.place):
             continue
-        for place in facts_of_excerpt.places:
-            if facts_of_excerpt.knowledge.truth(claim := facts.AtPlace(who, place)) is truth:
+        for place in excerpt.places:
+            if excerpt.knowledge.truth(claim := facts.AtPlace(who, place)) is truth:
                 yield claim
 
 
-def _holder_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims that a person holds a thing; undecided ones only if no event has both."""
-    for thing in facts_of_excerpt.things:
+def _holder_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+    """Yield claims that a person holds a thing; undecided ones only if no event mentions both."""
+    for thing in excerpt.things:
         if isinstance(thing, Fixture):
             continue
-        for who in facts_of_excerpt.people:
+        for who in excerpt.people:
             claim = facts.HasThing(who, thing)
-            if facts_of_excerpt.knowledge.truth(claim) is truth and (
-                truth is not None or not _mentioned_together(facts_of_excerpt, who, thing)
+            if excerpt.knowledge.truth(claim) is truth and (
+                truth is not None or not _mentioned_together(excerpt, who, thing)
             ):
                 yield claim
 
 
-def _mentioned_together(facts_of_excerpt: _ExcerptFacts, who: Person, thing: Thing) -> bool:
-    """Return whether an event has both, as when a person seeks, wants or owns a thing."""
-    return any(who in event and thing in event for event in facts_of_excerpt.events)
+def _mentioned_together(excerpt: _ExcerptFacts, who: Person, thing: Thing) -> bool:
+    """Return whether an event mentions both, as when a person seeks, wants or owns a thing."""
+    return any(who in event and thing in event for event in excerpt.events)
 
 
-def _spot_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims that a thing lies at a spot."""
-    for thing in facts_of_excerpt.things:
+def _spot_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+    """Yield claims that a thing lies at a spot; undecided ones only if nobody searched there in vain."""
+    for thing in excerpt.things:
         if isinstance(thing, Fixture):
             continue
-        for spot in facts_of_excerpt.spots:
+        for spot in excerpt.spots:
             claim = facts.LiesAt(thing, spot)
-            if facts_of_excerpt.knowledge.truth(claim) is truth and (
-                truth is not None or not _was_searched(facts_of_excerpt, thing, spot)
+            if excerpt.knowledge.truth(claim) is truth and (
+                truth is not None or not _was_searched(excerpt, thing, spot)
             ):
                 yield claim
 
 
-def _was_searched(facts_of_excerpt: _ExcerptFacts, thing: Thing, spot: Spot) -> bool:
+def _was_searched(excerpt: _ExcerptFacts, thing: Thing, spot: Spot) -> bool:
     """Return whether a person looked for a thing at a spot in vain."""
-    return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in facts_of_excerpt.events)
+    return any(isinstance(event, e.Seek) and event[1:] == (thing, spot) for event in excerpt.events)
 
 
-def _stock_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+def _stock_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Yield claims about how many goods a person has."""
-    for who, goods in facts_of_excerpt.stocks:
-        left = facts_of_excerpt.knowledge.stock.get((who, goods), 4)
-        for count in range(max(1, left - 2), left + 3):
-            for kind in (facts.HasExactly, facts.HasMore):
-                if truth is None and count == facts_of_excerpt.knowledge.minimum_stock.get((who, goods)):
-                    continue  # logically undecided, but readers assume that who got six has six
-                if facts_of_excerpt.knowledge.truth(claim := kind(who, count, goods)) is truth:
+    for who, goods in excerpt.stocks:
+        known_count = excerpt.knowledge.stock.get((who, goods), 4)
+        for count in range(max(1, known_count - 2), known_count + 3):
+            for claim_type in (facts.HasExactly, facts.HasMore):
+                if truth is None and count == excerpt.knowledge.minimum_stock.get((who, goods)):
+                    continue  # logically undecided, but readers assume that a person who got six has six
+                if excerpt.knowledge.truth(claim := claim_type(who, count, goods)) is truth:
                     yield claim
 
 
-def _condition_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+def _condition_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Yield claims that a fixture is intact."""
-    for thing in facts_of_excerpt.things:
-        if (
-            isinstance(thing, Fixture)
-            and facts_of_excerpt.knowledge.truth(claim := facts.IsIntact(thing)) is truth
-        ):
+    for thing in excerpt.things:
+        if isinstance(thing, Fixture) and excerpt.knowledge.truth(claim := facts.IsIntact(thing)) is truth:
             yield claim
 
 
 _DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend)
 
 
-def _order_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+def _order_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Yield claims about the order of two deeds; undecided if the excerpt has only one of them."""
     excerpt_events = [
         event
-        for event in facts_of_excerpt.events
-        if isinstance(event, _DATED_EVENTS) and facts_of_excerpt.events.count(event) == 1
+        for event in excerpt.events
+        if isinstance(event, _DATED_EVENTS) and excerpt.events.count(event) == 1
     ]
     if truth is None:
-        others = [
-            event
-            for event in facts_of_excerpt.log
-            if isinstance(event, _DATED_EVENTS) and event not in facts_of_excerpt.events
+        outside_events = [
+            event for event in excerpt.log if isinstance(event, _DATED_EVENTS) and event not in excerpt.events
         ]
-        others = [event for event in others if set(event) & set(facts_of_excerpt.people)]
-        for one in excerpt_events:
-            for two in others:
-                if one != two and one.__class__ is not two.__class__:
-                    yield EventOrder(one, two)
-                    yield EventOrder(two, one)
-    for at, one in enumerate(excerpt_events):
-        for two in excerpt_events[at + 1 :]:
+        outside_events = [event for event in outside_events if set(event) & set(excerpt.people)]
+        for first in excerpt_events:
+            for second in outside_events:
+                if first != second and first.__class__ is not second.__class__:
+                    yield EventOrder(first, second)
+                    yield EventOrder(second, first)
+    for index, first in enumerate(excerpt_events):
+        for second in excerpt_events[index + 1 :]:
             if truth is not None:
-                yield EventOrder(one, two) if truth else EventOrder(two, one)
+                yield EventOrder(first, second) if truth else EventOrder(second, first)
 
 
-def _direction_claims(facts_of_excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
+def _direction_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
     """Yield claims about the direction between two places that are not adjacent."""
-    beside = facts_of_excerpt.knowledge.neighbors
-    places = list(dict.fromkeys(place for place, _ in beside))
+    neighbors = excerpt.knowledge.neighbors
+    places = list(dict.fromkeys(place for place, _ in neighbors))
     for place in places:
         for other in places:
-            is_adjacent = any(beside.get((other, direction)) is place for direction in facts.OPPOSITE)
+            is_adjacent = any(neighbors.get((other, direction)) is place for direction in facts.OPPOSITE)
             for direction in () if is_adjacent else facts.OPPOSITE:
                 claim = facts.InDirection(place, direction, other)
-                if truth is not None and facts_of_excerpt.knowledge.truth(claim) is truth:
+                if truth is not None and excerpt.knowledge.truth(claim) is truth:
                     yield claim
 
 

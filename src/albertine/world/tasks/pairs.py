@@ -2,7 +2,7 @@
 
 Positive pairs are two wordings of the same events. Negative pairs share most of their
 words too, because persons are swapped, the order is reversed or one thing is replaced.
-So the set of words says little about the label, and their order decides.
+So the label depends on the order of the words and hardly on the set of words.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ UniformRandom = Callable[[], float]
 
 _DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
 _MAX_ATTEMPTS = 6
-_TWO_PERSON_SHARE = 0.85  # share of queries with two persons, which can be swapped
-_SKIP_EASY_PROBABILITY = 0.75  # for queries without two persons, where words alone decide
+_TWO_PERSON_SHARE = 0.85  # probability of a query with two persons, which can be swapped, if there is one
+_SKIP_EASY_PROBABILITY = 0.75  # for queries without two persons: their set of words predicts the label
 
 
 class LabelledTextPair(NamedTuple):
-    """Two texts, their label, and the events or queries that they were made from."""
+    """Two texts, their label, and the events or queries of which they are wordings."""
 
     first: str
     second: str
@@ -42,7 +42,7 @@ class LabelledTextPair(NamedTuple):
 
 
 class ScoredTextPair(NamedTuple):
-    """Two sentences, the share of facts that they have in common from 0 to 5, and their events."""
+    """Two sentences, their similarity from 0 to 5, and their events."""
 
     first: str
     second: str
@@ -62,40 +62,42 @@ def _choose(choices: list[Any], random: UniformRandom) -> Any:
 
 
 def paraphrase_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
-    """Return two sentences of two deeds each that mean the same or not; None if the story has none."""
+    """Return two sentences, each of two deeds, that mean the same or not; None if that fails."""
     deeds = _deeds(story)
     if len(deeds) < 2:
         return None
-    at = int(random() * (len(deeds) - 1))
-    one, two = deeds[at], deeds[at + 1]
-    if one.__class__ is two.__class__:
+    index = int(random() * (len(deeds) - 1))
+    first_deed, second_deed = deeds[index], deeds[index + 1]
+    if first_deed.__class__ is second_deed.__class__:
         return None
-    first = _two_event_sentence(one, two, random)
-    other = (one, two)
+    first = _two_event_sentence(first_deed, second_deed, random)
+    variant = (first_deed, second_deed)
     if not same:
-        swapped_events = with_persons_swapped(one), with_persons_swapped(two)
+        swapped_events = with_persons_swapped(first_deed), with_persons_swapped(second_deed)
         draw = random()
         if draw < 0.4:
-            other = (two, one)
+            variant = (second_deed, first_deed)
         elif draw < 0.7 and swapped_events[0] is not None:
-            other = (swapped_events[0], two)
+            variant = (swapped_events[0], second_deed)
         elif draw < 0.85 and swapped_events[1] is not None:
-            other = (one, swapped_events[1])
+            variant = (first_deed, swapped_events[1])
         else:
-            replaced = perturbed(one, story, random)
+            replaced = perturbed(first_deed, story, random)
             if replaced is None:
                 return None
-            other = (replaced, two)
+            variant = (replaced, second_deed)
     for _ in range(_MAX_ATTEMPTS):
-        second = _two_event_sentence(*other, random)
+        second = _two_event_sentence(*variant, random)
         if second != first:
-            return LabelledTextPair(first, second, int(same), ((one, two), other))
+            return LabelledTextPair(first, second, int(same), ((first_deed, second_deed), variant))
     return None
 
 
-def _two_event_sentence(one: Any, two: Any, random: UniformRandom) -> str:
+def _two_event_sentence(first: Any, second: Any, random: UniformRandom) -> str:
     text: str = _choose(list(claims.ORDER.affirmed), random)
-    return capital(text.replace("{1}", clause(one, random())).replace("{2}", clause(two, random()))) + "."
+    return (
+        capital(text.replace("{1}", clause(first, random())).replace("{2}", clause(second, random()))) + "."
+    )
 
 
 # --- STS-B
@@ -106,38 +108,40 @@ def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | Non
     deeds = _deeds(story)
     if not deeds:
         return None
-    one = _choose(deeds, random)
-    two: Any = one
+    deed = _choose(deeds, random)
+    variant: Any = deed
     draw = random()
     if draw < 0.2:
-        two = _choose(deeds, random)
-    elif draw < 0.4 and (turned := with_persons_swapped(one)) is not None:
-        two = turned
+        variant = _choose(deeds, random)
+    elif draw < 0.4 and (swapped := with_persons_swapped(deed)) is not None:
+        variant = swapped
     else:
-        for _ in range(int(random() * len(one))):
-            two = perturbed(two, story, random) or two
-    first = capital(clause(one, random())) + "."
+        for _ in range(int(random() * len(deed))):
+            variant = perturbed(variant, story, random) or variant
+    first = capital(clause(deed, random())) + "."
     for _ in range(_MAX_ATTEMPTS):
-        second = capital(clause(two, random())) + "."
+        second = capital(clause(variant, random())) + "."
         if second != first:
-            return ScoredTextPair(first, second, similarity_score(one, two), (one, two))
+            return ScoredTextPair(first, second, similarity_score(deed, variant), (deed, variant))
     return None
 
 
-def similarity_score(one: Any, two: Any) -> float:
+def similarity_score(first: Any, second: Any) -> float:
     """Return 5 times the share of facts (event type and fields) that two events have in common."""
-    facts = {"kind": one.__class__, **one._asdict()}
-    others = {"kind": two.__class__, **two._asdict()}
-    agreeing = sum(name in others and others[name] == value for name, value in facts.items())
-    share: float = 5 * agreeing / len({*facts, *others})
-    return round(share, 3)
+    first_facts = {"kind": first.__class__, **first._asdict()}
+    second_facts = {"kind": second.__class__, **second._asdict()}
+    agreeing = sum(
+        name in second_facts and second_facts[name] == value for name, value in first_facts.items()
+    )
+    score: float = 5 * agreeing / len({*first_facts, *second_facts})
+    return round(score, 3)
 
 
 # --- QQP
 
 
 def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
-    """Return two differently worded questions that ask the same or not; None if that fails."""
+    """Return two questions that ask for the same or not, in different words; None if that fails."""
     query = _choose_query(story, random)
     if query is None or (with_persons_swapped(query.event) is None and random() < _SKIP_EASY_PROBABILITY):
         return None
@@ -145,34 +149,34 @@ def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledT
     if other is None:
         return None
     firsts, seconds = query.wordings(), other.wordings()
-    at = int(random() * len(firsts))
+    index = int(random() * len(firsts))
     if query.asked_field == other.asked_field:
-        del seconds[at]
+        del seconds[index]
     if not seconds:
         return None
-    return LabelledTextPair(firsts[at], _choose(seconds, random), int(same), (query, other))
+    return LabelledTextPair(firsts[index], _choose(seconds, random), int(same), (query, other))
 
 
 def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
     """Return an answerable query, mostly one with two persons, whose meaning depends on word order."""
     possible = answerable_queries(story)
-    two_sided = [query for query in possible if with_persons_swapped(query.event) is not None]
+    swappable = [query for query in possible if with_persons_swapped(query.event) is not None]
     if not possible:
         return None
-    return _choose(two_sided if two_sided and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
+    return _choose(swappable if swappable and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
 
 
 def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
     """Return a query that asks something else with nearly the same words; None if there is none."""
-    turned = with_persons_swapped(query.event)
+    swapped = with_persons_swapped(query.event)
     draw = random()
-    if turned is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
-        return EventQuery(turned, query.asked_field)
+    if swapped is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
+        return EventQuery(swapped, query.asked_field)
     if draw < 0.95:
-        asked = [name for name in QUESTIONS[query.event.__class__] if name != query.asked_field]
-        if asked:
-            model = turned if turned is not None and random() < 0.5 else query.event
-            return EventQuery(model, _choose(asked, random))
+        other_fields = [name for name in QUESTIONS[query.event.__class__] if name != query.asked_field]
+        if other_fields:
+            event = swapped if swapped is not None and random() < 0.5 else query.event
+            return EventQuery(event, _choose(other_fields, random))
     other = perturbed(query.event, story, random, keep=query.asked_field)
     if other is None or all(
         getattr(other, name) == getattr(query.event, name) for name in query.known_fields
@@ -203,7 +207,7 @@ def question_sentence_pair(story: Story, random: UniformRandom, is_answered: boo
 
 
 def _related_event(query: EventQuery, story: Story, random: UniformRandom) -> Any:
-    """Return an event that shares many values with a query and does not answer it; None if none does."""
+    """Return an event that does not answer a query but shares many values with it; None without one."""
     best: list[Any] = []
     most = 1
     for event in all_events(story):

@@ -19,9 +19,9 @@ UniformRandom = Callable[[], float]
 
 
 class EventQuery(NamedTuple):
-    """A question about the asked field of the events that match an event in its known fields."""
+    """A question for one field of the events that agree with a given event in the known fields."""
 
-    event: Any  # an event with the known fields; its other fields are ignored
+    event: Any  # supplies the known fields; its other fields are ignored
     asked_field: str
 
     @property
@@ -45,23 +45,23 @@ class EventQuery(NamedTuple):
         return [sentence(text, self.event) for text in QUESTIONS[self.event.__class__][self.asked_field]]
 
 
-def _same_value(one: object, other: object) -> bool:
-    return one is other or (isinstance(one, (str, int)) and one == other)
+def _same_value(first: object, second: object) -> bool:
+    return first is second or (isinstance(first, (str, int)) and first == second)
 
 
-def _named_fields(kind: Any, texts: Sequence[str], asked: str) -> tuple[str, ...]:
+def _named_fields(event_type: Any, texts: Sequence[str], asked_field: str) -> tuple[str, ...]:
     """Return the fields that at least one wording of a question names."""
     return tuple(
         name
-        for name in kind._fields
-        if name != asked and any(f"{{{name}" in text or f"{{a {name}" in text for text in texts)
-    ) + (("thing",) if any("{thing.place}" in text for text in texts) and asked == "thing" else ())
+        for name in event_type._fields
+        if name != asked_field and any(f"{{{name}" in text or f"{{a {name}" in text for text in texts)
+    ) + (("thing",) if any("{thing.place}" in text for text in texts) and asked_field == "thing" else ())
 
 
 _KNOWN_FIELDS = {
-    (kind, asked): _named_fields(kind, texts, asked)
-    for kind, asks in QUESTIONS.items()
-    for asked, texts in asks.items()
+    (event_type, asked_field): _named_fields(event_type, texts, asked_field)
+    for event_type, questions in QUESTIONS.items()
+    for asked_field, texts in questions.items()
 }
 # Event types that a question about one of them could also mean.
 _INTERCHANGEABLE_EVENTS: tuple[frozenset[type], ...] = (
@@ -87,18 +87,18 @@ def all_events(story: Story) -> list[Any]:
 def answerable_queries(story: Story) -> list[EventQuery]:
     """Return every query about a story that has exactly one answer."""
     events = all_events(story)
-    found: list[EventQuery] = []
+    queries: list[EventQuery] = []
     for event in dict.fromkeys(events):
-        for asked in QUESTIONS.get(event.__class__, ()):
-            query = EventQuery(event, asked)
-            if asked in ("number", "price") and sum(map(query.fits, events)) > 1:
+        for asked_field in QUESTIONS.get(event.__class__, ()):
+            query = EventQuery(event, asked_field)
+            if asked_field in ("number", "price") and sum(map(query.fits, events)) > 1:
                 continue  # the answer would be the sum of the numbers
             others = (other for other in events if not query.fits(other))
             if len(answers(query, events)) == 1 and not any(
                 _is_related(query, other, _INTERCHANGEABLE_EVENTS) for other in others
             ):
-                found.append(query)
-    return found
+                queries.append(query)
+    return queries
 
 
 def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
@@ -119,7 +119,7 @@ def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -
         event: an event of the story.
         story: supplies the values that replace others.
         random: returns numbers in [0, 1).
-        keep: a field that stays as it is; persons are not swapped then.
+        keep: a field to leave unchanged; if it is given, persons are not swapped.
     """
     fields: list[str] = [name for name in event._fields if name != keep]
     swapped_event = with_persons_swapped(event)
@@ -139,8 +139,8 @@ def with_persons_swapped(event: Any) -> Any:
     names = [name for name in event._fields if isinstance(getattr(event, name), Person)]
     if len(names) != 2 or isinstance(event, e.Meet):
         return None
-    one, two = names
-    return event._replace(**{one: getattr(event, two), two: getattr(event, one)})
+    first, second = names
+    return event._replace(**{first: getattr(event, second), second: getattr(event, first)})
 
 
 def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
@@ -168,39 +168,39 @@ def mentioned(story: Story, kind: type) -> list[Any]:
     found: dict[Any, None] = {}
     for event in all_events(story):
         for value in event:
-            for each in value.members if isinstance(value, Person) else (value,):
-                if isinstance(each, kind):
-                    found[each] = None
+            for single in value.members if isinstance(value, Person) else (value,):
+                if isinstance(single, kind):
+                    found[single] = None
     return list(found)
 
 
 def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery, EventQuery] | None:
-    """Return an unanswerable query and the answerable one that it was made from; None if that fails."""
+    """Return an unanswerable query and the answerable one that it varies; None if that fails."""
     possible = answerable_queries(story)
     if not possible:
         return None
     query = possible[int(random() * len(possible))]
-    asked = unanswerable_variant(query, story, random)
-    return asked and (asked, query)
+    variant = unanswerable_variant(query, story, random)
+    return variant and (variant, query)
 
 
 def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
     """Return an unanswerable variant of an answerable query; None if that fails."""
     swapped_event = with_persons_swapped(query.event)
-    other = (
+    event = (
         swapped_event
         if swapped_event is not None and random() < 0.8
         else perturbed(query.event, story, random, keep=query.asked_field)
     )
-    if other is None or other.__class__ in _NEVER_UNANSWERABLE:
+    if event is None or event.__class__ in _NEVER_UNANSWERABLE:
         return None
-    if all(getattr(other, name) == getattr(query.event, name) for name in query.known_fields):
+    if all(getattr(event, name) == getattr(query.event, name) for name in query.known_fields):
         return None
-    asked = EventQuery(other, query.asked_field)
-    return None if any(could_answer(asked, event) for event in all_events(story)) else asked
+    variant = EventQuery(event, query.asked_field)
+    return None if any(could_answer(variant, other) for other in all_events(story)) else variant
 
 
-# These imply facts about others that were not told: who lives together, who is at a meeting.
+# These imply facts about others that the text omits, such as who lives together or attends a meeting.
 _NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
 
 
@@ -211,10 +211,12 @@ def could_answer(query: EventQuery, event: Any) -> bool:
 
 def _is_related(query: EventQuery, event: Any, event_groups: tuple[frozenset[type], ...]) -> bool:
     """Return whether an event of a related type contains all values that a query names."""
-    kind = query.event.__class__
-    if event.__class__ is kind and kind is not e.Meet:
+    event_type = query.event.__class__
+    if event.__class__ is event_type and event_type is not e.Meet:
         return False  # the values have other roles; only a meeting is symmetric
-    if event.__class__ is not kind and not any({kind, event.__class__} <= kin for kin in event_groups):
+    if event.__class__ is not event_type and not any(
+        {event_type, event.__class__} <= group for group in event_groups
+    ):
         return False
     named = [getattr(query.event, name) for name in query.known_fields]
     return all(value in event for value in named if isinstance(value, (Person, Thing, Spot, Goods)))

@@ -1,4 +1,4 @@
-"""RACE: articles and questions with four options; middle needs one fact, high two or more.
+"""RACE: articles and questions with four options; level middle needs one fact, high two or more.
 
 The wrong options have the same type as the answer and come from the same story if it
 has enough of them.
@@ -29,17 +29,17 @@ UniformRandom = Callable[[], float]
 
 
 class RaceQuestion(NamedTuple):
-    """A question, its four options, the index of the answer, and what it was made from."""
+    """A question, its four options, the index of the answer, and its origin."""
 
     question: str
     options: tuple[str, ...]
     answer_index: int
-    origin: Any
+    origin: Any  # the query, state question or deeds that it was made from
 
 
 def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Return a question about one fact that the text states in full; None if there is none."""
-    possible = [query for query in answerable_queries(story) if _is_told(query, story)]
+    possible = [query for query in answerable_queries(story) if _is_stated(query, story)]
     if not possible:
         return None
     query = _choose(possible, random)
@@ -49,25 +49,28 @@ def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
 def _query_question(
     query: EventQuery, question: str, story: Story, random: UniformRandom
 ) -> RaceQuestion | None:
-    """Return a query as a multiple-choice question, with distractors that the question does not name."""
+    """Return a query as a multiple-choice question; the question names none of the distractors."""
     value = getattr(query.event, query.asked_field)
-    fitting = answers(query, all_events(story))
-    wrong = [
+    correct_values = answers(query, all_events(story))
+    distractors = [
         other
         for other in _distractors(value, query.asked_field, story, random)
-        if other not in fitting and not (isinstance(other, (Person, Place)) and other in query.event)
+        if other not in correct_values and not (isinstance(other, (Person, Place)) and other in query.event)
     ]
-    asked = "what" if isinstance(query.event, (e.Near, e.HasOrnament)) else query.asked_field
-    return _multiple_choice(question, value, wrong, asked, random, query)
+    field = "what" if isinstance(query.event, (e.Near, e.HasOrnament)) else query.asked_field
+    return _multiple_choice(question, value, distractors, field, random, query)
 
 
 def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Return a question of a random kind that needs two or more facts; None if the story has none."""
-    ask: Callable[[Story, UniformRandom], RaceQuestion | None] = _choose(_HIGH_QUESTION_MAKERS, random)
-    return ask(story, random)
+    make_question: Callable[[Story, UniformRandom], RaceQuestion | None] = _choose(
+        _HIGH_QUESTION_MAKERS, random
+    )
+    return make_question(story, random)
 
 
-def _is_told(query: EventQuery, story: Story) -> bool:
+def _is_stated(query: EventQuery, story: Story) -> bool:
+    """Return whether the text of an event names all fields of a query, the asked one included."""
     fields = [*query.known_fields, query.asked_field]
     return any(
         form is not None
@@ -82,17 +85,26 @@ def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
 
 
 def _multiple_choice(
-    question: str, answer: Any, distractors: Sequence[Any], asked: str, random: UniformRandom, origin: Any
+    question: str, answer: Any, distractors: Sequence[Any], field: str, random: UniformRandom, origin: Any
 ) -> RaceQuestion | None:
     """Return a question with the answer among three distractors; None if there are too few."""
-    text = _option_text(answer, asked)
-    others = list(
-        dict.fromkeys(other for each in distractors if not _overlap(other := _option_text(each, asked), text))
+    answer_text = _option_text(answer, field)
+    wrong_texts = list(
+        dict.fromkeys(
+            wrong_text
+            for distractor in distractors
+            if not _overlap(wrong_text := _option_text(distractor, field), answer_text)
+        )
     )[:3]
-    if len(others) < 3:
+    if len(wrong_texts) < 3:
         return None
-    at = int(random() * 4)
-    return RaceQuestion(question, (*others[:at], text, *others[at:]), at, origin)
+    answer_index = int(random() * 4)
+    return RaceQuestion(
+        question,
+        (*wrong_texts[:answer_index], answer_text, *wrong_texts[answer_index:]),
+        answer_index,
+        origin,
+    )
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -100,12 +112,12 @@ def _overlap(one: str, other: str) -> bool:
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
-def _option_text(value: Any, asked: str) -> str:
+def _option_text(value: Any, field: str) -> str:
     """Return the text of an option."""
     if isinstance(value, str):
-        return a(value) if asked == "trade" else value
+        return a(value) if field == "trade" else value
     if isinstance(value, int):
-        return price_in_words(value) if asked == "price" else number(value)
+        return price_in_words(value) if field == "price" else number(value)
     if isinstance(value, Person):
         return value.name
     if isinstance(value, Thing):
@@ -113,29 +125,33 @@ def _option_text(value: Any, asked: str) -> str:
     if isinstance(value, Spot):
         return f"{value.at} {value.place.at}"
     assert isinstance(value, Place)
-    return value.the if asked == "what" else value.at
+    return value.the if field == "what" else value.at
 
 
-def _distractors(value: Any, asked: str, story: Story, random: UniformRandom) -> list[Any]:
-    """Return values of the same type as a value, those of the story first."""
+def _distractors(value: Any, field: str, story: Story, random: UniformRandom) -> list[Any]:
+    """Return possible wrong answers: values of the same type as the right one, those of the story first."""
     if isinstance(value, str):
-        return _shuffled(_WORD_POOLS[asked], random)
+        return _shuffled(_WORD_POOLS[field], random)
     if isinstance(value, int):
-        near = [value + step for step in (-3, -2, -1, 1, 2, 3, 5) if value + step > 0]
-        return _shuffled(near, random)
+        nearby = [value + step for step in (-3, -2, -1, 1, 2, 3, 5) if value + step > 0]
+        return _shuffled(nearby, random)
     if isinstance(value, Person):
         people = [who for who in mentioned(story, Person) if len(who.members) == 1]
         names = {who.name for who in people}
         more = [name for name in _shuffled((*words.WOMEN, *words.MEN), random) if name not in names]
         return [*_shuffled(people, random), *more]
     if isinstance(value, Fixture):
-        fixtures = [make.fixture(value.place) for kind in words.fixtures_in(value.place) for make in kind]
+        fixtures = [
+            template.fixture(value.place) for kind in words.fixtures_in(value.place) for template in kind
+        ]
         return [fixture for fixture in _shuffled(fixtures, random) if fixture.kind != value.kind]
     if isinstance(value, Thing):
         things = [thing for thing in mentioned(story, Thing) if not isinstance(thing, Fixture)]
-        taken = {thing.name for thing in things}
-        makes = [make.thing() for kind in words.THINGS for make in kind if make.name not in taken]
-        return [*_shuffled(things, random), *_shuffled(makes, random)]
+        used_names = {thing.name for thing in things}
+        new_things = [
+            template.thing() for kind in words.THINGS for template in kind if template.name not in used_names
+        ]
+        return [*_shuffled(things, random), *_shuffled(new_things, random)]
     if isinstance(value, Spot):
         spots = mentioned(story, Spot)
         return [*_shuffled(spots, random), *_shuffled(words.spots_in(value.place), random)]
@@ -173,11 +189,15 @@ def _earlier_state_question(story: Story, random: UniformRandom) -> RaceQuestion
 def _state_question(
     possible: Sequence[StateQuestion], story: Story, random: UniformRandom
 ) -> RaceQuestion | None:
-    possible = [each for each in possible if story.rendered.sentence_of_event[each.deciding_event] >= 0]
+    possible = [
+        state_question
+        for state_question in possible
+        if story.rendered.sentence_of_event[state_question.deciding_event] >= 0
+    ]
     if not possible:
         return None
     state_question = _choose(possible, random)
-    wrong = [
+    distractors = [
         value
         for value in _distractors(state_question.answer, state_question.asked_field, story, random)
         if value != state_question.answer
@@ -185,7 +205,7 @@ def _state_question(
     return _multiple_choice(
         state_question.question,
         state_question.answer,
-        wrong,
+        distractors,
         state_question.asked_field,
         random,
         state_question,
@@ -206,17 +226,17 @@ def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion |
     deeds = _unique_deeds(story)
     if len(deeds) < 4:
         return None
-    chosen = [deeds[at] for at in sorted(_shuffled(range(len(deeds)), random)[:4])]
-    first = random() < 0.5
-    right = chosen[0 if first else -1]
+    chosen = [deeds[index] for index in sorted(_shuffled(range(len(deeds)), random)[:4])]
+    asks_first = random() < 0.5
+    answer = chosen[0 if asks_first else -1]
     texts = {event: clause(event, random()) for event in chosen}
-    question = f"Which of these happened {'first' if first else 'last'}?"
-    wrong = [texts[event] for event in _shuffled(chosen, random) if event is not right]
-    return _multiple_choice(question, texts[right], wrong, "deed", random, (right, chosen))
+    question = f"Which of these happened {'first' if asks_first else 'last'}?"
+    wrong_texts = [texts[event] for event in _shuffled(chosen, random) if event is not answer]
+    return _multiple_choice(question, texts[answer], wrong_texts, "deed", random, (answer, chosen))
 
 
 def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Return a question about the one of four deeds that did not happen, or that alone did."""
+    """Return a question with four deeds as options: which did not happen, or which is the one that did."""
     deeds = _unique_deeds(story)
     if len(deeds) < 3:
         return None
@@ -227,23 +247,25 @@ def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion
         if other is not None and not isinstance(other, e.Meet) and not _may_have_happened(other, story):
             false.append(other)
     if random() < 0.5:
-        question, right, wrong = "Which of these did not happen?", false[:1], true[:3]
+        question, answers, wrong_deeds = "Which of these did not happen?", false[:1], true[:3]
     else:
-        question, right, wrong = "Which of these is true?", true[:1], false[:3]
-    if not right or len(wrong) < 3:
+        question, answers, wrong_deeds = "Which of these is true?", true[:1], false[:3]
+    if not answers or len(wrong_deeds) < 3:
         return None
-    texts = [clause(event, random()) for event in wrong]
+    texts = [clause(event, random()) for event in wrong_deeds]
     return _multiple_choice(
-        question, clause(right[0], random()), texts, "deed", random, (question, right[0], wrong)
+        question, clause(answers[0], random()), texts, "deed", random, (question, answers[0], wrong_deeds)
     )
 
 
-def _may_have_happened(other: Any, story: Story) -> bool:
-    """Return whether an invented deed happened or could be understood from a related event."""
-    concerned = {value for value in other if isinstance(value, (Person, Thing))}
+def _may_have_happened(invented: Any, story: Story) -> bool:
+    """Return whether an invented deed happened, or a reader could infer it from a related event."""
+    participants = {value for value in invented if isinstance(value, (Person, Thing))}
     for event in all_events(story):
-        handed = event.__class__ in _TRANSFER_EVENTS and other.__class__ in _TRANSFER_EVENTS
-        if event == other or (handed and event.__class__ is not other.__class__ and concerned <= set(event)):
+        are_transfers = event.__class__ in _TRANSFER_EVENTS and invented.__class__ in _TRANSFER_EVENTS
+        if event == invented or (
+            are_transfers and event.__class__ is not invented.__class__ and participants <= set(event)
+        ):
             return True
     return False
 
@@ -252,25 +274,25 @@ _TRANSFER_EVENTS = (e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)
 
 
 def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Return a question about a person who is described by another deed of theirs."""
-    told = [query for query in answerable_queries(story) if _is_told(query, story)]
-    about = [query for query in told if "who" in query.known_fields and len(query.event.who.members) == 1]
-    if not about:
+    """Return a question that describes its person by another deed in place of the name."""
+    stated = [query for query in answerable_queries(story) if _is_stated(query, story)]
+    usable = [query for query in stated if "who" in query.known_fields and len(query.event.who.members) == 1]
+    if not usable:
         return None
-    query = _choose(about, random)
+    query = _choose(usable, random)
     who = query.event.who
     deeds = [
-        each.event
-        for each in told
-        if each.asked_field == "who" and each.event.who is who and each.event != query.event
+        other.event
+        for other in stated
+        if other.asked_field == "who" and other.event.who is who and other.event != query.event
     ]
     deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
     if not deeds:
         return None
-    named = Person(f"the person who {predicate(_choose(deeds, random), random())}", "", who.gender)
+    described = Person(f"the person who {predicate(_choose(deeds, random), random())}", "", who.gender)
     questions = [
         text
-        for text in EventQuery(query.event._replace(who=named), query.asked_field).wordings()
+        for text in EventQuery(query.event._replace(who=described), query.asked_field).wordings()
         if "'s" not in text
     ]
     return _query_question(query, _choose(questions, random), story, random) if questions else None
@@ -308,40 +330,40 @@ class RaceArticle(NamedTuple):
 
 def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArticle]:
     """Return articles with `count` questions in total."""
-    ask, shortest, longest = _LEVELS[level]
-    made: list[RaceArticle] = []
-    left = count
+    make_question, shortest, longest = _LEVELS[level]
+    articles: list[RaceArticle] = []
+    remaining = count
     number = 0
-    while left > 0:
+    while remaining > 0:
         story = make_story(seed, f"RACE {level} {split}", number, _GENRES)
         random = Random(f"{seed} RACE {level} {split} {number} questions").random
         questions: dict[Any, RaceQuestion] = {}
         if shortest <= len(story.sentences) <= longest:
             for _ in range(_MAX_ATTEMPTS):
-                choice = ask(story, random)
-                if choice is not None and len(questions) < min(_MAX_QUESTIONS_PER_ARTICLE, left):
-                    questions.setdefault(_topic(choice), choice)
+                question = make_question(story, random)
+                if question is not None and len(questions) < min(_MAX_QUESTIONS_PER_ARTICLE, remaining):
+                    questions.setdefault(_topic(question), question)
         if questions:
-            made.append(RaceArticle(number, story, list(questions.values())))
-            left -= len(questions)
+            articles.append(RaceArticle(number, story, list(questions.values())))
+            remaining -= len(questions)
         number += 1
-    return made
+    return articles
 
 
-def _topic(choice: RaceQuestion) -> Any:
-    """Return a key for what a question asks, independent of its wording and options."""
-    origin = choice.origin
+def _topic(question: RaceQuestion) -> Any:
+    """Return a key for the content of a question, independent of its wording and options."""
+    origin = question.origin
     if isinstance(origin, StateQuestion):
         return origin.claim.__class__, origin.claim[0], origin.num_events
-    return origin if isinstance(origin, EventQuery) else choice.question
+    return origin if isinstance(origin, EventQuery) else question.question
 
 
 def race_file(article: RaceArticle, level: str) -> dict[str, Any]:
     """Return the content of the article's JSON file."""
     return {
-        "answers": ["ABCD"[choice.answer_index] for choice in article.questions],
-        "options": [list(choice.options) for choice in article.questions],
-        "questions": [choice.question for choice in article.questions],
+        "answers": ["ABCD"[question.answer_index] for question in article.questions],
+        "options": [list(question.options) for question in article.questions],
+        "questions": [question.question for question in article.questions],
         "article": " ".join(article.story.sentences),
         "id": f"{level}{article.number}.txt",
     }

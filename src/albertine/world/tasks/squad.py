@@ -1,6 +1,6 @@
 """SQuAD 1.1 and 2.0: questions whose answers are spans of a story, and unanswerable ones.
 
-The span is searched in the sentence that tells the answering event. If a person or thing
+The span is searched in the sentence of the event that has the answer. If a person or thing
 is a pronoun there, the span is the last mention by name before it.
 """
 
@@ -33,7 +33,7 @@ class SquadQuestion(NamedTuple):
     question: str
     answers: tuple[AnswerSpan, ...]
     plausible_answers: tuple[AnswerSpan, ...]
-    origin: Any  # the query or state question that it was made from
+    origin: Any  # the query or state question that it words
 
 
 def context_text(story: Story) -> str:
@@ -49,10 +49,14 @@ def answerable_questions(story: Story, random: UniformRandom, max_questions: int
         if spans:
             questions.append(SquadQuestion(query.wording(random()), spans, (), query))
     questions += [
-        SquadQuestion(standing.question, spans, (), standing)
-        for standing in end_state_questions(story, random)
-        if standing.asked_field != "number"
-        and (spans := _spans(standing.answer, story, standing.deciding_event, standing.asked_field))
+        SquadQuestion(state_question.question, spans, (), state_question)
+        for state_question in end_state_questions(story, random)
+        if state_question.asked_field != "number"
+        and (
+            spans := _spans(
+                state_question.answer, story, state_question.deciding_event, state_question.asked_field
+            )
+        )
     ]
     return [questions.pop(int(random() * len(questions))) for _ in range(min(max_questions, len(questions)))]
 
@@ -61,41 +65,46 @@ def unanswerable_questions(story: Story, random: UniformRandom, max_questions: i
     """Return up to `max_questions` questions that the story does not answer, with plausible answers."""
     questions: dict[str, SquadQuestion] = {}
     for _ in range(3 * max_questions):
-        made = unanswerable_query(story, random)
-        if made is not None and (spans := _answers(made[1], story)):
-            question = made[0].wording(random())
-            questions[question] = SquadQuestion(question, (), spans, made[0])
+        query_and_original = unanswerable_query(story, random)
+        if query_and_original is None:
+            continue
+        query, original = query_and_original
+        if spans := _answers(original, story):
+            question = query.wording(random())
+            questions[question] = SquadQuestion(question, (), spans, query)
     return list(questions.values())[:max_questions]
 
 
 def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
     """Return the answer spans of a query, from a sentence that names all its fields."""
     fields = [*query.known_fields, query.asked_field]
-    for at, event in enumerate(story.log):
-        form = story.rendered.form_of_event[at]
+    for index, event in enumerate(story.log):
+        form = story.rendered.form_of_event[index]
         if not query.fits(event) or form is None:
             continue
         if all(event._fields.index(name) in form.fields for name in fields):
-            return _spans(getattr(event, query.asked_field), story, at, query.asked_field)
+            return _spans(getattr(event, query.asked_field), story, index, query.asked_field)
     return ()
 
 
-def _spans(value: Any, story: Story, at: int, asked: str) -> tuple[AnswerSpan, ...]:
-    """Return the span of a value in the sentence of event `at`, and spans of its other names."""
-    place = story.rendered.sentence_of_event[at]
-    if place < 0:
+def _spans(value: Any, story: Story, event_index: int, asked_field: str) -> tuple[AnswerSpan, ...]:
+    """Return the span of a value in the sentence of an event, and spans of its other names."""
+    sentence_index = story.rendered.sentence_of_event[event_index]
+    if sentence_index < 0:
         return ()
-    names = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, asked)]
-    earliest = 0 if isinstance(value, (Person, Thing)) else place
-    for sentence in range(place, earliest - 1, -1):
-        start = sum(len(each) + 1 for each in story.sentences[:sentence])
-        found = [
-            AnswerSpan(m.group(), start + m.start())
+    names = [
+        re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, asked_field)
+    ]
+    earliest_index = 0 if isinstance(value, (Person, Thing)) else sentence_index
+    for index in range(sentence_index, earliest_index - 1, -1):
+        start = sum(len(previous) + 1 for previous in story.sentences[:index])
+        spans = [
+            AnswerSpan(match.group(), start + match.start())
             for name in names
-            for m in name.finditer(story.sentences[sentence])
+            for match in name.finditer(story.sentences[index])
         ]
-        if found:
-            return _with_other_names(found[0], names, context_text(story))
+        if spans:
+            return _with_other_names(spans[0], names, context_text(story))
     return ()
 
 
@@ -103,13 +112,13 @@ def _with_other_names(first: AnswerSpan, names: list[re.Pattern[str]], text: str
     """Return the span and the first occurrence of every other name of the answer."""
     spans = [first]
     for name in names:
-        found = name.search(text)
-        if found and found.group() not in (span.text for span in spans):
-            spans.append(AnswerSpan(found.group(), found.start()))
+        match = name.search(text)
+        if match and match.group() not in (span.text for span in spans):
+            spans.append(AnswerSpan(match.group(), match.start()))
     return tuple(spans)
 
 
-def _surface_forms(value: Any, asked: str) -> list[str]:
+def _surface_forms(value: Any, asked_field: str) -> list[str]:
     if isinstance(value, Person):
         return [value.full_name, value.name]
     if isinstance(value, Thing):
@@ -119,7 +128,7 @@ def _surface_forms(value: Any, asked: str) -> list[str]:
     if isinstance(value, Place):
         return [value.the]
     if isinstance(value, int):
-        return [price_in_words(value) if asked == "price" else number(value)]
+        return [price_in_words(value) if asked_field == "price" else number(value)]
     return [str(value)]
 
 
@@ -143,15 +152,15 @@ class SquadParagraph(NamedTuple):
 
 def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
     """Return stories with `count` answerable questions in total."""
-    made: list[SquadParagraph] = []
-    left = count
+    paragraphs: list[SquadParagraph] = []
+    remaining = count
     number = 0
-    while left > 0:
+    while remaining > 0:
         story = make_story(seed, f"SQuAD {split}", number, _GENRES)
         random = Random(f"{seed} SQuAD {split} {number} questions").random
-        questions = answerable_questions(story, random, min(_QUESTIONS_PER_STORY, left))
+        questions = answerable_questions(story, random, min(_QUESTIONS_PER_STORY, remaining))
         if questions:
-            made.append(
+            paragraphs.append(
                 SquadParagraph(
                     number,
                     story,
@@ -159,12 +168,12 @@ def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
                     unanswerable_questions(story, random, _UNANSWERABLE_PER_STORY[split]),
                 )
             )
-            left -= len(questions)
+            remaining -= len(questions)
         number += 1
-    return made
+    return paragraphs
 
 
-def squad_file(made: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
+def squad_file(paragraphs: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
     """Return the content of a JSON file of SQuAD, version "1.1" or "v2.0"."""
     return {
         "version": version,
@@ -175,31 +184,31 @@ def squad_file(made: list[SquadParagraph], split: str, version: str) -> dict[str
                     {
                         "context": context_text(paragraph.story),
                         "qas": [
-                            _question_json(asked, f"{split} {paragraph.number} {at}", split, version)
-                            for at, asked in enumerate(
+                            _question_json(question, f"{split} {paragraph.number} {index}", split, version)
+                            for index, question in enumerate(
                                 paragraph.answerable + paragraph.unanswerable * (version == "v2.0")
                             )
                         ],
                     }
                 ],
             }
-            for paragraph in made
+            for paragraph in paragraphs
         ],
     }
 
 
 def _question_json(question: SquadQuestion, name: str, split: str, version: str) -> dict[str, Any]:
-    most = 1 if split == "train" else _MAX_ANSWERS
-    laid_out: dict[str, Any] = {
+    max_answers = 1 if split == "train" else _MAX_ANSWERS
+    content: dict[str, Any] = {
         "id": hashlib.blake2b(name.encode(), digest_size=12).hexdigest(),
         "question": question.question,
-        "answers": _spans_json(question.answers[:most]),
+        "answers": _spans_json(question.answers[:max_answers]),
     }
     if version == "v2.0":
-        laid_out["is_impossible"] = not question.answers
+        content["is_impossible"] = not question.answers
         if not question.answers:
-            laid_out["plausible_answers"] = _spans_json(question.plausible_answers[:1])
-    return laid_out
+            content["plausible_answers"] = _spans_json(question.plausible_answers[:1])
+    return content
 
 
 def _spans_json(spans: tuple[AnswerSpan, ...]) -> list[dict[str, Any]]:

@@ -35,8 +35,14 @@ def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuesti
     if any(isinstance(event, e.Letter) for event in log):
         return []
     return [
-        StateQuestion(_worded_question(LAST[claim.__class__], claim, random), claim, asked, len(log), decided)
-        for claim, asked, decided in _askable_claims(all_events(story), _secretly_moved(story))
+        StateQuestion(
+            _worded_question(LAST[claim.__class__], claim, random),
+            claim,
+            asked_field,
+            len(log),
+            deciding_event,
+        )
+        for claim, asked_field, deciding_event in _askable_claims(all_events(story), _secretly_moved(story))
     ]
 
 
@@ -46,20 +52,24 @@ def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQu
     if any(isinstance(event, (e.Letter, e.Hidden)) for event in log):
         return []
     unique_events = [
-        at
-        for at, event in enumerate(log)
-        if isinstance(event, _DATING_EVENTS) and log.count(event) == 1 and at > 3
+        index
+        for index, event in enumerate(log)
+        if isinstance(event, _DATING_EVENTS) and log.count(event) == 1 and index > 3
     ]
     if not unique_events:
         return []
-    at = unique_events[int(random() * len(unique_events))]
-    when = clause(log[at], random())
+    index = unique_events[int(random() * len(unique_events))]
+    when = clause(log[index], random())
     return [
         StateQuestion(
-            _worded_question(BEFORE[claim.__class__], claim, random) % when, claim, asked, at, decided
+            _worded_question(BEFORE[claim.__class__], claim, random) % when,
+            claim,
+            asked_field,
+            index,
+            deciding_event,
         )
-        for claim, asked, decided in _askable_claims(log[:at], set())
-        if isinstance(claim, (facts.HasThing, facts.LiesAt)) and claim.thing not in log[at]
+        for claim, asked_field, deciding_event in _askable_claims(log[:index], set())
+        if isinstance(claim, (facts.HasThing, facts.LiesAt)) and claim.thing not in log[index]
     ]
 
 
@@ -89,22 +99,22 @@ def _askable_claims(events: Sequence[Any], uncertain: set[Person]) -> Iterator[t
     reader = facts.ReaderKnowledge(events)
     for who, place in reader.place.items():
         if who not in uncertain:
-            yield facts.AtPlace(who, place), "place", _last(events, _moves(who))
-    for thing, has in reader.holder_or_spot.items():
-        decided = _last(events, _handles(thing))
-        if isinstance(has, Spot):
-            if not isinstance(events[decided], e.Lies):
-                yield facts.LiesAt(thing, has), "spot", decided
+            yield facts.AtPlace(who, place), "place", _last_index(events, _moves(who))
+    for thing, holder_or_spot in reader.holder_or_spot.items():
+        deciding_event = _last_index(events, _handles(thing))
+        if isinstance(holder_or_spot, Spot):
+            if not isinstance(events[deciding_event], e.Lies):
+                yield facts.LiesAt(thing, holder_or_spot), "spot", deciding_event
         else:
-            yield facts.HasThing(has, thing), "who", decided
-    for (who, goods), left in reader.stock.items():
-        decided = _last(events, _counts(who, goods))
-        if not isinstance(events[decided], e.Has):
-            yield facts.HasExactly(who, left, goods), "number", decided
+            yield facts.HasThing(holder_or_spot, thing), "who", deciding_event
+    for (who, goods), count in reader.stock.items():
+        deciding_event = _last_index(events, _counts(who, goods))
+        if not isinstance(events[deciding_event], e.Has):
+            yield facts.HasExactly(who, count, goods), "number", deciding_event
 
 
-_HANDLED = (e.Lies, e.Take, e.Find, e.Put, e.Lose, e.Give, e.Return, e.Buy)
-_LOCATED = (e.Take, e.Find, e.Put, e.Lose, e.Seek)
+_HANDLING_EVENTS = (e.Lies, e.Take, e.Find, e.Put, e.Lose, e.Give, e.Return, e.Buy)
+_LOCATING_EVENTS = (e.Take, e.Find, e.Put, e.Lose, e.Seek)
 
 
 def _moves(who: Person) -> Callable[[Any], bool]:
@@ -115,14 +125,14 @@ def _moves(who: Person) -> Callable[[Any], bool]:
             return who in event.who.members
         if isinstance(event, e.Meet):
             return who in event
-        return isinstance(event, _LOCATED) and event.who is who
+        return isinstance(event, _LOCATING_EVENTS) and event.who is who
 
     return moves
 
 
 def _handles(thing: Thing) -> Callable[[Any], bool]:
     """Return a predicate for events that say who holds a thing or where it lies."""
-    return lambda event: thing in event and isinstance(event, _HANDLED)
+    return lambda event: thing in event and isinstance(event, _HANDLING_EVENTS)
 
 
 def _counts(who: Person, goods: Goods) -> Callable[[Any], bool]:
@@ -130,6 +140,6 @@ def _counts(who: Person, goods: Goods) -> Callable[[Any], bool]:
     return lambda event: who in event and goods in event
 
 
-def _last(events: Sequence[Any], test: Callable[[Any], bool]) -> int:
+def _last_index(events: Sequence[Any], test: Callable[[Any], bool]) -> int:
     """Return the index of the last event that passes a test."""
-    return next(at for at in range(len(events) - 1, -1, -1) if test(events[at]))
+    return next(index for index in range(len(events) - 1, -1, -1) if test(events[index]))
