@@ -7,6 +7,7 @@ their streams may change between versions; samples must stay the same for years.
 """
 
 import hashlib
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 RandomBits = NDArray[np.uint64]
+UniformRandom = Callable[[], float]  # draws from [0, 1)
 _GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
 
@@ -67,6 +69,11 @@ def integers(bits: RandomBits, high: Any) -> NDArray[np.int64]:
     # The product can be rounded up to `high`.
     drawn: NDArray[np.int64] = np.minimum((uniform(bits) * high).astype(np.int64), np.asarray(high) - 1)
     return drawn
+
+
+def choose(choices: Sequence[Any], random: UniformRandom) -> Any:
+    """Return one of the choices, drawn uniformly."""
+    return choices[int(random() * len(choices))]
 
 
 def named_generator(name: str) -> "torch.Generator":

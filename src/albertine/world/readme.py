@@ -117,11 +117,11 @@ The same command writes the same files, byte for byte:
 _BASELINES = """\
 Scores are percentages on dev (dev_matched for MNLI). *Guessing* always predicts the most
 frequent label; for RACE, one of four options. *Bag of words* is logistic regression
-(ridge regression for STS-B) over words and bigrams, fitted to train: the score without
-reading. For a pair of texts its features are the n-grams of each text and those that
-both share. For SQuAD it ranks all phrases of the text that are an answer anywhere in
-train by the words that the question shares with their sentence; its score is the exact
-match.
+(ridge regression for STS-B) over words and bigrams, fitted to train: the score that
+is possible without word order beyond two words. For a pair of texts its features are the
+n-grams of each text and those that both share. For SQuAD it ranks all phrases of the text
+that are an answer anywhere in train by the words that the question shares with their
+sentence; its score is the exact match.
 """
 
 _LAYOUTS = """\

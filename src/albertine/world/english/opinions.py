@@ -20,13 +20,13 @@ tasty" is negative, but "it was a lie that everybody liked it" might not be.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from albertine.randomness import UniformRandom
 from albertine.world.english import lexicon
 from albertine.world.english.grammar import PAST, PLURAL, SINGULAR, inflected
 
-UniformRandom = Callable[[], float]
 T = TypeVar("T")
 
 # thing | one or many | "by" if it has a maker, "at" if it has a place | adjectives, good/bad |

@@ -13,13 +13,13 @@ was too blunt", "it was too thick"); otherwise a bigram would reveal the label.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from albertine.randomness import UniformRandom
 from albertine.world.english import lexicon
 from albertine.world.english.grammar import a, capital, plural
 
-UniformRandom = Callable[[], float]
 T = TypeVar("T")
 
 # code | referent in the first reading | lists of the candidates, if not the table's own; indented below:

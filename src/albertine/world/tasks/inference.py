@@ -7,6 +7,7 @@ before the excerpt, so the wording of a claim does not predict the label.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from albertine.randomness import UniformRandom
 from albertine.world import events as e
 from albertine.world import facts
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
@@ -15,8 +16,6 @@ from albertine.world.english.grammar import capital
 from albertine.world.english.wording import clause, sentence
 from albertine.world.stories import Story
 from albertine.world.tasks.excerpts import choose_excerpt, excerpt_text
-
-UniformRandom = Callable[[], float]
 
 ENTAILMENT: Final = "entailment"
 NEUTRAL: Final = "neutral"

@@ -5,9 +5,9 @@ words too, because persons are swapped, the order is reversed or one thing is re
 So the label depends on the order of the words and hardly on the set of words.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom, choose
 from albertine.world import events as e
 from albertine.world.english import claims
 from albertine.world.english.grammar import capital
@@ -15,6 +15,7 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import clause
 from albertine.world.stories import Story
 from albertine.world.tasks.queries import (
+    DEEDS,
     EventQuery,
     all_events,
     answerable_queries,
@@ -24,9 +25,6 @@ from albertine.world.tasks.queries import (
     with_persons_swapped,
 )
 
-UniformRandom = Callable[[], float]
-
-_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
 _MAX_ATTEMPTS = 6
 _TWO_PERSON_SHARE = 0.85  # probability of a query with two persons, which can be swapped, if there is one
 _SKIP_EASY_PROBABILITY = 0.75  # for queries without two persons: their set of words predicts the label
@@ -51,11 +49,7 @@ class ScoredTextPair(NamedTuple):
 
 
 def _deeds(story: Story) -> list[Any]:
-    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, _DEEDS)]
-
-
-def _choose(choices: list[Any], random: UniformRandom) -> Any:
-    return choices[int(random() * len(choices))]
+    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, DEEDS)]
 
 
 # --- MRPC
@@ -94,7 +88,7 @@ def paraphrase_pair(story: Story, random: UniformRandom, same: bool) -> Labelled
 
 
 def _two_event_sentence(first: Any, second: Any, random: UniformRandom) -> str:
-    text: str = _choose(list(claims.ORDER.affirmed), random)
+    text: str = choose(list(claims.ORDER.affirmed), random)
     return (
         capital(text.replace("{1}", clause(first, random())).replace("{2}", clause(second, random()))) + "."
     )
@@ -108,11 +102,11 @@ def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | Non
     deeds = _deeds(story)
     if not deeds:
         return None
-    deed = _choose(deeds, random)
+    deed = choose(deeds, random)
     variant: Any = deed
     draw = random()
     if draw < 0.2:
-        variant = _choose(deeds, random)
+        variant = choose(deeds, random)
     elif draw < 0.4 and (swapped := with_persons_swapped(deed)) is not None:
         variant = swapped
     else:
@@ -154,7 +148,7 @@ def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledT
         del seconds[index]
     if not seconds:
         return None
-    return LabelledTextPair(firsts[index], _choose(seconds, random), int(same), (query, other))
+    return LabelledTextPair(firsts[index], choose(seconds, random), int(same), (query, other))
 
 
 def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
@@ -163,7 +157,7 @@ def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
     swappable = [query for query in possible if with_persons_swapped(query.event) is not None]
     if not possible:
         return None
-    return _choose(swappable if swappable and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
+    return choose(swappable if swappable and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
 
 
 def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
@@ -176,7 +170,7 @@ def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> E
         other_fields = [name for name in QUESTIONS[query.event.__class__] if name != query.asked_field]
         if other_fields:
             event = swapped if swapped is not None and random() < 0.5 else query.event
-            return EventQuery(event, _choose(other_fields, random))
+            return EventQuery(event, choose(other_fields, random))
     other = perturbed(query.event, story, random, keep=query.asked_field)
     if other is None or all(
         getattr(other, name) == getattr(query.event, name) for name in query.known_fields
@@ -218,4 +212,4 @@ def _related_event(query: EventQuery, story: Story, random: UniformRandom) -> An
             best, most = [], common
         if common == most:
             best.append(event)
-    return _choose(best, random) if best else None
+    return choose(best, random) if best else None

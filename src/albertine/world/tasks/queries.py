@@ -5,9 +5,10 @@ the asked field in the events that match. An answerable query has exactly one an
 unanswerable one has none, and no event that a reader could take for an answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import words
@@ -15,7 +16,8 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import sentence
 from albertine.world.stories import Story
 
-UniformRandom = Callable[[], float]
+# The events that somebody does on purpose.
+DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
 
 
 class EventQuery(NamedTuple):

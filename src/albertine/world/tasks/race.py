@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom, choose
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Person, Place, Spot, Thing
 from albertine.world.english import lexicon, words
 from albertine.world.english.grammar import a, number
 from albertine.world.english.speaker import price_in_words
 from albertine.world.english.wording import clause, predicate
-from albertine.world.stories import Story, make_story
+from albertine.world.stories import CORPUS_GENRES, Story, make_story
 from albertine.world.tasks.queries import (
+    DEEDS,
     EventQuery,
     all_events,
     answerable_queries,
@@ -24,8 +26,6 @@ from albertine.world.tasks.queries import (
     perturbed,
 )
 from albertine.world.tasks.state_questions import StateQuestion, earlier_state_questions, end_state_questions
-
-UniformRandom = Callable[[], float]
 
 
 class RaceQuestion(NamedTuple):
@@ -42,7 +42,7 @@ def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     possible = [query for query in answerable_queries(story) if _is_stated(query, story)]
     if not possible:
         return None
-    query = _choose(possible, random)
+    query = choose(possible, random)
     return _query_question(query, query.wording(random()), story, random)
 
 
@@ -63,7 +63,7 @@ def _query_question(
 
 def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Return a question of a random kind that needs two or more facts; None if the story has none."""
-    make_question: Callable[[Story, UniformRandom], RaceQuestion | None] = _choose(
+    make_question: Callable[[Story, UniformRandom], RaceQuestion | None] = choose(
         _HIGH_QUESTION_MAKERS, random
     )
     return make_question(story, random)
@@ -78,10 +78,6 @@ def _is_stated(query: EventQuery, story: Story) -> bool:
         and all(event._fields.index(name) in form.fields for name in fields)
         for event, form in zip(story.log, story.rendered.form_of_event, strict=True)
     )
-
-
-def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
-    return choices[int(random() * len(choices))]
 
 
 def _multiple_choice(
@@ -196,7 +192,7 @@ def _state_question(
     ]
     if not possible:
         return None
-    state_question = _choose(possible, random)
+    state_question = choose(possible, random)
     distractors = [
         value
         for value in _distractors(state_question.answer, state_question.asked_field, story, random)
@@ -212,13 +208,10 @@ def _state_question(
     )
 
 
-_DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
-
-
 def _unique_deeds(story: Story) -> list[Any]:
     """Return the deeds that happen exactly once."""
     log = story.log
-    return [event for event in log if isinstance(event, _DEEDS) and log.count(event) == 1]
+    return [event for event in log if isinstance(event, DEEDS) and log.count(event) == 1]
 
 
 def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
@@ -279,7 +272,7 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
     usable = [query for query in stated if "who" in query.known_fields and len(query.event.who.members) == 1]
     if not usable:
         return None
-    query = _choose(usable, random)
+    query = choose(usable, random)
     who = query.event.who
     deeds = [
         other.event
@@ -289,13 +282,13 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
     deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
     if not deeds:
         return None
-    described = Person(f"the person who {predicate(_choose(deeds, random), random())}", "", who.gender)
+    described = Person(f"the person who {predicate(choose(deeds, random), random())}", "", who.gender)
     questions = [
         text
         for text in EventQuery(query.event._replace(who=described), query.asked_field).wordings()
         if "'s" not in text
     ]
-    return _query_question(query, _choose(questions, random), story, random) if questions else None
+    return _query_question(query, choose(questions, random), story, random) if questions else None
 
 
 _HIGH_QUESTION_MAKERS = (
@@ -310,7 +303,6 @@ _HIGH_QUESTION_MAKERS = (
 
 # --- the files
 
-_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
 _LEVELS: dict[str, tuple[Callable[[Story, UniformRandom], RaceQuestion | None], int, int]] = {
     "middle": (middle_question, 10, 30),  # the maker of questions, and the range of sentences
     "high": (high_question, 14, 60),
@@ -335,7 +327,7 @@ def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArt
     remaining = count
     number = 0
     while remaining > 0:
-        story = make_story(seed, f"RACE {level} {split}", number, _GENRES)
+        story = make_story(seed, f"RACE {level} {split}", number, CORPUS_GENRES)
         random = Random(f"{seed} RACE {level} {split} {number} questions").random
         questions: dict[Any, RaceQuestion] = {}
         if shortest <= len(story.sentences) <= longest:

@@ -6,18 +6,16 @@ is a pronoun there, the span is the last mention by name before it.
 
 import hashlib
 import re
-from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom
 from albertine.world.cast import Person, Place, Spot, Thing
 from albertine.world.english.grammar import number
 from albertine.world.english.speaker import price_in_words
-from albertine.world.stories import Story, make_story
+from albertine.world.stories import CORPUS_GENRES, Story, make_story
 from albertine.world.tasks.queries import EventQuery, answerable_queries, unanswerable_query
 from albertine.world.tasks.state_questions import end_state_questions
-
-UniformRandom = Callable[[], float]
 
 
 class AnswerSpan(NamedTuple):
@@ -134,7 +132,6 @@ def _surface_forms(value: Any, asked_field: str) -> list[str]:
 
 # --- the files
 
-_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
 _QUESTIONS_PER_STORY = 5  # answerable ones
 # As in SQuAD 2.0: about a third of the training questions, half of the others.
 _UNANSWERABLE_PER_STORY = {"train": 2, "dev": 4}
@@ -156,7 +153,7 @@ def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
     remaining = count
     number = 0
     while remaining > 0:
-        story = make_story(seed, f"SQuAD {split}", number, _GENRES)
+        story = make_story(seed, f"SQuAD {split}", number, CORPUS_GENRES)
         random = Random(f"{seed} SQuAD {split} {number} questions").random
         questions = answerable_questions(story, random, min(_QUESTIONS_PER_STORY, remaining))
         if questions:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom, choose
 from albertine.world import events as e
 from albertine.world import facts
 from albertine.world.cast import Goods, Person, Spot, Thing
@@ -10,8 +11,6 @@ from albertine.world.english.questions import BEFORE, LAST
 from albertine.world.english.wording import clause, sentence
 from albertine.world.stories import Story
 from albertine.world.tasks.queries import all_events
-
-UniformRandom = Callable[[], float]
 
 
 class StateQuestion(NamedTuple):
@@ -76,12 +75,8 @@ def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQu
 _DATING_EVENTS = (e.Break, e.Mend, e.Find, e.Meet, e.Buy, e.Give, e.Return)
 
 
-def _choose(choices: Sequence[Any], random: UniformRandom) -> Any:
-    return choices[int(random() * len(choices))]
-
-
 def _worded_question(texts: Sequence[str], claim: facts.Claim, random: UniformRandom) -> str:
-    return sentence(_choose(texts, random), claim)
+    return sentence(choose(texts, random), claim)
 
 
 def _secretly_moved(story: Story) -> set[Person]:
