@@ -13,26 +13,26 @@ def test_folder_appears_when_finished(tmp_path: Path) -> None:
         (folder / "a").write_text("x")
         assert not (tmp_path / "deep" / "made").exists()
     assert (tmp_path / "deep" / "made" / "a").read_text() == "x"
-    assert [one.name for one in (tmp_path / "deep").iterdir()] == ["made"]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["made"]
 
 
-def fail_while_writing(path: Path, *, folder: bool) -> None:
-    with (atomic_folder if folder else atomic_file)(path) as made:
-        (made / "a" if folder else made).write_text("half")
+def fail_while_writing(path: Path, *, is_folder: bool) -> None:
+    with (atomic_folder if is_folder else atomic_file)(path) as partial:
+        (partial / "a" if is_folder else partial).write_text("half")
         raise OSError("full")
 
 
-@pytest.mark.parametrize("folder", [True, False])
-def test_failure_leaves_no_files(tmp_path: Path, folder: bool) -> None:
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_failure_leaves_no_files(tmp_path: Path, is_folder: bool) -> None:
     with pytest.raises(OSError, match="full"):
-        fail_while_writing(tmp_path / "made", folder=folder)
+        fail_while_writing(tmp_path / "made", is_folder=is_folder)
     assert not list(tmp_path.iterdir())
 
 
-def test_old_file_stays_until_new_one_is_finished(tmp_path: Path) -> None:
+def test_old_file_is_replaced_only_when_the_new_one_is_finished(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     with pytest.raises(OSError, match="full"):
-        fail_while_writing(tmp_path / "a", folder=False)
+        fail_while_writing(tmp_path / "a", is_folder=False)
     assert (tmp_path / "a").read_text() == "old"
     with atomic_file(tmp_path / "a") as file:
         file.write_text("new")
@@ -42,8 +42,8 @@ def test_old_file_stays_until_new_one_is_finished(tmp_path: Path) -> None:
 
 def test_existing_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    for taken in (tmp_path, tmp_path / "a"):
-        with pytest.raises(InputError, match="exists already"), atomic_folder(taken):
+    for existing in (tmp_path, tmp_path / "a"):
+        with pytest.raises(InputError, match="exists already"), atomic_folder(existing):
             pass
     (tmp_path / "empty").mkdir()
     with atomic_folder(tmp_path / "empty") as folder:
@@ -62,13 +62,13 @@ def test_mount_or_working_directory_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
     with pytest.raises(InputError, match="is a mount point"), atomic_folder(tmp_path / "disk"):
         pass
-    assert [one.name for one in tmp_path.iterdir()] == ["disk"]
+    assert [path.name for path in tmp_path.iterdir()] == ["disk"]
 
 
 def test_errors_name_the_requested_path(tmp_path: Path) -> None:
-    with pytest.raises(OSError) as found, atomic_folder(tmp_path / "made") as folder:  # noqa: PT011
+    with pytest.raises(OSError) as full, atomic_folder(tmp_path / "made") as folder:  # noqa: PT011
         raise OSError(28, "No space left on device", str(folder / "a"))
-    assert found.value.filename == str(tmp_path / "made")
+    assert full.value.filename == str(tmp_path / "made")
     with pytest.raises(FileNotFoundError) as missing, atomic_file(tmp_path / "nowhere" / "a") as file:
         file.write_text("x")
     assert missing.value.filename == str(tmp_path / "nowhere" / "a")

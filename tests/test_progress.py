@@ -18,7 +18,7 @@ class FakeClock:
         return self.now
 
 
-class ProgressTerminal(io.StringIO):
+class FakeTerminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -47,7 +47,7 @@ def test_short_work_prints_nothing(clock: FakeClock, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
-def test_plain_lines_without_terminal(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_lines_are_printed(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
     count_items(clock, 40)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Counting: 5% of 40 words, 1.0 words/s, 38 s left"
@@ -56,14 +56,14 @@ def test_plain_lines_without_terminal(clock: FakeClock, capsys: pytest.CaptureFi
     assert len(lines) == 5
 
 
-def test_one_line_is_overwritten_on_terminal(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = ProgressTerminal()
+def test_terminal_line_is_overwritten(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = FakeTerminal()
     monkeypatch.setattr("sys.stderr", terminal)
     count_items(clock, 10)
-    shown = terminal.getvalue()
-    assert shown.startswith("\rCounting: 20% of 10 words")
-    assert shown.count("\n") == 1
-    assert shown.endswith("took 10 s\x1b[K\n")
+    output = terminal.getvalue()
+    assert output.startswith("\rCounting: 20% of 10 words")
+    assert output.count("\n") == 1
+    assert output.endswith("took 10 s\x1b[K\n")
 
 
 def test_quiet_prints_nothing(clock: FakeClock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +74,7 @@ def test_quiet_prints_nothing(clock: FakeClock, capsys: pytest.CaptureFixture[st
 
 
 def test_interruption_ends_the_line(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = ProgressTerminal()
+    terminal = FakeTerminal()
     monkeypatch.setattr("sys.stderr", terminal)
 
     def interrupted_work() -> None:
@@ -89,10 +89,10 @@ def test_interruption_ends_the_line(clock: FakeClock, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.4, "0 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+    ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
 )
-def test_format_duration(seconds: float, words: str) -> None:
-    assert progress.format_duration(seconds) == words
+def test_format_duration(seconds: float, text: str) -> None:
+    assert progress.format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Atomic writes of files and folders.
 
-Content is written under a temporary name, flushed to the disk, and then renamed, which
-no crash can interrupt. Readers never see a partial file, and a failed or killed attempt
+Content is written under a temporary name, flushed to the disk, and then renamed, which is
+one atomic operation. Readers never see a partial file, and a failed or killed attempt
 leaves the previous content in place.
 """
 
@@ -24,8 +24,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     folder = folder.resolve()
     refuse_existing_folder(folder)
     if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # cannot be replaced by a rename
-        what = "is a mount point" if folder.is_mount() else "is the working directory"
-        raise InputError(f"{folder}: {what}; name a folder inside it")
+        reason = "is a mount point" if folder.is_mount() else "is the working directory"
+        raise InputError(f"{folder}: {reason}; name a folder inside it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
     partial.mkdir()

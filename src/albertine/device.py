@@ -1,7 +1,7 @@
-"""The device: which one to use, supported precision, peak matrix throughput, peak memory.
+"""The device: which one to use, its precision, its peak throughput and its peak memory.
 
-The throughput of large matrix products is measured once, when training starts. It
-bounds every training step; the fraction that a step reaches is its utilization.
+The throughput of large matrix products is measured once, when training starts. No
+training step can exceed it; the fraction that a step reaches is its utilization.
 """
 
 import resource
@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def default_micro_batch_tokens(device: torch.device) -> int:
-    """Return the maximum number of tokens that a device computes at a time, if no setting says otherwise."""
+    """Return the default maximum of tokens per micro-batch on a device."""
     return 32_768 if device.type == "cuda" else 4_096
 
 
@@ -41,8 +41,8 @@ def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16; without them it is much slower than fp32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    known = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 @cache
@@ -66,7 +66,7 @@ def synchronized_time(device: torch.device) -> float:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the peak memory in bytes: allocated on the GPU, or resident in the process on a CPU."""
+    """Return the peak memory in bytes: allocated on the GPU, or resident memory of the process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,9 +1,9 @@
 """Error types and exit statuses.
 
-`InputError` means that other input fixes it; `WorkError`, that the input was valid and
-the work failed (a full disk, a diverged run). Any other exception is a defect of
-Albertine and is reported as one. `command.py` prints an error as one line and ends with
-its exit status; Python callers catch `AlbertineError`.
+An `InputError` can be fixed by other input. A `WorkError` means that the input was valid
+but the work failed (a full disk, a diverged run). Any other exception is a defect of
+Albertine and is reported as one. `command.py` prints an error as one line and exits with
+its status; Python callers catch `AlbertineError`.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def check_format(file: object, found: object, supported: int, advice: str) -> None:
-    """Raise `InputError` if a file has another format than this version reads.
+    """Raise `InputError` if the format of a file is not the one that this version reads.
 
     Args:
         file: the file, for the message.

@@ -22,6 +22,6 @@ def file_lock(file: Path, busy_message: str) -> Iterator[None]:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(busy_message) from None
-        # A worker that outlives this process must not hold the lock.
+        # A worker inherits the lock with the open file, and must not keep it if it outlives this process.
         os.register_at_fork(after_in_child=opened.close)
         yield

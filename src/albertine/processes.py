@@ -75,7 +75,7 @@ def run_in_processes(
 
 @contextmanager
 def block_signals(*signals: signal.Signals) -> Iterator[None]:
-    """Delay signals while the block runs; processes started in it never receive them."""
+    """Delay signals while the block runs; processes started in it inherit the block and never get them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Progress lines and messages on standard error; results alone go to standard output.
+"""Progress lines and messages on standard error; standard output is for results only.
 
-Long loops run through `track`: it updates one line on a terminal, prints a line now and
-then elsewhere, and prints nothing for loops under two seconds or when quiet.
+Long loops run through `track`. On a terminal it updates one line, elsewhere it prints a
+line every ten seconds. It prints nothing for loops under two seconds or when quiet.
 """
 
 import shutil
@@ -22,10 +22,10 @@ MIN_TABLE_WIDTH, DEFAULT_TABLE_WIDTH = 80, 200
 
 
 class LiveDisplay(Protocol):
-    """Something that draws on the terminal."""
+    """A display that keeps a line or a panel open on the terminal while it is updated."""
 
     def end_line(self) -> None:
-        """End the open line, so that the next output starts on a new one."""
+        """Leave what is drawn, so that the next output starts on a new line."""
 
 
 _quiet = False
@@ -33,7 +33,7 @@ _live_display: LiveDisplay | None = None
 
 
 def set_quiet(quiet: bool) -> None:
-    """Switch messages and progress of this process off or on; results and errors remain."""
+    """Switch messages and progress of this process off or on; results and errors are always printed."""
     global _quiet
     _quiet = quiet
 
@@ -83,7 +83,7 @@ def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
     """Return a console for tables on standard output, wide enough that it never truncates a number.
 
     Args:
-        default_width: columns where the output is no terminal.
+        default_width: number of columns if the output is not a terminal.
     """
     from rich.console import Console
 
@@ -120,7 +120,7 @@ def track(
 def progress_counter(
     description: str, *, total: int | None, unit: str = "items"
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds finished work to the progress; for work that is not an iterable."""
+    """Yield a function that adds an amount of finished work; for work that is not an iterable."""
     line = _ProgressLine(description, total, unit, sys.stderr)
     with live_display(line):
         yield line.advance
@@ -130,8 +130,8 @@ def progress_counter(
 class _ProgressLine:
     """Counts work, and prints the progress line at intervals."""
 
-    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO):
-        self.description, self.total, self.unit, self.stream = what, total, unit, stream
+    def __init__(self, description: str, total: int | None, unit: str, stream: TextIO):
+        self.description, self.total, self.unit, self.stream = description, total, unit, stream
         self.done, self.last_shown_count = 0, -1
         self.started = self.last_shown_time = time.monotonic()
         self.is_terminal = stream.isatty()

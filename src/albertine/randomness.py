@@ -1,9 +1,9 @@
 """Stateless random numbers: a hash of a key of integers, such as (seed, epoch, stream, index).
 
 Equal keys give equal bits, in any order of calls and on any machine. A stream is a
-constant that keeps the random numbers of one use apart from those of another. The hash is
-SplitMix64, computed for many keys at once. numpy's generators are not used, because
-their streams may change between versions; samples must stay the same for years.
+constant that separates the random numbers of one purpose from those of another. The hash
+is SplitMix64, computed for many keys at once. numpy's generators are not used, because
+their output may change between versions; samples must stay the same for years.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ _GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
 
 class Stream(IntEnum):
-    """Purposes of random numbers: the part of a key that keeps draws of one seed independent.
+    """Purposes of random numbers; as part of a key, they keep the draws for each purpose independent.
 
-    The numbers are part of every hash, so they must never change.
+    Every hash depends on these values, so they must never change.
     """
 
     WINDOW_ORDER = 0
@@ -43,12 +43,12 @@ def random_bits(*key: Any) -> RandomBits:
     """Return 64 random bits for a key [1], or for each of many keys.
 
     Args:
-        key: integers, or arrays of them; these broadcast, and each element makes a key.
+        key: integers, or arrays of integers, which broadcast; each element of the result has its own key.
     """
-    mixed = np.zeros(1, np.uint64)
+    bits = np.zeros(1, np.uint64)
     for part in key:
-        mixed = _splitmix64(mixed * np.uint64(_GOLDEN_GAMMA) + np.asarray(part).astype(np.uint64))
-    return mixed
+        bits = _splitmix64(bits * np.uint64(_GOLDEN_GAMMA) + np.asarray(part).astype(np.uint64))
+    return bits
 
 
 def _splitmix64(bits: RandomBits) -> RandomBits:
@@ -66,7 +66,7 @@ def uniform(bits: RandomBits) -> NDArray[np.float64]:
 
 def integers(bits: RandomBits, high: Any) -> NDArray[np.int64]:
     """Return uniform integers in [0, high)."""
-    # The product can be rounded up to `high`.
+    # `minimum`, because the product can be rounded up to `high`.
     drawn: NDArray[np.int64] = np.minimum((uniform(bits) * high).astype(np.int64), np.asarray(high) - 1)
     return drawn
 
@@ -77,7 +77,7 @@ def choose(choices: Sequence[Any], random: UniformRandom) -> Any:
 
 
 def named_generator(name: str) -> "torch.Generator":
-    """Return a generator of torch, seeded with the hash of a name."""
+    """Return a generator for torch, seeded with the hash of a name."""
     import torch
 
     digest = hashlib.sha256(name.encode()).digest()
@@ -91,14 +91,14 @@ def _generator_states(size: int) -> RandomBits:
 
 
 class RandomStream:
-    """A sequence of up to `size` random numbers of 64 bits from one key, consumed in order."""
+    """A sequence of up to `size` 64-bit random numbers from one key, consumed in order."""
 
     def __init__(self, key: int, size: int):
         self._bits = _splitmix64(np.uint64(key) + _generator_states(size))
         self._next = 0
 
     def next_bits(self, count: int) -> RandomBits:
-        """Return the next `count` numbers: 64 random bits each."""
+        """Return the next `count` numbers, `[count]`."""
         self._next += count
         assert self._next <= len(self._bits)
         return self._bits[self._next - count : self._next]
@@ -136,12 +136,13 @@ class Permutation:
     def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the elements of the permutation at `indices`."""
         elements = self._permute_bits(indices.astype(np.uint64))
-        while (outside := elements >= self._count).any():
-            elements[outside] = self._permute_bits(elements[outside])
+        while (too_large := elements >= self._count).any():
+            elements[too_large] = self._permute_bits(elements[too_large])
         return elements.astype(np.int64)
 
     def _permute_bits(self, bits: RandomBits) -> RandomBits:
+        """Return each element, an integer of `2 * _half_bits` bits, permuted by the Feistel network."""
         left, right = bits >> self._half_bits, bits & self._low_mask
-        for key in self._round_keys:
-            left, right = right, left ^ (_splitmix64(right ^ key) & self._low_mask)
+        for round_key in self._round_keys:
+            left, right = right, left ^ (_splitmix64(right ^ round_key) & self._low_mask)
         return (left << self._half_bits) | right

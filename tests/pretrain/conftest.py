@@ -24,9 +24,9 @@ TIMING_KEYS = ("seconds", "tokens_per_second", "utilization", "peak_memory")
 
 
 @pytest.fixture(scope="session")
-def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def world_corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Build a corpus of the little world, from which a model can learn."""
-    folder = tmp_path_factory.mktemp("tales")
+    folder = tmp_path_factory.mktemp("world-corpus")
     write_world(folder / "world", WorldSettings(stories=1500, extra=0, other=0, train=0, workers=1))
     text = [str(folder / "world" / "text")]
     build_tokenizer(text, folder / "tokenizer", TokenizerSettings(vocab_size=700))
@@ -35,14 +35,14 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 @pytest.fixture(autouse=True)
-def sketched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not draw curves, which takes longer than a run, unless a test uses the fixture `curves`."""
-    if "curves" not in request.fixturenames:
+def skip_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not draw curves, which takes longer than a run, unless a test uses the fixture `draw_curves`."""
+    if "draw_curves" not in request.fixturenames:
         monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
 
 
 @pytest.fixture
-def curves() -> None:
+def draw_curves() -> None:
     """Draw the curves of runs."""
 
 
@@ -72,7 +72,8 @@ def with_train(settings: PretrainSettings, **changes: Any) -> PretrainSettings:
 
 def read_untimed_metrics(run: Path) -> list[dict[str, Any]]:
     """Return the metrics of a run, without timings and memory."""
-    return [{key: one for key, one in line.items() if key not in TIMING_KEYS} for line in read_metrics(run)]
+    lines = read_metrics(run)
+    return [{key: value for key, value in line.items() if key not in TIMING_KEYS} for line in lines]
 
 
 def weight_bytes(run: Path) -> bytes:

@@ -16,36 +16,43 @@ pytestmark = pytest.mark.slow  # several processes per run
 
 
 def metric_values(run: Path) -> list[Any]:
+    """Return all fractional numbers of a metrics log, in a fixed order."""
     return [
-        one
+        value
         for line in read_untimed_metrics(run)
-        for key, one in sorted(line.items())
-        if isinstance(one, float)
+        for _, value in sorted(line.items())
+        if isinstance(value, float)
     ]
 
 
-def metrics_are_close(one: Path, other: Path) -> bool:
-    assert [line["step"] for line in read_untimed_metrics(one)] == [
-        line["step"] for line in read_untimed_metrics(other)
-    ]
-    return metric_values(one) == pytest.approx(metric_values(other), abs=2e-4, rel=1e-3)
+def metrics_are_close(run: Path, other_run: Path) -> bool:
+    steps, other_steps = (
+        [line["step"] for line in read_untimed_metrics(folder)] for folder in (run, other_run)
+    )
+    assert steps == other_steps
+    return metric_values(run) == pytest.approx(metric_values(other_run), abs=2e-4, rel=1e-3)
 
 
 @pytest.fixture
-def alone(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> Path:
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path))
-    assert ended == [0], said
-    return tmp_path / "alone"
+def single_process_run(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> Path:
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    assert exit_codes == [0], output
+    return tmp_path / "single"
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("world_size", [2, 4])
 def test_losses_match_a_single_process(
-    ranks: int, settings: PretrainSettings, alone: Path, tmp_path: Path, fork_server: ForkServer
+    world_size: int,
+    settings: PretrainSettings,
+    single_process_run: Path,
+    tmp_path: Path,
+    fork_server: ForkServer,
 ) -> None:
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "run", tmp_path), world_size=ranks)
-    assert ended == [0] * ranks, said
-    assert said.count("curve.svg") == 1
-    assert metrics_are_close(alone, tmp_path / "run")
+    command = command_line(settings, tmp_path / "run", tmp_path)
+    exit_codes, output = fork_server.run(*command, world_size=world_size)
+    assert exit_codes == [0] * world_size, output
+    assert output.count("curve.svg") == 1
+    assert metrics_are_close(single_process_run, tmp_path / "run")
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw", "lamb"])
@@ -53,12 +60,12 @@ def test_sharding_does_not_change_losses(
     optimizer: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(settings, optimizer=optimizer, micro_batch_tokens=64)
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path))
-    assert ended == [0], said
-    spread = with_train(settings, shard=True)
-    ended, said = fork_server.run(*command_line(spread, tmp_path / "run", tmp_path), world_size=2)
-    assert ended == [0, 0], said
-    assert metrics_are_close(tmp_path / "alone", tmp_path / "run")
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    assert exit_codes == [0], output
+    sharded = with_train(settings, shard=True)
+    exit_codes, output = fork_server.run(*command_line(sharded, tmp_path / "run", tmp_path), world_size=2)
+    assert exit_codes == [0, 0], output
+    assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
 
 def test_batch_with_fewer_samples_than_processes(
@@ -66,15 +73,15 @@ def test_batch_with_fewer_samples_than_processes(
 ) -> None:
     """Some processes get no samples."""
     settings = with_train(settings, batch_tokens=128)
-    few = ["--objective.max-length", "32", "--objective.short-seq-prob", "0"]
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path), *few)
-    assert ended == [0], said
+    options = ["--objective.max-length", "32", "--objective.short-seq-prob", "0"]
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path), *options)
+    assert exit_codes == [0], output
     for shard in ("false", "true"):
         run = tmp_path / f"shard-{shard}"
-        command = [*command_line(settings, run, tmp_path), *few, f"--train.shard={shard}"]
-        ended, said = fork_server.run(*command, world_size=4)
-        assert ended == [0] * 4, said
-        assert metrics_are_close(tmp_path / "alone", run)
+        command = [*command_line(settings, run, tmp_path), *options, f"--train.shard={shard}"]
+        exit_codes, output = fork_server.run(*command, world_size=4)
+        assert exit_codes == [0] * 4, output
+        assert metrics_are_close(tmp_path / "single", run)
 
 
 @pytest.mark.parametrize(("before", "after", "shard"), [(2, 1, "false"), (1, 2, "true"), (2, 1, "true")])
@@ -82,25 +89,27 @@ def test_resuming_with_another_world_size(
     before: int, after: int, shard: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(variant(settings, "curricula"), steps=30, save_every=5)
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "alone", tmp_path))
-    assert ended == [0], said
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    assert exit_codes == [0], output
     command = [*command_line(settings, tmp_path / "run", tmp_path), f"--train.shard={shard}"]
-    saved = tmp_path / "run" / "checkpoints" / "step-00000010"
-    ended, said = fork_server.run(*command, world_size=before, signal_when_exists=saved)
-    assert ended == [-9] * before, said
-    ended, said = fork_server.run(*command, world_size=after)
-    assert ended == [0] * after, said
-    assert metrics_are_close(tmp_path / "alone", tmp_path / "run")
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-00000010"
+    exit_codes, output = fork_server.run(*command, world_size=before, signal_when_exists=checkpoint)
+    assert exit_codes == [-9] * before, output
+    exit_codes, output = fork_server.run(*command, world_size=after)
+    assert exit_codes == [0] * after, output
+    assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
 
 def test_all_processes_stop_at_the_same_step(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     command = command_line(with_train(settings, steps=4000), tmp_path / "run", tmp_path)
-    saved = tmp_path / "run" / "checkpoints" / "step-00000009"
-    ended, said = fork_server.run(*command, world_size=2, signal=Signals.SIGTERM, signal_when_exists=saved)
-    assert ended == [143, 143], said
-    assert "run the same command again to resume" in said
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-00000009"
+    exit_codes, output = fork_server.run(
+        *command, world_size=2, signal=Signals.SIGTERM, signal_when_exists=checkpoint
+    )
+    assert exit_codes == [143, 143], output
+    assert "run the same command again to resume" in output
     step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
     assert (tmp_path / "run" / "checkpoints" / f"step-{step:08d}").exists()
 
@@ -109,13 +118,11 @@ def test_sharding_without_the_pair_objective(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     """Without pairs, the pooler gets no gradient."""
-    alone = ["--objective.pair", "none"]
-    for name, ranks, more in (("alone", 1, []), ("run", 2, ["--train.shard"])):
-        ended, said = fork_server.run(
-            *command_line(settings, tmp_path / name, tmp_path), *alone, *more, world_size=ranks
-        )
-        assert ended == [0] * ranks, said
-    assert metrics_are_close(tmp_path / "alone", tmp_path / "run")
+    for name, world_size, options in (("single", 1, []), ("run", 2, ["--train.shard"])):
+        command = [*command_line(settings, tmp_path / name, tmp_path), "--objective.pair", "none", *options]
+        exit_codes, output = fork_server.run(*command, world_size=world_size)
+        assert exit_codes == [0] * world_size, output
+    assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
 
 def test_an_error_is_reported_once(
@@ -123,20 +130,21 @@ def test_an_error_is_reported_once(
 ) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").touch()
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "photos", tmp_path), world_size=2)
-    assert ended == [2, 2]
-    assert said.count("exists already and is no run") == 1
-    assert "defect" not in said
-    late = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "late", tmp_path), *late, world_size=2)
-    assert ended == [2, 2]
-    assert "must hold a sample of 64 tokens for each of 2 processes" in said
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "photos", tmp_path), world_size=2)
+    assert exit_codes == [2, 2]
+    assert output.count("exists already and is no run") == 1
+    assert "defect" not in output
+    command = command_line(settings, tmp_path / "small-batch", tmp_path)
+    options = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]
+    exit_codes, output = fork_server.run(*command, *options, world_size=2)
+    assert exit_codes == [2, 2]
+    assert "must hold a sample of 64 tokens for each of 2 processes" in output
 
 
 def test_distributed_training_is_deterministic(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    for name in ("one", "other"):
-        ended, said = fork_server.run(*command_line(settings, tmp_path / name, tmp_path), world_size=2)
-        assert ended == [0, 0], said
-    assert weight_bytes(tmp_path / "one") == weight_bytes(tmp_path / "other")
+    for name in ("first", "second"):
+        exit_codes, output = fork_server.run(*command_line(settings, tmp_path / name, tmp_path), world_size=2)
+        assert exit_codes == [0, 0], output
+    assert weight_bytes(tmp_path / "first") == weight_bytes(tmp_path / "second")

@@ -1,4 +1,4 @@
-"""Tests of the local start: heads attend to neighbours in models of any shape, and runs learn faster."""
+"""Tests of the local start and of the plateau detector."""
 
 import math
 from dataclasses import replace
@@ -38,70 +38,73 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("length", [40, 500])
 def test_heads_attend_to_neighbouring_tokens(shape: str, length: int) -> None:
-    model = SHAPES[shape]
-    network = Model(model)
-    apply_local_start(network, 0, model.layers)
+    settings = SHAPES[shape]
+    model = Model(settings)
+    apply_local_start(model, 0, settings.layers)
     tokens = torch.randint(10, 500, (length,), generator=torch.Generator().manual_seed(1)).tolist()
-    block: Any = network.encoder.attention[0]
-    size = model.hidden_size // model.heads
+    block: Any = model.encoder.attention[0]
+    head_size = settings.hidden_size // settings.heads
     with torch.no_grad():
-        state = next(iter(network.encoder.hidden_states(Strip.from_sequences([tokens]))))
-        queries, keys, _ = block.qkv(state).chunk(3, dim=1)
-    assert float(state.pow(2).mean()) == pytest.approx(1, abs=0.2)
+        hidden_state = next(iter(model.encoder.hidden_states(Strip.from_sequences([tokens]))))
+        queries, keys, _ = block.qkv(hidden_state).chunk(3, dim=1)
+    assert float(hidden_state.pow(2).mean()) == pytest.approx(1, abs=0.2)
     middle = torch.arange(8, length - 8)
-    for head, offset in zip(range(model.heads), (-1, 1, -2, 2, -3, 3, -4, 4), strict=False):
-        columns = slice(head * size, (head + 1) * size)
-        seen = (queries[:, columns] @ keys[:, columns].T / math.sqrt(size)).softmax(1)
-        there = float(seen[middle, middle + offset].mean())
-        assert there > (0.5 if length < 100 else 0.25), head  # each other place gets a hundredth at most
-        others = [other for other in range(-8, 9) if other != offset]
-        assert max(float(seen[middle, middle + other].mean()) for other in others) < there / 2, head
+    for head, offset in zip(range(settings.heads), (-1, 1, -2, 2, -3, 3, -4, 4), strict=False):
+        columns = slice(head * head_size, (head + 1) * head_size)
+        attention = (queries[:, columns] @ keys[:, columns].T / math.sqrt(head_size)).softmax(1)
+        at_offset = float(attention[middle, middle + offset].mean())
+        assert at_offset > (0.5 if length < 100 else 0.25), head
+        other_offsets = [other for other in range(-8, 9) if other != offset]
+        at_others = max(float(attention[middle, middle + other].mean()) for other in other_offsets)
+        assert at_others < at_offset / 2, head
+
+
+def model_with_local_start(seed: int) -> Model:
+    model = Model(MODEL)
+    apply_local_start(model, seed, 2)
+    return model
 
 
 def test_local_start_sets_only_its_parameters_from_its_seed() -> None:
-    drawn, looking, other = Model(MODEL), Model(MODEL), Model(MODEL)
-    apply_local_start(looking, 0, 2)
-    apply_local_start(other, 1, 2)
-    again = Model(MODEL)
-    apply_local_start(again, 0, 2)
-    for (name, before), after, elsewhere, same in zip(
-        drawn.named_parameters(), looking.parameters(), other.parameters(), again.parameters(), strict=True
+    models = (Model(MODEL), *(model_with_local_start(seed) for seed in (0, 0, 1)))
+    for (name, published), first, repeated, other_seed in zip(
+        models[0].named_parameters(), *(model.parameters() for model in models[1:]), strict=True
     ):
-        moved = name.endswith(
+        is_set = name.endswith(
             (".qkv.weight", "attention.0.out.weight", "projection.weight", "positions.weight")
         )
-        assert torch.equal(before, after) is not moved, name
-        assert torch.equal(after, same), name
-        assert torch.equal(after, elsewhere) is (not moved or name.endswith("positions.weight")), name
-        assert torch.isfinite(after).all()
+        assert torch.equal(published, first) is not is_set, name
+        assert torch.equal(first, repeated), name
+        assert torch.equal(first, other_seed) is (not is_set or name.endswith("positions.weight")), name
+        assert torch.isfinite(first).all()
 
 
-@pytest.mark.parametrize("model", [
+@pytest.mark.parametrize("settings", [
     replace(MODEL, embedding_size=48), replace(MODEL, embedding_size=2), replace(MODEL, heads=32),
 ])  # fmt: skip
-def test_local_start_of_unusual_shapes(model: ModelSettings) -> None:
-    """Embeddings wider than hidden states; no room for a sinusoid; heads of width 1."""
-    network = Model(model)
-    apply_local_start(network, 0, model.layers)
+def test_local_start_of_unusual_shapes(settings: ModelSettings) -> None:
+    """Embeddings wider than hidden states; embeddings too narrow for a sinusoid; heads of width 1."""
+    model = Model(settings)
+    apply_local_start(model, 0, settings.layers)
     strip = Strip.from_sequences([[2, 5, 6, 7, 3]])
-    network(strip).masked.logits.sum().backward()
-    assert all(torch.isfinite(one).all() for one in network.parameters())
+    model(strip).masked.logits.sum().backward()
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
 def test_attention_output_scale_falls_with_depth() -> None:
-    sizes = []
+    scales = []
     for layers in (2, 4, 12):
-        network = Model(replace(MODEL, layers=layers))
-        apply_local_start(network, 0, layers)
-        block: Any = network.encoder.attention[0]
-        sizes.append(float(torch.linalg.matrix_norm(block.out.weight.detach(), 2)))
-    assert sizes == pytest.approx([1, 1, 1 / 3], rel=1e-4)
+        model = Model(replace(MODEL, layers=layers))
+        apply_local_start(model, 0, layers)
+        block: Any = model.encoder.attention[0]
+        scales.append(float(torch.linalg.matrix_norm(block.out.weight.detach(), 2)))
+    assert scales == pytest.approx([1, 1, 1 / 3], rel=1e-4)
 
 
 def test_local_start_learns_context_earlier_than_the_published_start(
-    settings: PretrainSettings, tales: Corpus, tmp_path: Path
+    settings: PretrainSettings, world_corpus: Corpus, tmp_path: Path
 ) -> None:
-    """With the same batches and steps, by more than seeds differ; also on longer texts."""
+    """By more than seeds differ; on samples of the length in training, and on longer ones."""
     settings = with_train(
         settings,
         steps=100,
@@ -111,39 +114,40 @@ def test_local_start_learns_context_earlier_than_the_published_start(
         evaluate_every=100,
         evaluate_tokens=9999,
     )
-    model = replace(MODEL_PRESETS["demo"], max_length=256, vocab_size=len(tales.tokenizer))
+    model = replace(MODEL_PRESETS["demo"], max_length=256, vocab_size=len(world_corpus.tokenizer))
     objective = ObjectiveSettings(max_length=64)
-    settings = replace(settings, corpus=tales.folder, model=model, objective=objective)
-    found = {
-        local: pretrain(tmp_path / str(local), replace(settings, local_start=local))["mlm_loss"]
-        for local in (True, False)
-    }
-    level = read_untimed_metrics(tmp_path / "True")[0]["mlm_unigram_loss"]
-    assert found[True] < no_context_baseline(level) - 0.2 < found[False] - 0.2
-    near, far = (
-        probe(str(tmp_path / "True"), ProbeSettings(corpus=tales.folder, tokens=20_000, max_length=length))
-        for length in (64, 256)
+    settings = replace(settings, corpus=world_corpus.folder, model=model, objective=objective)
+    local_loss = pretrain(tmp_path / "local", settings)["mlm_loss"]
+    published_loss = pretrain(tmp_path / "published", replace(settings, local_start=False))["mlm_loss"]
+    unigram_baseline = read_untimed_metrics(tmp_path / "local")[0]["mlm_unigram_loss"]
+    assert local_loss < no_context_baseline(unigram_baseline) - 0.2 < published_loss - 0.2
+    probe_settings = ProbeSettings(corpus=world_corpus.folder, tokens=20_000)
+    short_result, long_result = (
+        probe(str(tmp_path / "local"), replace(probe_settings, max_length=length)) for length in (64, 256)
     )
-    gained_near, gained_far = (one.unigram_loss - one.mask_token_loss.value for one in (near, far))
-    assert gained_far > 0.8 * gained_near > 0.6
+    short_gain, long_gain = (
+        result.unigram_loss - result.mask_token_loss.value for result in (short_result, long_result)
+    )
+    assert long_gain > 0.8 * short_gain > 0.6
 
 
 def test_init_checkpoint_keeps_its_weights(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "first", replace(settings, local_start=False))
-    still = with_train(settings, lr=0.0)
-    started = replace(still, init_from=str(tmp_path / "first"))
-    pretrain(tmp_path / "second", started)
+    second = replace(with_train(settings, lr=0.0), init_from=str(tmp_path / "first"))
+    pretrain(tmp_path / "second", second)
     assert weight_bytes(tmp_path / "first") == weight_bytes(tmp_path / "second")
 
 
 def test_no_context_baseline_is_the_optimal_loss() -> None:
     """For equally frequent tokens: the smallest loss of a model that sees only the masked position."""
-    count = 40
-    level = math.log(count)
-    # Behind [MASK] all tokens are equally likely. Another token is the label with probability one half.
-    hidden, kept = level, -math.log(0.5 + 0.5 / count)
-    replaced = -math.log(0.5 / count)
-    assert no_context_baseline(level) == pytest.approx(0.8 * hidden + 0.1 * kept + 0.1 * replaced, abs=0.01)
+    vocab_size = 40
+    unigram_baseline = math.log(vocab_size)
+    # If the model sees [MASK], all tokens are equally likely. It is the label of any other token that it
+    # sees with probability one half, or else a random token.
+    hidden, kept = unigram_baseline, -math.log(0.5 + 0.5 / vocab_size)
+    replaced = -math.log(0.5 / vocab_size)
+    expected = 0.8 * hidden + 0.1 * kept + 0.1 * replaced
+    assert no_context_baseline(unigram_baseline) == pytest.approx(expected, abs=0.01)
 
 
 def step_metrics(step: int, loss: float) -> StepMetrics:
@@ -154,13 +158,15 @@ def step_metrics(step: int, loss: float) -> StepMetrics:
 
 
 @pytest.mark.parametrize(
-    ("loss", "said"),
+    ("loss", "baseline"),
     [(6.45, "at the unigram baseline (6.400)"), (5.85, "at the no-context baseline (5.899)"), (5.7, None)],
 )
-def test_plateau_names_the_baseline(loss: float, said: str | None, settings: PretrainSettings) -> None:
-    blind = replace(with_train(settings, steps=1000, lr=None), local_start=False)
-    plateau = PlateauDetector(blind, 6.4, 0.0)
-    remarks = [plateau.diagnose(step_metrics(step, loss)) for step in range(1, 1001)]
-    found = [one for one in remarks if one]
-    assert len(found) == (3 if said else 0)
-    assert all(said in one and "--no-local-start" in one for one in found if said)
+def test_plateau_message_names_the_baseline(
+    loss: float, baseline: str | None, settings: PretrainSettings
+) -> None:
+    settings = replace(with_train(settings, steps=1000, lr=None), local_start=False)
+    detector = PlateauDetector(settings, 6.4, 0.0)
+    diagnoses = [detector.diagnose(step_metrics(step, loss)) for step in range(1, 1001)]
+    messages = [message for message in diagnoses if message]
+    assert len(messages) == (3 if baseline else 0)
+    assert all(baseline in message and "--no-local-start" in message for message in messages if baseline)

@@ -26,32 +26,32 @@ def read_position_table(run: Path) -> Tensor:
 
 def test_shift_matrix_shifts_sinusoids() -> None:
     sinusoids = Sinusoids.for_model(WIDE_MODEL)
-    rows = sinusoids.table(100)
+    table = sinusoids.table(100)
     for offset in (-3, 1, 7):
-        turned = rows[10:20] @ sinusoids.shift_matrix(offset).T
-        assert torch.allclose(turned, rows[10 + offset : 20 + offset], atol=1e-9)
+        shifted = table[10:20] @ sinusoids.shift_matrix(offset).T
+        assert torch.allclose(shifted, table[10 + offset : 20 + offset], atol=1e-9)
 
 
-@pytest.mark.parametrize("reached", [64, 128, 300])
-def test_extrapolation_recovers_mixed_sinusoids(reached: int) -> None:
-    """A random mixture of sinusoids with independent noise in each row."""
-    sinusoids, draw = Sinusoids.for_model(WIDE_MODEL), torch.Generator().manual_seed(reached)
-    mixture = torch.randn(2 * len(sinusoids), 64, generator=draw, dtype=torch.float64)
-    table = sinusoids.table(512) @ mixture + torch.randn(64, generator=draw, dtype=torch.float64)
-    noisy = table[:reached] + torch.randn(reached, 64, generator=draw, dtype=torch.float64)
-    found = sinusoids.extrapolation_matrix(reached, 512).double() @ noisy
-    assert found.shape == (512 - reached, 64)
-    left = (found - table[reached:]).pow(2).mean() / table.pow(2).mean()
-    assert left < 0.05
+@pytest.mark.parametrize("trained_rows", [64, 128, 300])
+def test_extrapolation_recovers_mixed_sinusoids(trained_rows: int) -> None:
+    """The table is a random mixture of sinusoids, and its trained rows have independent noise."""
+    sinusoids, generator = Sinusoids.for_model(WIDE_MODEL), torch.Generator().manual_seed(trained_rows)
+    mixture = torch.randn(2 * len(sinusoids), 64, generator=generator, dtype=torch.float64)
+    table = sinusoids.table(512) @ mixture + torch.randn(64, generator=generator, dtype=torch.float64)
+    noisy = table[:trained_rows] + torch.randn(trained_rows, 64, generator=generator, dtype=torch.float64)
+    extrapolated = sinusoids.extrapolation_matrix(trained_rows, 512).double() @ noisy
+    assert extrapolated.shape == (512 - trained_rows, 64)
+    relative_error = (extrapolated - table[trained_rows:]).pow(2).mean() / table.pow(2).mean()
+    assert relative_error < 0.05
 
 
-@pytest.mark.parametrize("reached", [1, 2, 8, 63])
-def test_extrapolation_from_few_rows_is_bounded(reached: int) -> None:
+@pytest.mark.parametrize("trained_rows", [1, 2, 8, 63])
+def test_extrapolation_from_few_rows_is_bounded(trained_rows: int) -> None:
     """There are more sinusoids than rows, and the rows are noise."""
-    noise = torch.randn(reached, 16, generator=torch.Generator().manual_seed(0))
-    found = Sinusoids.for_model(WIDE_MODEL).extrapolation_matrix(reached, 512) @ noise
-    assert torch.isfinite(found).all()
-    assert found.abs().max() < 10 * noise.abs().max()
+    noise = torch.randn(trained_rows, 16, generator=torch.Generator().manual_seed(0))
+    extrapolated = Sinusoids.for_model(WIDE_MODEL).extrapolation_matrix(trained_rows, 512) @ noise
+    assert torch.isfinite(extrapolated).all()
+    assert extrapolated.abs().max() < 10 * noise.abs().max()
 
 
 def test_unreached_positions_are_extrapolated(settings: PretrainSettings, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_unreached_positions_are_extrapolated(settings: PretrainSettings, tmp_pa
 def test_extrapolation_starts_at_the_longest_sample_so_far(
     settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    """Rows that the run reaches late are trained; those that it never reaches extrapolate all of them."""
+    """Rows that only later samples reach are trained; the rows beyond follow from all trained rows."""
     growing = replace(settings, curriculum=CurriculumSettings(length="16, 32 from 0.5"))
     pretrain(tmp_path / "run", growing)
     rows = read_position_table(tmp_path / "run")
@@ -81,19 +81,19 @@ def test_extrapolation_starts_at_the_longest_sample_so_far(
 def test_positions_without_local_start_are_not_extrapolated(
     change: dict[str, object], settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    """Published initialization; no room for a sinusoid; samples as long as the table."""
-    asked = with_train(replace(settings, **change), weight_decay=0.0)  # type: ignore[arg-type]
-    pretrain(tmp_path / "run", asked)
-    drawn = Model(asked.model, seed=asked.train.seed)
-    table: Tensor = drawn.encoder.embedding.positions.weight.detach()
-    untouched = torch.equal(read_position_table(tmp_path / "run")[32:], table[32:])
-    assert untouched is ("objective" not in change)
+    """No local start; no room for a sinusoid; samples as long as the table, which train all of its rows."""
+    settings = with_train(replace(settings, **change), weight_decay=0.0)  # type: ignore[arg-type]
+    pretrain(tmp_path / "run", settings)
+    new_model = Model(settings.model, seed=settings.train.seed)
+    table: Tensor = new_model.encoder.embedding.positions.weight.detach()
+    is_unchanged = torch.equal(read_position_table(tmp_path / "run")[32:], table[32:])
+    assert is_unchanged is ("objective" not in change)
 
 
 def test_init_checkpoint_keeps_its_positions(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "first", with_train(settings, steps=2))
-    again = with_train(settings, steps=4, weight_decay=0.0)
-    pretrain(tmp_path / "second", replace(again, init_from=str(tmp_path / "first")))
+    second = with_train(settings, steps=4, weight_decay=0.0)
+    pretrain(tmp_path / "second", replace(second, init_from=str(tmp_path / "first")))
     assert torch.equal(
         read_position_table(tmp_path / "first")[32:], read_position_table(tmp_path / "second")[32:]
     )

@@ -1,4 +1,4 @@
-"""Tests of the probe: its values equal those of `transformers`, and its intervals are right."""
+"""Tests of the probe: its values equal those of `transformers`, and its intervals have their coverage."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
-from albertine.pretrain import probe as probing
+from albertine.pretrain import probe as probe_module
 from albertine.pretrain.probe import ProbeResult, probe, show_probe
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import ProbeSettings
@@ -26,7 +26,7 @@ from .conftest import MODEL
 
 
 @pytest.fixture
-def asked(corpus: Corpus) -> ProbeSettings:
+def probe_settings(corpus: Corpus) -> ProbeSettings:
     return ProbeSettings(corpus=corpus.folder, device="cpu", tokens=2000, max_length=32)
 
 
@@ -37,71 +37,75 @@ def checkpoint(corpus: Corpus, tmp_path: Path) -> Path:
         vocab_size=130, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=64, max_position_embeddings=64, initializer_range=0.5,
     )  # fmt: skip
-    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
-    return tmp_path / "theirs"
+    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "transformers")
+    return tmp_path / "transformers"
 
 
 @pytest.mark.parametrize("pair", ["sop", "nsp"])
 def test_probe_matches_transformers(
     pair: Literal["sop", "nsp"],
-    asked: ProbeSettings,
+    probe_settings: ProbeSettings,
     corpus: Corpus,
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Compute the losses sample by sample with `transformers`."""
-    monkeypatch.setattr(probing, "choose_precision", lambda *_: torch.float32)
-    found = probe(str(checkpoint), asked)
-    network: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
-    network.eval()
+    monkeypatch.setattr(probe_module, "choose_precision", lambda *_: torch.float32)
+    result = probe(str(checkpoint), probe_settings)
+    reference: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
+    reference.eval()
     objective = ObjectiveSettings(max_length=32)
-    sampler = PretrainDataset(corpus, replace(objective, pair=pair), "dev")
-    losses, right, hidden, pair_losses, pair_right = [], [], [], [], []
-    mask = corpus.tokenizer.special_ids.mask
-    for sample in sampler.draw(np.arange(found.sequences)):
+    dataset = PretrainDataset(corpus, replace(objective, pair=pair), "dev")
+    losses, is_correct, became_mask, pair_losses, is_pair_correct = [], [], [], [], []
+    mask_id = corpus.tokenizer.special_ids.mask
+    for sample in dataset.draw(np.arange(result.sequences)):
         with torch.no_grad():
-            out = network(
+            out = reference(
                 input_ids=torch.from_numpy(sample.tokens)[None].long(),
                 token_type_ids=torch.from_numpy(sample.segments)[None].long(),
             )
-        scores = out.prediction_logits[0, sample.masked_positions].double().log_softmax(1)
-        losses += [-float(row[label]) for row, label in zip(scores, sample.labels, strict=True)]
-        right += [int(row.argmax()) == label for row, label in zip(scores, sample.labels, strict=True)]
-        hidden += [int(sample.tokens[at]) == mask for at in sample.masked_positions]
-        pairs = out.sop_logits[0].double().log_softmax(0)
-        pair_losses.append(-float(pairs[sample.pair_label]))
-        pair_right.append(int(pairs.argmax()) == sample.pair_label)
+        log_probabilities = out.prediction_logits[0, sample.masked_positions].double().log_softmax(1)
+        for row, label in zip(log_probabilities, sample.labels, strict=True):
+            losses.append(-float(row[label]))
+            is_correct.append(int(row.argmax()) == label)
+        became_mask += [int(sample.tokens[position]) == mask_id for position in sample.masked_positions]
+        pair_log_probabilities = out.sop_logits[0].double().log_softmax(0)
+        pair_losses.append(-float(pair_log_probabilities[sample.pair_label]))
+        is_pair_correct.append(int(pair_log_probabilities.argmax()) == sample.pair_label)
     loss, accuracy = (
-        (found.sop_loss, found.sop_accuracy) if pair == "sop" else (found.nsp_loss, found.nsp_accuracy)
+        (result.sop_loss, result.sop_accuracy) if pair == "sop" else (result.nsp_loss, result.nsp_accuracy)
     )
     assert loss.value == pytest.approx(np.mean(pair_losses), rel=1e-4)
-    assert accuracy.value == pytest.approx(np.mean(pair_right))
+    assert accuracy.value == pytest.approx(np.mean(is_pair_correct))
     if pair == "sop":
-        assert found.masked_tokens == len(losses)
-        assert found.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
-        assert found.mlm_accuracy.value == pytest.approx(np.mean(right))
-        assert 0 < sum(hidden) < len(hidden)
-        assert found.mask_token_loss.value == pytest.approx(np.mean(np.array(losses)[hidden]), rel=1e-4)
-        assert found.mask_token_accuracy.value == pytest.approx(np.mean(np.array(right)[hidden]))
+        assert result.masked_tokens == len(losses)
+        assert result.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
+        assert result.mlm_accuracy.value == pytest.approx(np.mean(is_correct))
+        assert 0 < sum(became_mask) < len(became_mask)
+        assert result.mask_token_loss.value == pytest.approx(np.mean(np.array(losses)[became_mask]), rel=1e-4)
+        assert result.mask_token_accuracy.value == pytest.approx(np.mean(np.array(is_correct)[became_mask]))
 
 
 def test_confidence_intervals_have_their_coverage() -> None:
-    """Clusters of unequal sizes with similar members."""
-    draw = np.random.default_rng(0)
-    covered = shares = 0
+    """For samples with different numbers of tokens, whose losses are similar within a sample."""
+    rng = np.random.default_rng(0)
+    ratio_hits = wilson_hits = 0
     for _ in range(400):
-        sizes = draw.integers(1, 20, 150)
-        levels = draw.normal(3.0, 0.5, 150)
-        sums = [draw.normal(level, 1.0, size).sum() for level, size in zip(levels, sizes, strict=True)]
-        table = np.zeros((150, len(SUM_COLUMNS)))
-        table[:, 0], table[:, 1] = sizes, sums
-        table[:, SUM_COLUMNS.index("pair_correct")] = draw.random(150) < 0.9
-        estimate = ratio_estimate(table, "mlm_loss", "masked")
-        covered += estimate.low < 3.0 < estimate.high
-        share = wilson_estimate(table, "pair_correct")
-        shares += share.low < 0.9 < share.high
-    assert 0.92 < covered / 400 < 0.98
-    assert 0.92 < shares / 400 < 0.99
+        token_counts = rng.integers(1, 20, 150)
+        mean_losses = rng.normal(3.0, 0.5, 150)
+        losses = [
+            rng.normal(mean, 1.0, count).sum() for mean, count in zip(mean_losses, token_counts, strict=True)
+        ]
+        sums = np.zeros((150, len(SUM_COLUMNS)))
+        sums[:, SUM_COLUMNS.index("masked")] = token_counts
+        sums[:, SUM_COLUMNS.index("mlm_loss")] = losses
+        sums[:, SUM_COLUMNS.index("pair_correct")] = rng.random(150) < 0.9
+        loss = ratio_estimate(sums, "mlm_loss", "masked")
+        ratio_hits += loss.low < 3.0 < loss.high
+        accuracy = wilson_estimate(sums, "pair_correct")
+        wilson_hits += accuracy.low < 0.9 < accuracy.high
+    assert 0.92 < ratio_hits / 400 < 0.98
+    assert 0.92 < wilson_hits / 400 < 0.99
 
 
 def test_estimates_of_no_samples_are_nan() -> None:
@@ -110,21 +114,25 @@ def test_estimates_of_no_samples_are_nan() -> None:
     assert math.isnan(wilson_estimate(empty, "pair_correct").value)
 
 
-def test_invalid_probes_raise(asked: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
+def test_invalid_probes_raise(probe_settings: ProbeSettings, corpus: Corpus, tmp_path: Path) -> None:
     albertine.save(albertine.Model(replace(MODEL, vocab_size=100)), tmp_path / "small")
     with pytest.raises(InputError, match="has 100 tokens"):
-        probe(str(tmp_path / "small"), asked)
+        probe(str(tmp_path / "small"), probe_settings)
     with pytest.raises(InputError, match="a preset, which has no trained weights"):
-        probe("albert-base", asked)
+        probe("albert-base", probe_settings)
     albertine.save(albertine.Model(MODEL), tmp_path / "fits", tokenizer=corpus.tokenizer)
     with pytest.raises(InputError, match="the model takes 64"):
-        probe(str(tmp_path / "fits"), replace(asked, max_length=65))
+        probe(str(tmp_path / "fits"), replace(probe_settings, max_length=65))
     with pytest.raises(InputError, match="--corpus is missing"):
-        probe(str(tmp_path / "fits"), replace(asked, corpus=None))
+        probe(str(tmp_path / "fits"), replace(probe_settings, corpus=None))
 
 
 def test_nsp_of_a_single_document_is_unknown(
-    asked: ProbeSettings, corpus: Corpus, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    probe_settings: ProbeSettings,
+    corpus: Corpus,
+    checkpoint: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = tmp_path / "text"
     text.mkdir()
@@ -133,22 +141,22 @@ def test_nsp_of_a_single_document_is_unknown(
     build_corpus(
         [str(text)], corpus.folder / "tokenizer", tmp_path / "two", CorpusSettings(held_out=0.5, workers=1)
     )
-    found = probe(str(checkpoint), replace(asked, corpus=tmp_path / "two"))
-    assert math.isnan(found.nsp_accuracy.value)
-    assert found.sop_accuracy.value >= 0
-    show_probe("here", found, as_json=False)
+    result = probe(str(checkpoint), replace(probe_settings, corpus=tmp_path / "two"))
+    assert math.isnan(result.nsp_accuracy.value)
+    assert result.sop_accuracy.value >= 0
+    show_probe("here", result, as_json=False)
     assert "unknown" in capsys.readouterr().out
-    show_probe("here", found, as_json=True)
+    show_probe("here", result, as_json=True)
     assert json.loads(capsys.readouterr().out)["nsp_loss"]["value"] is None
 
 
 def test_show_probe_prints_a_table_or_json(
-    asked: ProbeSettings, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+    probe_settings: ProbeSettings, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = probe(str(checkpoint), asked)
-    show_probe("here", found, as_json=False)
+    result = probe(str(checkpoint), probe_settings)
+    show_probe("here", result, as_json=False)
     assert "order (SOP)" in capsys.readouterr().out
-    show_probe("here", found, as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["mlm_loss"]["value"] == found.mlm_loss.value
-    assert set(told) == {"source", *ProbeResult.__dataclass_fields__}
+    show_probe("here", result, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["mlm_loss"]["value"] == result.mlm_loss.value
+    assert set(document) == {"source", *ProbeResult.__dataclass_fields__}

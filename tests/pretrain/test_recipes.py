@@ -1,4 +1,4 @@
-"""Tests that runs accept all recipes."""
+"""Tests of the recipes: runs accept them, and those of the papers have the papers' learning rates."""
 
 from pathlib import Path
 
@@ -16,9 +16,8 @@ FILES = sorted(RECIPES.rglob("*.toml"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_recipe_resolves(file: Path, corpus: Corpus) -> None:
-    layer = read_settings_file(file)
-    found = resolved_settings(build_settings(PretrainSettings, layer), corpus, None)
-    assert found.train.steps > 1000
+    settings = build_settings(PretrainSettings, read_settings_file(file))
+    assert resolved_settings(settings, corpus, None).train.steps > 1000
     # The command in the comments of the recipe names the file.
     assert f"--config {file.relative_to(RECIPES.parent)}" in file.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Tests of what a run records: display, metrics.jsonl, trackers and curve."""
+"""Tests of the records of a run: display, metrics.jsonl, trackers and curve."""
 
 import json
 import os
@@ -39,9 +39,11 @@ def step_metrics(step: int, loss: float = 6.0) -> StepMetrics:
     )
 
 
-class FakeTerminal:
-    def __init__(self, is_one: bool):
-        self.is_terminal, self.text = is_one, ""
+class FakeStream:
+    """A standard error stream that keeps its text."""
+
+    def __init__(self, is_terminal: bool):
+        self.is_terminal, self.text = is_terminal, ""
 
     def isatty(self) -> bool:
         return self.is_terminal
@@ -53,17 +55,17 @@ class FakeTerminal:
         pass
 
 
-def make_display(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[TrainingDisplay, FakeTerminal]:
-    stream = FakeTerminal(terminal)
+def make_display(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> tuple[TrainingDisplay, FakeStream]:
+    stream = FakeStream(is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     return TrainingDisplay(100, {"mlm": ("unigram", 6.4)}), stream
 
 
 def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, stream = make_display(monkeypatch, terminal=False)
-    with shown.running():
+    display, stream = make_display(monkeypatch, is_terminal=False)
+    with display.running():
         for step in range(1, 11):
-            shown.update(step_metrics(step))
+            display.update(step_metrics(step))
     line = stream.text.splitlines()[-1]
     assert line == (
         "step 10 of 100: mlm 6.000 (unigram 6.40) 10.0% correct, pair 0.700 50.0% correct, lr 1.00e-03, "
@@ -73,31 +75,31 @@ def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch
 
 
 def test_display_on_a_terminal_redraws_a_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, stream = make_display(monkeypatch, terminal=True)
-    monkeypatch.setattr(shown, "_interval", 0.0)
-    with shown.running():
-        shown.update(step_metrics(1))
-        shown.update_evaluation(
+    display, stream = make_display(monkeypatch, is_terminal=True)
+    monkeypatch.setattr(display, "_interval", 0.0)
+    with display.running():
+        display.update(step_metrics(1))
+        display.update_evaluation(
             1, {"mlm_loss": 5.5, "mlm_accuracy": 0.2, "pair_loss": 0.6, "pair_accuracy": 0.7}
         )
-        shown.update(step_metrics(2))
+        display.update(step_metrics(2))
         progress.print_message("something happened")
-        shown.update(step_metrics(3))
+        display.update(step_metrics(3))
     first, second, third, last = stream.text.split("\x1b[J")[1:]
     assert first.count("\n") == second.count("\n") - 1 == 5
-    assert first.endswith("\x1b[5A")  # back to its beginning, for the second
+    assert first.endswith("\x1b[5A")  # the cursor moves up, so the second panel replaces the first
     assert "held out   5.500   20.0%" in second
-    assert second.endswith("something happened\n\r")  # and the third stands below
+    assert second.endswith("something happened\n\r")  # without moving up: the third panel is below
     assert third.endswith("\x1b[5A")
     assert last.count("\n") == 5
 
 
 def test_quiet_display_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, stream = make_display(monkeypatch, terminal=True)
+    display, stream = make_display(monkeypatch, is_terminal=True)
     progress.set_quiet(True)
     try:
-        with shown.running():
-            shown.update(step_metrics(1))
+        with display.running():
+            display.update(step_metrics(1))
     finally:
         progress.set_quiet(False)
     assert stream.text == ""
@@ -116,14 +118,14 @@ def test_metrics_are_buffered_while_the_disk_is_full(
     log = MetricsLog(tmp_path, -1)
     log.write({"step": 1, "loss": float("nan")})
     log.flush()
-    whole = os.write
+    original_write = os.write
 
-    def full(number: int, block: bytes) -> int:
-        whole(number, block[:5])  # half a line, then nothing goes
+    def write_until_full(descriptor: int, block: bytes) -> int:
+        original_write(descriptor, block[:5])  # a part of a line
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        patch.setattr(os, "write", write_until_full)
         for step in range(2, 200):
             log.write({"step": step})
     assert [line["step"] for line in read_metrics(tmp_path)] == [1]
@@ -137,21 +139,21 @@ def test_metrics_are_buffered_while_the_disk_is_full(
 def test_metrics_log_is_truncated_on_resume(tmp_path: Path) -> None:
     (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"st')
     log = MetricsLog(tmp_path, 2)
-    log.write({"step": 3, "again": True})
+    log.write({"step": 3, "is_repeated": True})
     log.close()
-    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "again": True}]
+    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "is_repeated": True}]
 
 
 def test_tensorboard_gets_the_metrics(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "run", with_train(settings, tracker="tensorboard"))
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    found = {event.step: event.value for event in events.Scalars("mlm_loss")}
+    actual = {event.step: event.value for event in events.Scalars("mlm_loss")}
     expected = {
         line["step"]: line["mlm_loss"]
         for line in read_untimed_metrics(tmp_path / "run")
         if "mlm_loss" in line
     }
-    assert found == pytest.approx(expected)
+    assert actual == pytest.approx(expected)
     assert events.Scalars("held_out_mlm_loss")
 
 
@@ -178,10 +180,10 @@ def test_wandb_without_login_raises_an_input_error(
 ) -> None:
     import wandb
 
-    def refuse(**_: Any) -> None:
+    def refuse_login(**_: Any) -> None:
         raise wandb.Error("No API key configured.\nUse `wandb login`")
 
-    monkeypatch.setattr(wandb, "init", refuse)
+    monkeypatch.setattr(wandb, "init", refuse_login)
     with pytest.raises(InputError, match=r"wandb: No API key configured\. Use `wandb login`"):
         pretrain(tmp_path / "run", with_train(settings, tracker="wandb"))
 
@@ -191,8 +193,8 @@ def test_curve_of_a_run(settings: PretrainSettings, tmp_path: Path) -> None:
     draw_curve(tmp_path / "run")
     assert "unigram baseline" in (tmp_path / "run" / "curve.svg").read_text()
     objective = replace(settings.objective, pair="none")
-    pretrain(tmp_path / "alone", replace(settings, objective=objective))
-    draw_curve(tmp_path / "alone")
+    pretrain(tmp_path / "mlm-only", replace(settings, objective=objective))
+    draw_curve(tmp_path / "mlm-only")
 
 
 @pytest.mark.parametrize("lines", [None, [], [{"step": 0, "held_out_loss": 1.0}]])

@@ -1,4 +1,4 @@
-"""Tests that an interrupted run, however it was interrupted, ends like one that was not."""
+"""Tests that an interrupted and resumed run ends with the weights and metrics of an uninterrupted one."""
 
 import errno
 import os
@@ -42,14 +42,13 @@ class SimulatedCrash(BaseException):
 
 def crash_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt a run after `steps` steps of this process."""
-    original = Trainer._advance
-    taken = 0
+    original, taken_steps = Trainer._advance, 0
 
     def advance(self: Trainer) -> None:
-        nonlocal taken
-        if taken == steps:
+        nonlocal taken_steps
+        if taken_steps == steps:
             raise SimulatedCrash
-        taken += 1
+        taken_steps += 1
         original(self)
 
     monkeypatch.setattr(Trainer, "_advance", advance)
@@ -66,12 +65,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "curricula": {"curriculum": CURRICULUM},
     "workers": {"workers": 1, "curriculum": CURRICULUM},
     "several epochs": {"train": {"steps": 40, "batch_tokens": 2048}},
-    "no second segment": {"objective": {"pair": "none"}},
-    "nothing shared": {"model": {"share": "none"}},
+    "no pairs": {"objective": {"pair": "none"}},
+    "unshared layers": {"model": {"share": "none"}},
 }
 
 
 def variant(settings: PretrainSettings, name: str) -> PretrainSettings:
+    """Return the settings with the changes of one of `VARIANTS`."""
     for table, change in VARIANTS[name].items():
         value = replace(getattr(settings, table), **change) if isinstance(change, dict) else change
         settings = replace(settings, **{table: value})
@@ -83,17 +83,18 @@ def test_interrupted_run_matches_an_uninterrupted_one(
     name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = variant(settings, name)
-    pretrain(tmp_path / "whole", settings)
-    for cut in (1, 4, 5):
+    pretrain(tmp_path / "uninterrupted", settings)
+    for steps in (1, 4, 5):
         with monkeypatch.context() as patch, pytest.raises(SimulatedCrash):
-            crash_after(cut, patch)
-            pretrain(tmp_path / "broken", settings)
-    pretrain(tmp_path / "broken", settings)
-    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "broken")
+            crash_after(steps, patch)
+            pretrain(tmp_path / "interrupted", settings)
+    pretrain(tmp_path / "interrupted", settings)
+    assert read_untimed_metrics(tmp_path / "uninterrupted") == read_untimed_metrics(tmp_path / "interrupted")
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "interrupted")
 
 
 def command_line(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[str]:
+    """Write the settings to a file and return the arguments of a command that uses it."""
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(settings_to_toml(settings))
     return ["pretrain", "--config", str(recipe), "--out", str(out)]
@@ -101,30 +102,28 @@ def command_line(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[
 
 @pytest.mark.slow
 def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> None:
-    """At least twenty times, at any time of the run, also while it writes."""
+    """Twenty times, at any step, also during a write."""
     settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, micro_batch_tokens=100)
-    whole = command_line(settings, tmp_path / "whole", tmp_path)
     started = time.monotonic()
-    ended, said = fork_server.run(*whole)
-    assert ended == [0], said
-    took = time.monotonic() - started
-    draw = random.Random()  # not seeded: other times in every test run
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "uninterrupted", tmp_path))
+    assert exit_codes == [0], output
+    run_seconds = time.monotonic() - started
+    rng = random.Random()  # not seeded, so that every test run kills at other times
     command = [*command_line(settings, tmp_path / "killed", tmp_path), "--quiet"]
     kills = 0
     while kills < 20:
-        # Mostly early kills, and some late ones.
-        life = draw.uniform(0.0, 0.35 * took)
-        ended, said = fork_server.run(*command, signal_after=life)
-        assert ended in ([-9], [0]), said
-        if ended == [0]:
-            assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "killed")
-            shutil.rmtree(tmp_path / "killed")  # it ended before the kill: start again
-            continue
-        kills += 1
-    ended, said = fork_server.run(*command)
-    assert ended == [0], said
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "killed")
-    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "killed")
+        seconds = rng.uniform(0.0, 0.35 * run_seconds)
+        exit_codes, output = fork_server.run(*command, signal_after=seconds)
+        assert exit_codes in ([-9], [0]), output
+        if exit_codes == [-9]:
+            kills += 1
+        else:
+            assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "killed")
+            shutil.rmtree(tmp_path / "killed")  # the run was faster than the kill: start a new one
+    exit_codes, output = fork_server.run(*command)
+    assert exit_codes == [0], output
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "killed")
+    assert read_untimed_metrics(tmp_path / "uninterrupted") == read_untimed_metrics(tmp_path / "killed")
     assert not list(tmp_path.rglob("*.partial"))
 
 
@@ -146,12 +145,12 @@ def test_shutdown_signal_writes_a_checkpoint(
     """A long step is dropped, so the process ends within seconds."""
     settings = with_train(settings, steps=400, batch_tokens=4096, save_every=None)
     process = start_run(settings, tmp_path)
-    asked = time.monotonic()
+    sent = time.monotonic()
     process.send_signal(number)
-    said = process.communicate(timeout=30)[1]
-    assert process.returncode == status, said
-    assert time.monotonic() - asked < 5
-    assert "run the same command again to resume" in said.splitlines()[-1]
+    output = process.communicate(timeout=30)[1]
+    assert process.returncode == status, output
+    assert time.monotonic() - sent < 5
+    assert "run the same command again to resume" in output.splitlines()[-1]
     step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
     newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     assert newest.name == f"step-{step:08d}"
@@ -161,37 +160,35 @@ def test_shutdown_signal_writes_a_checkpoint(
 def test_shutdown_signals_at_random_times(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    """A run that was stopped many times with SIGTERM ends like one that was not."""
     settings = with_train(settings, steps=40, save_every=None, micro_batch_tokens=100)
-    ended, said = fork_server.run(*command_line(settings, tmp_path / "whole", tmp_path))
-    assert ended == [0], said
-    command = [*command_line(settings, tmp_path / "asked", tmp_path), "--quiet"]
-    draw = random.Random()
-    statuses = []
+    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "uninterrupted", tmp_path))
+    assert exit_codes == [0], output
+    command = [*command_line(settings, tmp_path / "stopped", tmp_path), "--quiet"]
+    rng = random.Random()
     for _ in range(12):
-        ended, said = fork_server.run(*command, signal=signal.SIGTERM, signal_after=draw.uniform(0.3, 1.2))
-        assert ended[0] in (0, 143, 130), said
-        assert "defect" not in said
-        statuses.append(ended[0])
-    ended, said = fork_server.run(*command)
-    assert ended == [0], said
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "asked")
-    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "asked")
+        seconds = rng.uniform(0.3, 1.2)
+        exit_codes, output = fork_server.run(*command, signal=signal.SIGTERM, signal_after=seconds)
+        assert exit_codes[0] in (0, 143, 130), output
+        assert "defect" not in output
+    exit_codes, output = fork_server.run(*command)
+    assert exit_codes == [0], output
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "stopped")
+    assert read_untimed_metrics(tmp_path / "uninterrupted") == read_untimed_metrics(tmp_path / "stopped")
 
 
 def fail_writes(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> None:
-    """Let some writes of optimizer files fail halfway."""
-    whole, count = write_tensors, 0
+    """Let some writes of optimizer files fail halfway; `calls` are their numbers, from 1."""
+    original, call = write_tensors, 0
 
-    def save(tensors: Any, file: Path) -> None:
-        nonlocal count
-        count += 1
-        if count in calls:
+    def write_or_fail(tensors: Any, file: Path) -> None:
+        nonlocal call
+        call += 1
+        if call in calls:
             file.write_bytes(b"half of it")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        whole(tensors, file)
+        original(tensors, file)
 
-    monkeypatch.setattr(checkpoints, "write_tensors", save)
+    monkeypatch.setattr(checkpoints, "write_tensors", write_or_fail)
 
 
 def test_temporarily_full_disk_does_not_stop_the_run(
@@ -200,27 +197,27 @@ def test_temporarily_full_disk_does_not_stop_the_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pretrain(tmp_path / "whole", settings)
+    pretrain(tmp_path / "uninterrupted", settings)
     with monkeypatch.context() as patch:
         fail_writes(patch, {2, 3})
         pretrain(tmp_path / "full", settings)
     assert "No space left on device; training continues" in capsys.readouterr().err
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "full")
 
 
 def test_full_disk_stops_the_run_and_it_resumes(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(tmp_path / "whole", settings)
+    pretrain(tmp_path / "uninterrupted", settings)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         fail_writes(patch, set(range(4, 100)))
         pretrain(tmp_path / "full", settings)
-    found = checkpoints.CheckpointStore(tmp_path / "full", 2).newest_valid()
-    assert found is not None
-    assert 0 < found.step < 12
+    checkpoint = checkpoints.CheckpointStore(tmp_path / "full", 2).newest_valid()
+    assert checkpoint is not None
+    assert 0 < checkpoint.step < 12
     pretrain(tmp_path / "full", settings)
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "full")
-    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "full")
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "full")
+    assert read_untimed_metrics(tmp_path / "uninterrupted") == read_untimed_metrics(tmp_path / "full")
 
 
 def interrupted_run(
@@ -234,34 +231,38 @@ def interrupted_run(
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"])
-@pytest.mark.parametrize("how", ["flipped", "cut", "gone", "empty"])
+@pytest.mark.parametrize("kind_of_damage", ["flipped", "cut", "missing", "empty"])
 def test_damaged_checkpoint_is_skipped(
     file: str,
-    how: str,
+    kind_of_damage: str,
     settings: PretrainSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     newest = interrupted_run(settings, tmp_path / "run", monkeypatch)
-    damage(newest / file, how)
+    damage(newest / file, kind_of_damage)
     pretrain(tmp_path / "run", settings)
-    said = capsys.readouterr().err
-    assert f"{newest.name}: damaged (" in said
-    assert "; resuming from step-" in said
-    pretrain(tmp_path / "whole", settings)
-    assert weight_bytes(tmp_path / "whole") == weight_bytes(tmp_path / "run")
+    output = capsys.readouterr().err
+    assert f"{newest.name}: damaged (" in output
+    assert "; resuming from step-" in output
+    pretrain(tmp_path / "uninterrupted", settings)
+    assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "run")
 
 
 def damage(file: Path, kind_of_damage: str) -> None:
-    found = bytearray(file.read_bytes())
-    file.unlink()  # hard links to it keep the content
-    if kind_of_damage == "gone":
+    content = file.read_bytes()
+    file.unlink()  # hard links to the file keep its content
+    if kind_of_damage == "missing":
         return
-    found[len(found) // 2] ^= 1
-    file.write_bytes(
-        {"flipped": bytes(found), "cut": bytes(found[: len(found) // 2]), "empty": b""}[kind_of_damage]
-    )
+    half = len(content) // 2
+    flipped_byte = bytes([content[half] ^ 1])
+    damaged = {
+        "flipped": content[:half] + flipped_byte + content[half + 1 :],
+        "cut": content[:half],
+        "empty": b"",
+    }
+    file.write_bytes(damaged[kind_of_damage])
 
 
 def test_all_checkpoints_damaged_raises(
@@ -270,7 +271,7 @@ def test_all_checkpoints_damaged_raises(
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     for folder in (tmp_path / "run" / "checkpoints").glob("step-*"):
         damage(folder / "model.safetensors", "flipped")
-    with pytest.raises(WorkError, match="no checkpoint is undamaged"):
+    with pytest.raises(WorkError, match="no other checkpoint is intact"):
         pretrain(tmp_path / "run", settings)
 
 
@@ -281,12 +282,12 @@ def test_changed_corpus_raises(
     tokenizer: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    built = CorpusSettings(layout="lines", workers=1, held_out=0.2)
-    build_corpus([str(text)], tokenizer, tmp_path / "corpus", built)
+    corpus_settings = CorpusSettings(layout="lines", workers=1, held_out=0.2)
+    build_corpus([str(text)], tokenizer, tmp_path / "corpus", corpus_settings)
     settings = replace(settings, corpus=tmp_path / "corpus")
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     shutil.rmtree(tmp_path / "corpus")
-    build_corpus([str(text / "a.txt")], tokenizer, tmp_path / "corpus", built)
+    build_corpus([str(text / "a.txt")], tokenizer, tmp_path / "corpus", corpus_settings)
     with pytest.raises(
         InputError, match=r"not the corpus that the run started with: dev-00000\.arrow has changed"
     ):
@@ -305,7 +306,7 @@ def test_changed_settings_raise_and_are_named(
         pretrain(
             tmp_path / "run", replace(settings, objective=replace(settings.objective, mlm_probability=0.2))
         )
-    # Location and speed may change.
+    # Settings of speed and storage may change.
     pretrain(
         tmp_path / "run", with_train(settings, micro_batch_tokens=64, keep_checkpoints=1, save_minutes=1.0)
     )
@@ -314,11 +315,11 @@ def test_changed_settings_raise_and_are_named(
 def test_kernels_may_be_switched_off_on_resume(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def must_not_be_called(*_: Any) -> None:
         raise AssertionError
 
     interrupted_run(settings, tmp_path / "run", monkeypatch)
-    monkeypatch.setattr(selection, "short_attention", fail)
+    monkeypatch.setattr(selection, "short_attention", must_not_be_called)
     pretrain(tmp_path / "run", with_train(settings, kernels=False))
 
 
@@ -336,7 +337,7 @@ def test_folder_that_is_no_run_raises(settings: PretrainSettings, tmp_path: Path
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
     with pytest.raises(InputError, match="exists already and is no run"):
         pretrain(tmp_path / "photos", settings)
-    assert [one.name for one in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
 
 
 def test_run_of_an_earlier_version_raises(settings: PretrainSettings, tmp_path: Path) -> None:
@@ -351,17 +352,21 @@ def test_run_of_an_earlier_version_raises(settings: PretrainSettings, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("format_number", "message"),
     [
         (1, r"state\.json: format 1, written by an older version .* start a new run"),
         (3, r"state\.json: format 3, written by a newer version .* reads format 2; update Albertine"),
     ],
 )
 def test_checkpoint_of_another_format_raises(
-    written: int, message: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    format_number: int,
+    message: str,
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "STATE_FORMAT", written)
+        patch.setattr(checkpoints, "STATE_FORMAT", format_number)
         pretrain(tmp_path / "run", settings)
     with pytest.raises(InputError, match=message):
         pretrain(tmp_path / "run", settings)
@@ -370,11 +375,11 @@ def test_checkpoint_of_another_format_raises(
 def test_finished_run_is_not_changed(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = pretrain(tmp_path / "run", settings)
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
-    assert pretrain(tmp_path / "run", settings) == first
-    assert "has taken all its 12 steps" in capsys.readouterr().err
-    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
+    metrics = pretrain(tmp_path / "run", settings)
+    times = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
+    assert pretrain(tmp_path / "run", settings) == metrics
+    assert "run: finished at step 12 of 12; nothing to resume" in capsys.readouterr().err
+    assert times == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
 
 
 def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_path: Path) -> None:
@@ -390,8 +395,8 @@ def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_pa
     }
     best = min(scores, key=scores.__getitem__)
     assert best < 28  # at this learning rate the loss rises
-    kept = sorted(int(one.name[5:]) for one in (tmp_path / "run" / "checkpoints").glob("step-*"))
-    assert kept == [best, 28, 30]
+    kept_steps = sorted(int(path.name[5:]) for path in (tmp_path / "run" / "checkpoints").glob("step-*"))
+    assert kept_steps == [best, 28, 30]
 
 
 @pytest.mark.parametrize(
@@ -403,10 +408,10 @@ def test_shutdown_with_data_workers(
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
     process = start_run(settings, tmp_path)
     os.killpg(process.pid, number)  # the process and its workers, as a terminal, torchrun and Slurm do
-    said = process.communicate(timeout=30)[1]
-    assert process.returncode == status, said
-    assert "defect" not in said
-    assert "Traceback" not in said
+    output = process.communicate(timeout=30)[1]
+    assert process.returncode == status, output
+    assert "defect" not in output
+    assert "Traceback" not in output
     # The lock is released.
     with file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"):
         pass
@@ -416,53 +421,57 @@ def test_surviving_workers_release_the_run_lock(settings: PretrainSettings, tmp_
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
     process = start_run(settings, tmp_path)
     process.kill()
-    process.wait(30)  # the workers, which share the pipe, may still run
+    process.wait(30)  # `communicate` would also wait for the workers, which share the pipe
     assert process.stderr
     process.stderr.close()
     with file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"):
         pass
 
 
-@pytest.mark.parametrize("when", [1, 2, 3])  # the first evaluation, one in the middle, the last
+@pytest.mark.parametrize("interrupted_call", [1, 2, 3])  # the first evaluation, the middle one, the last
 def test_interrupted_evaluation_is_repeated(
-    when: int, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
+    interrupted_call: int,
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    draw_curves: None,
 ) -> None:
     settings = with_train(settings, evaluate_every=6)
-    pretrain(tmp_path / "whole", settings)
-    evaluate, count = Pretraining.evaluate, 0
+    pretrain(tmp_path / "uninterrupted", settings)
+    original, call = Pretraining.evaluate, 0
 
-    def interrupted(self: Pretraining, network: Any, step: int) -> dict[str, float]:
-        nonlocal count
-        count += 1
-        if count == when:
+    def evaluate(self: Pretraining, model: Any, step: int) -> dict[str, float]:
+        nonlocal call
+        call += 1
+        if call == interrupted_call:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(1)
-        return evaluate(self, network, step)
+        return original(self, model, step)
 
     with monkeypatch.context() as patch, pytest.raises(RunStopped):
-        patch.setattr(Pretraining, "evaluate", interrupted)
-        pretrain(tmp_path / "broken", settings)
-    assert pretrain(tmp_path / "broken", settings) == pretrain(tmp_path / "whole", settings)
-    assert read_untimed_metrics(tmp_path / "whole") == read_untimed_metrics(tmp_path / "broken")
-    assert (tmp_path / "broken" / "curve.png").exists()
+        patch.setattr(Pretraining, "evaluate", evaluate)
+        pretrain(tmp_path / "interrupted", settings)
+    assert pretrain(tmp_path / "interrupted", settings) == pretrain(tmp_path / "uninterrupted", settings)
+    assert read_untimed_metrics(tmp_path / "uninterrupted") == read_untimed_metrics(tmp_path / "interrupted")
+    assert (tmp_path / "interrupted" / "curve.png").exists()
 
 
 def test_interrupted_publishing_is_repeated(
-    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curves: None
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_curves: None
 ) -> None:
-    pretrain(tmp_path / "whole", settings)
+    pretrain(tmp_path / "uninterrupted", settings)
 
-    def full(run: Path, snapshot: Path) -> None:
-        if snapshot.name == "step-00000012":
+    def fail_for_the_last_checkpoint(run: Path, checkpoint: Path) -> None:
+        if checkpoint.name == "step-00000012":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        publish_model(run, snapshot)
+        publish_model(run, checkpoint)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr(recorder, "publish_model", full)
+        patch.setattr(recorder, "publish_model", fail_for_the_last_checkpoint)
         pretrain(tmp_path / "run", settings)
-    assert weight_bytes(tmp_path / "run") != weight_bytes(tmp_path / "whole")
+    assert weight_bytes(tmp_path / "run") != weight_bytes(tmp_path / "uninterrupted")
     pretrain(tmp_path / "run", settings)
-    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
+    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "uninterrupted")
     assert (tmp_path / "run" / "curve.png").exists()
 
 
@@ -472,27 +481,28 @@ def test_rollback_skips_nonfinite_checkpoints(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    step, done = Optimizers.step, []
+    original, calls = Optimizers.step, 0
 
-    def broken(self: Optimizers, rate: float) -> None:
-        step(self, rate)
-        done.append(rate)
-        if len(done) == 9:
+    def step_and_break_weights(self: Optimizers, lr: float) -> None:
+        nonlocal calls
+        original(self, lr)
+        calls += 1
+        if calls == 9:
             next(iter(self._names)).detach().fill_(float("inf"))
 
-    monkeypatch.setattr(Optimizers, "step", broken)
+    monkeypatch.setattr(Optimizers, "step", step_and_break_weights)
     pretrain(tmp_path / "run", with_train(settings, steps=30, evaluate_every=30))
-    assert capsys.readouterr().err.count("rolled back to this step") == 1
-    assert all(bool(one.isfinite().all()) for one in albertine.load(tmp_path / "run").parameters())
+    assert capsys.readouterr().err.count("rolled back to step") == 1
+    assert all(parameter.isfinite().all() for parameter in albertine.load(tmp_path / "run").parameters())
 
 
 def test_failed_first_start_can_be_repeated_with_other_settings(
     settings: PretrainSettings, tmp_path: Path
 ) -> None:
     """A run without checkpoints accepts other settings."""
-    one = replace(settings, objective=replace(settings.objective, seed=1))
+    first_settings = replace(settings, objective=replace(settings.objective, seed=1))
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "run" / "settings.toml").write_text(settings_to_toml(one))
+    (tmp_path / "run" / "settings.toml").write_text(settings_to_toml(first_settings))
     (tmp_path / "run" / "checkpoints" / "run.lock").touch()
     pretrain(tmp_path / "run", settings)
 
@@ -511,8 +521,8 @@ def test_resuming_with_a_moved_corpus_and_without_the_init_checkpoint(
 
 
 def test_best_is_reset_when_the_objective_changes(settings: PretrainSettings, tmp_path: Path) -> None:
-    """Predicting more of the tokens is harder, so the losses before and after do not compare."""
+    """Predicting more of the tokens is harder, so the losses before and after are not comparable."""
     harder = replace(settings, curriculum=CurriculumSettings(mlm_probability="0.15, 0.8 from 0.5"))
     pretrain(tmp_path / "run", with_train(harder, evaluate_every=2, save_every=100, lr=1e-3))
-    kept = sorted(int(one.name[5:13]) for one in (tmp_path / "run" / "checkpoints").glob("step-*"))
-    assert min(kept) > 6
+    kept_steps = [int(path.name[5:13]) for path in (tmp_path / "run" / "checkpoints").glob("step-*")]
+    assert min(kept_steps) > 6

@@ -1,8 +1,10 @@
-"""Tests of a pre-training run: its files, what it learns, and the settings that it refuses."""
+"""Tests of a pre-training run: its files, its losses, the doctor, and the settings that it refuses."""
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +19,8 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError, WorkError
 from albertine.model.losses import ObjectiveLoss
-from albertine.pretrain import pretraining
 from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
@@ -38,23 +40,21 @@ def losses(run: Path) -> list[float]:
 
 
 def test_run_folder_holds_model_settings_and_metrics(
-    settings: PretrainSettings, tmp_path: Path, curves: None
+    settings: PretrainSettings, tmp_path: Path, draw_curves: None
 ) -> None:
     scores = pretrain(tmp_path / "run", settings)
-    read_by_them: Any = transformers.AlbertForPreTraining.from_pretrained
-    theirs, loading = read_by_them(tmp_path / "run", output_loading_info=True)
-    assert not loading["missing_keys"]
-    assert not loading["unexpected_keys"]
-    ours = albertine.load(tmp_path / "run")
+    from_pretrained: Any = transformers.AlbertForPreTraining.from_pretrained
+    reference, loading_info = from_pretrained(tmp_path / "run", output_loading_info=True)
+    assert not loading_info["missing_keys"]
+    assert not loading_info["unexpected_keys"]
     ids = torch.tensor([[2, 10, 11, 12, 3, 20, 21, 3]])
-    expected = theirs(input_ids=ids).prediction_logits[0]
-    torch.testing.assert_close(
-        ours(albertine.Strip.from_padded(ids)).masked.logits, expected, rtol=1e-4, atol=1e-4
-    )
+    actual = albertine.load(tmp_path / "run")(albertine.Strip.from_padded(ids)).masked.logits
+    expected = reference(input_ids=ids).prediction_logits[0]
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run").vocab_size == 130
-    again = build_settings(PretrainSettings, read_run_settings(tmp_path / "run"))
-    assert again.train.lr == settings.train.lr
-    assert again.train.warmup is not None
+    stored_settings = build_settings(PretrainSettings, read_run_settings(tmp_path / "run"))
+    assert stored_settings.train.lr == settings.train.lr
+    assert stored_settings.train.warmup is not None
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
     last = next(line for line in lines if line["step"] == 12 and "held_out_loss" in line)
@@ -66,73 +66,71 @@ def test_run_folder_holds_model_settings_and_metrics(
 
 def first_batches(settings: PretrainSettings, count: int) -> list[Any]:
     assert settings.corpus
-    sampler = PretrainDataset(Corpus(settings.corpus), settings.objective)
-    drawn = iter(BatchLoader(sampler, settings.train.batch_tokens))
-    return [next(drawn) for _ in range(count)]
+    dataset = PretrainDataset(Corpus(settings.corpus), settings.objective)
+    return list(islice(BatchLoader(dataset, settings.train.batch_tokens), count))
 
 
 def test_training_matches_a_transformers_loop(settings: PretrainSettings, tmp_path: Path) -> None:
     """Fifty steps with the same weights, batches and AdamW."""
     settings = with_train(settings, steps=50, optimizer="adamw", lr=5e-3, weight_decay=0.01, save_every=None)
-    start = albertine.Model(replace(MODEL, max_length=64), seed=5)
-    albertine.save(start, tmp_path / "start")
+    initial_model = albertine.Model(replace(MODEL, max_length=64), seed=5)
+    albertine.save(initial_model, tmp_path / "start")
     pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "start")))
-    network: Any = transformers.AlbertForPreTraining.from_pretrained(
+    reference: Any = transformers.AlbertForPreTraining.from_pretrained(
         tmp_path / "start", attn_implementation="eager"
     )
-    network.train()
-    plain = [one for one in network.parameters() if one.dim() == 1]
-    decayed = [one for one in network.parameters() if one.dim() > 1]
-    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    reference.train()
+    vectors = [parameter for parameter in reference.parameters() if parameter.dim() == 1]
+    matrices = [parameter for parameter in reference.parameters() if parameter.dim() > 1]
+    groups = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=0.0)
     schedule = LearningRateSchedule.from_settings(settings.train)
-    found = losses(tmp_path / "run")
+    run_losses = losses(tmp_path / "run")
     for step, batch in enumerate(first_batches(settings, 50)):
         ids, mask, types = batch.strip.to_padded()
         labels = torch.full_like(batch.strip.tokens, -100)
         labels[batch.targets.masked.indices] = batch.targets.masked.labels
-        out = network(
+        out = reference(
             input_ids=ids,
             attention_mask=mask,
             token_type_ids=types,
             labels=batch.strip.pad(labels, -100),
             sentence_order_label=batch.targets.pair_labels,
         )
-        assert abs(out.loss.item() - found[step]) < 1e-3, step
+        assert abs(out.loss.item() - run_losses[step]) < 1e-3, step
         optimizer.zero_grad()
         out.loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(reference.parameters(), 1.0)
         for group in optimizer.param_groups:
             group["lr"] = schedule.lr_at(step)
         optimizer.step()
-    assert found[-1] < found[0] - 0.3
+    assert run_losses[-1] < run_losses[0] - 0.3
 
 
 def test_micro_batches_do_not_change_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    pretrain(whole, settings)
-    pretrain(cut, with_train(settings, micro_batch_tokens=40))
-    assert losses(whole) == pytest.approx(losses(cut), abs=1e-5)
+    pretrain(tmp_path / "one-pass", settings)
+    pretrain(tmp_path / "accumulated", with_train(settings, micro_batch_tokens=40))
+    assert losses(tmp_path / "one-pass") == pytest.approx(losses(tmp_path / "accumulated"), abs=1e-5)
 
 
 @pytest.mark.parametrize("batch_tokens", [1024, 4096])
 def test_loss_falls_below_the_unigram_baseline(
     batch_tokens: int,
     settings: PretrainSettings,
-    tales: Corpus,
+    world_corpus: Corpus,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With default learning rate and warm-up."""
+    """Runs have the default learning rate and warm-up, and see equally many tokens."""
     steps = 300 if batch_tokens == 1024 else 75
     settings = with_train(
         settings, steps=steps, batch_tokens=batch_tokens, save_every=None, lr=None, evaluate_every=steps
     )
-    model = replace(MODEL, vocab_size=len(tales.tokenizer))
-    pretrain(tmp_path / "run", replace(settings, corpus=tales.folder, model=model))
+    model = replace(MODEL, vocab_size=len(world_corpus.tokenizer))
+    pretrain(tmp_path / "run", replace(settings, corpus=world_corpus.folder, model=model))
     lines = read_untimed_metrics(tmp_path / "run")
-    last = [line["mlm_loss"] for line in lines if line["step"] > steps - 30 and "mlm_loss" in line]
-    assert sum(last) / len(last) < lines[0]["mlm_unigram_loss"] - 0.1
+    last_losses = [line["mlm_loss"] for line in lines if line["step"] > steps - 30 and "mlm_loss" in line]
+    assert sum(last_losses) / len(last_losses) < lines[0]["mlm_unigram_loss"] - 0.1
     assert "is still at the" not in capsys.readouterr().err
 
 
@@ -141,19 +139,19 @@ def test_other_objectives(pair: Literal["nsp", "none"], settings: PretrainSettin
     objective = replace(settings.objective, pair=pair)
     scores = pretrain(tmp_path / "run", replace(settings, objective=objective))
     assert ("pair_accuracy" in scores) == (pair == "nsp")
-    moved = bool(dict(albertine.load(tmp_path / "run").named_parameters())["head.pair.bias"].any())
-    assert moved == (pair == "nsp")
+    pair_bias = dict(albertine.load(tmp_path / "run").named_parameters())["head.pair.bias"]
+    assert bool(pair_bias.any()) == (pair == "nsp")  # the initial bias is 0
 
 
 def test_deeper_run_from_a_shallow_checkpoint(settings: PretrainSettings, tmp_path: Path) -> None:
     pretrain(tmp_path / "shallow", settings)
     deeper = replace(settings, init_from=str(tmp_path / "shallow"), model=replace(MODEL, layers=5))
     pretrain(tmp_path / "deep", with_train(deeper, lr=0.0))
-    model = albertine.load(tmp_path / "deep")
-    assert model.settings.layers == 5
-    shallow = albertine.load(tmp_path / "shallow")
-    for name, one in shallow.named_parameters():
-        assert torch.equal(one, dict(model.named_parameters())[name]), name
+    deep, shallow = albertine.load(tmp_path / "deep"), albertine.load(tmp_path / "shallow")
+    assert deep.settings.layers == 5
+    deep_parameters = dict(deep.named_parameters())
+    for name, parameter in shallow.named_parameters():
+        assert torch.equal(parameter, deep_parameters[name]), name
 
 
 @pytest.mark.parametrize(
@@ -165,9 +163,9 @@ def test_model_settings_unlike_the_checkpoint_raise(
     model: ModelSettings, settings: PretrainSettings, tmp_path: Path
 ) -> None:
     albertine.save(albertine.Model(MODEL), tmp_path / "start")
-    asked = replace(settings, init_from=str(tmp_path / "start"), model=model)
+    settings = replace(settings, init_from=str(tmp_path / "start"), model=model)
     with pytest.raises(InputError, match="the checkpoint of --init-from has"):
-        pretrain(tmp_path / "run", asked)
+        pretrain(tmp_path / "run", settings)
 
 
 def test_batch_without_masked_tokens(settings: PretrainSettings, tmp_path: Path) -> None:
@@ -187,8 +185,8 @@ def test_init_from_a_transformers_checkpoint(settings: PretrainSettings, tmp_pat
         intermediate_size=64,
         max_position_embeddings=64,
     )
-    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "theirs")
-    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "theirs")))
+    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "transformers")
+    pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "transformers")))
     assert albertine.load(tmp_path / "run").settings.effective_ffn_size == 64
 
 
@@ -206,20 +204,20 @@ def test_checkpoints_have_the_current_depth(
     assert json.loads((tmp_path / "run" / "config.json").read_text())["num_hidden_layers"] == 2
 
 
-# Settings that are left open.
+# Default and invalid settings.
 
 
 def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: Corpus) -> None:
-    asked = replace(settings, model=albertine.settings.MODEL_PRESETS["demo"], objective=ObjectiveSettings())
-    found = resolved_settings(asked, corpus, None)
-    assert found.model.vocab_size == len(corpus.tokenizer)
-    assert found.objective.max_length == 128
-    padded = resolved_settings(replace(asked, model=replace(asked.model, vocab_size=192)), corpus, None)
-    assert padded.model.vocab_size == 192
+    settings = replace(settings, model=MODEL_PRESETS["demo"], objective=ObjectiveSettings())
+    resolved = resolved_settings(settings, corpus, None)
+    assert resolved.model.vocab_size == len(corpus.tokenizer)
+    assert resolved.objective.max_length == 128
+    padded = replace(settings, model=replace(settings.model, vocab_size=192))
+    assert resolved_settings(padded, corpus, None).model.vocab_size == 192
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("change", "message"),
     [
         ({"model": replace(MODEL, vocab_size=100)}, "has 130 tokens, the model only 100"),
         ({"objective": ObjectiveSettings(max_length=100)}, "samples of 100 tokens: the model takes 64"),
@@ -243,9 +241,9 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
     ],
 )
 def test_invalid_settings_raise_before_anything_is_written(
-    change: dict[str, Any], line: str, settings: PretrainSettings, tmp_path: Path
+    change: dict[str, Any], message: str, settings: PretrainSettings, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=line):
+    with pytest.raises(InputError, match=message):
         pretrain(tmp_path / "run", replace(settings, **change))
     assert not (tmp_path / "run").exists()
 
@@ -263,7 +261,7 @@ def test_curriculum_error_shows_an_example() -> None:
         CurriculumSettings(mlm_probability="-1")
 
 
-def test_stages_start_at_their_share_of_the_run() -> None:
+def test_stages_start_at_their_fraction_of_the_run() -> None:
     stages = CurriculumSettings(mlm_probability="0.3, 0.2 from 0.25, 0.15 from 0.5").stages("mlm_probability")
     assert stages is not None
     assert [stages.value_at(step, 8) for step in range(8)] == [0.3, 0.3, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15]
@@ -272,18 +270,18 @@ def test_stages_start_at_their_share_of_the_run() -> None:
 # The doctor.
 
 
-def scale_losses(monkeypatch: pytest.MonkeyPatch, steps: range, factor: float) -> None:
-    """Multiply the loss of some steps at their first occurrence."""
-    whole, left = pretraining.Pretraining.compute_losses, set(steps)
+def scale_losses(monkeypatch: pytest.MonkeyPatch, steps: Iterable[int], factor: float) -> None:
+    """Multiply the losses of some steps, counted from 0, but not if a rollback repeats the step."""
+    original, remaining_steps = Pretraining.compute_losses, set(steps)
 
-    def measure(self: pretraining.Pretraining, network: Any, piece: Any, step: int) -> Any:
-        parts = whole(self, network, piece, step)
-        if step not in left:
-            return parts
-        left.discard(step)
-        return [ObjectiveLoss(part.loss * factor, part.correct) for part in parts]
+    def compute_losses(self: Pretraining, model: Any, micro_batch: Any, step: int) -> Any:
+        losses = original(self, model, micro_batch, step)
+        if step not in remaining_steps:
+            return losses
+        remaining_steps.discard(step)
+        return [ObjectiveLoss(objective.loss * factor, objective.correct) for objective in losses]
 
-    monkeypatch.setattr(pretraining.Pretraining, "compute_losses", measure)
+    monkeypatch.setattr(Pretraining, "compute_losses", compute_losses)
 
 
 def test_nonfinite_step_is_skipped(
@@ -296,7 +294,7 @@ def test_nonfinite_step_is_skipped(
     pretrain(tmp_path / "run", settings)
     assert "not finite; the step is skipped" in capsys.readouterr().err
     assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if line.get("skipped")] == [6, 7]
-    assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
+    assert all(parameter.isfinite().all() for parameter in albertine.load(tmp_path / "run").parameters())
 
 
 def test_several_nonfinite_steps_cause_a_rollback(
@@ -307,11 +305,11 @@ def test_several_nonfinite_steps_cause_a_rollback(
 ) -> None:
     scale_losses(monkeypatch, range(5, 10), math.nan)
     pretrain(tmp_path / "run", settings)
-    said = capsys.readouterr().err
-    assert "the loss diverged at step 10 (it was nan); rolled back to this step, continuing at 0.5 of" in said
-    told = [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line]
-    assert told == list(range(1, 13))
-    rates = {line["step"]: line["lr"] for line in read_untimed_metrics(tmp_path / "run") if "lr" in line}
+    output = capsys.readouterr().err
+    assert "the loss diverged at step 10 (it was nan); rolled back to step 4, continuing at 0.5 of" in output
+    lines = [line for line in read_untimed_metrics(tmp_path / "run") if "loss" in line]
+    assert [line["step"] for line in lines] == list(range(1, 13))
+    rates = {line["step"]: line["lr"] for line in lines}
     assert rates[12] == pytest.approx(LearningRateSchedule.from_settings(settings.train).lr_at(11) / 2)
 
 
@@ -334,17 +332,17 @@ def test_lasting_high_loss_causes_a_rollback(
 def test_run_stops_after_the_last_rollback(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = pretraining.Pretraining.compute_losses
+    original = Pretraining.compute_losses
 
-    def measure(self: pretraining.Pretraining, network: Any, piece: Any, step: int) -> Any:
-        parts = whole(self, network, piece, step)
-        return [ObjectiveLoss(part.loss * (math.nan if step > 16 else 1), part.correct) for part in parts]
+    def compute_losses(self: Pretraining, model: Any, micro_batch: Any, step: int) -> Any:
+        losses, factor = original(self, model, micro_batch, step), math.nan if step > 16 else 1
+        return [ObjectiveLoss(objective.loss * factor, objective.correct) for objective in losses]
 
-    monkeypatch.setattr(pretraining.Pretraining, "compute_losses", measure)
+    monkeypatch.setattr(Pretraining, "compute_losses", compute_losses)
     settings = with_train(settings, steps=60)
     with pytest.raises(WorkError, match="after 3 rollbacks, each at half the rate; lower"):
         pretrain(tmp_path / "run", settings)
-    assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
+    assert all(parameter.isfinite().all() for parameter in albertine.load(tmp_path / "run").parameters())
 
 
 def test_plateau_is_reported(
@@ -353,15 +351,15 @@ def test_plateau_is_reported(
     stuck = with_train(settings, steps=400, batch_tokens=128, lr=1e-9, warmup=0)
     stuck = with_train(stuck, save_every=None, evaluate_every=400)
     pretrain(tmp_path / "run", replace(stuck, objective=replace(settings.objective, mlm_probability=0.6)))
-    said = [line for line in capsys.readouterr().err.splitlines() if "is still at the" in line]
-    assert [line.partition(":")[0] for line in said] == ["step 300", "step 400"]
+    messages = [line for line in capsys.readouterr().err.splitlines() if "is still at the" in line]
+    assert [line.partition(":")[0] for line in messages] == ["step 300", "step 400"]
     for cause in (
         "the learning rate is low: --train.lr 1e-09",
         "the batch is small",
         "the warm-up is short",
         "60% of the",
     ):
-        assert cause in said[0]
+        assert cause in messages[0]
 
 
 # The command line.
@@ -370,20 +368,20 @@ def test_plateau_is_reported(
 def test_resume_uses_the_settings_of_the_run(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer
 ) -> None:
-    pretrain(tmp_path / "whole", settings)
+    pretrain(tmp_path / "uninterrupted", settings)
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     assert fork_server.run("pretrain", "--out", str(tmp_path / "run"), "--resume", "--quiet") == ([0], "")
-    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "whole")
-    ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
-    assert ended == [2]
-    assert "no run (it has no settings.toml)" in said
-    (tmp_path / "judge" / "checkpoints" / "step-00000001").mkdir(parents=True)
-    (tmp_path / "judge" / "checkpoints" / "run.lock").touch()
-    (tmp_path / "judge" / "settings.toml").write_text('task = "classify"\n')
-    for words in (["--resume"], ["--corpus", str(settings.corpus)]):
-        ended, said = fork_server.run("pretrain", "--out", str(tmp_path / "judge"), *words)
-        assert ended == [2]
-        assert "judge: a run of another command (its settings.toml sets task); name another folder" in said
-    ended, said = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
-    assert (ended, said.count("\n")) == ([0], 1)
+    assert weight_bytes(tmp_path / "run") == weight_bytes(tmp_path / "uninterrupted")
+    exit_codes, output = fork_server.run("pretrain", "--out", str(tmp_path / "none"), "--resume")
+    assert exit_codes == [2]
+    assert "no run (it has no settings.toml)" in output
+    (tmp_path / "classifier" / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "classifier" / "checkpoints" / "run.lock").touch()
+    (tmp_path / "classifier" / "settings.toml").write_text('task = "classify"\n')
+    for options in (["--resume"], ["--corpus", str(settings.corpus)]):
+        exit_codes, output = fork_server.run("pretrain", "--out", str(tmp_path / "classifier"), *options)
+        assert exit_codes == [2]
+        assert "classifier: a run of another command (its settings.toml sets task); name another" in output
+    exit_codes, output = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
+    assert (exit_codes, output.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

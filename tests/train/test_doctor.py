@@ -12,9 +12,9 @@ from albertine.train.doctor import Doctor
 def run_healthy_steps(
     doctor: Doctor, steps: int, *, start: int = 1, loss: float = 6.0, noise: float = 0.1
 ) -> None:
-    random_source = random.Random(start)
+    rng = random.Random(start)
     for step in range(start, start + steps):
-        assert doctor.check_step(step, loss + random_source.gauss(0, noise), 1.0) == "ok"
+        assert doctor.check_step(step, loss + rng.gauss(0, noise), 1.0) == "ok"
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.5])
@@ -31,7 +31,7 @@ def test_nonfinite_steps_are_skipped_then_rolled_back(loss: float, norm: float) 
     doctor = Doctor()
     run_healthy_steps(doctor, 100)
     assert [doctor.check_step(101 + n, loss, norm) for n in range(5)] == ["skip"] * 4 + ["rollback"]
-    assert doctor.last_healthy_step == 99  # the weights that the last good loss was computed with
+    assert doctor.last_healthy_step == 99  # the last finite loss is that of the weights after step 99
 
 
 def test_single_nonfinite_steps_cause_no_rollback() -> None:
@@ -46,8 +46,8 @@ def test_only_a_lasting_loss_spike_causes_a_rollback() -> None:
     run_healthy_steps(doctor, 200)
     assert [doctor.check_step(201 + n, 8.0, 5.0) for n in range(10)] == ["ok"] * 10
     run_healthy_steps(doctor, 50, start=211)
-    found = [doctor.check_step(261 + n, 8.0, 5.0) for n in range(20)]
-    assert found == ["ok"] * 19 + ["rollback"]
+    verdicts = [doctor.check_step(261 + n, 8.0, 5.0) for n in range(20)]
+    assert verdicts == ["ok"] * 19 + ["rollback"]
     assert doctor.last_healthy_step == 259
 
 

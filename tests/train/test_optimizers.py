@@ -16,129 +16,137 @@ SMALL = ModelSettings(vocab_size=40, embedding_size=8, hidden_size=16, layers=2,
 STEPS = 12
 
 
-def random_gradients(network: Model, step: int) -> dict[str, Tensor]:
+def random_gradients(model: Model, step: int) -> dict[str, Tensor]:
+    """Return gradients of very different sizes, which depend only on the step."""
     generator = torch.Generator().manual_seed(step)
     return {
-        name: torch.randn(one.shape, generator=generator) * 10 ** (step % 3 - 2)
-        for name, one in network.named_parameters()
+        name: torch.randn(parameter.shape, generator=generator) * 10 ** (step % 3 - 2)
+        for name, parameter in model.named_parameters()
     }
 
 
-def weights_after(network: Model, train: PretrainTrainSettings, rates: list[float]) -> dict[str, Tensor]:
-    """Take some steps and return the weights in fp64."""
-    optimizers = Optimizers(network, train, torch.float32)
+def fp64_weights(model: Model) -> dict[str, Tensor]:
+    return {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+
+
+def weights_after(model: Model, train: PretrainTrainSettings, rates: list[float]) -> dict[str, Tensor]:
+    """Take a step at each learning rate and return the weights in fp64."""
+    optimizers = Optimizers(model, train, torch.float32)
     for step, rate in enumerate(rates):
         for parameter, gradient in zip(
-            network.parameters(), random_gradients(network, step).values(), strict=True
+            model.parameters(), random_gradients(model, step).values(), strict=True
         ):
             parameter.grad = gradient
         optimizers.step(rate)
-    return {name: one.detach().double() for name, one in network.named_parameters()}
+    return fp64_weights(model)
 
 
 def split_qkv(name: str, matrix: Tensor) -> list[Tensor]:
     return list(matrix.chunk(3)) if name.endswith("qkv.weight") else [matrix]
 
 
-def reference_lamb(network: Model, rates: list[float], decay: float) -> dict[str, Tensor]:
+def reference_lamb(model: Model, rates: list[float], decay: float) -> dict[str, Tensor]:
     """LAMB, one matrix at a time, in fp64."""
-    weights = {name: one.detach().double() for name, one in network.named_parameters()}
-    for name, tensor in weights.items():
-        thirds = split_qkv(name, tensor)
-        firsts = [torch.zeros_like(one) for one in thirds]
-        seconds = [torch.zeros_like(one) for one in thirds]
+    weights = fp64_weights(model)
+    for name, stacked in weights.items():
+        matrices = split_qkv(name, stacked)
+        first_moments = [torch.zeros_like(matrix) for matrix in matrices]
+        second_moments = [torch.zeros_like(matrix) for matrix in matrices]
         for step, rate in enumerate(rates):
-            parts = split_qkv(name, random_gradients(network, step)[name].double())
-            for weight, gradient, first, second in zip(thirds, parts, firsts, seconds, strict=True):
-                first.copy_(0.9 * first + 0.1 * gradient)
-                second.copy_(0.999 * second + 0.001 * gradient**2)
-                update = first / (second.sqrt() + 1e-6)
-                ratio = 1.0
-                excluded = "norm" in name or name.endswith("bias")
-                if not excluded:
+            gradients = split_qkv(name, random_gradients(model, step)[name].double())
+            for weight, gradient, first_moment, second_moment in zip(
+                matrices, gradients, first_moments, second_moments, strict=True
+            ):
+                first_moment.copy_(0.9 * first_moment + 0.1 * gradient)
+                second_moment.copy_(0.999 * second_moment + 0.001 * gradient**2)
+                update = first_moment / (second_moment.sqrt() + 1e-6)
+                trust_ratio = 1.0
+                is_excluded = "norm" in name or name.endswith("bias")
+                if not is_excluded:
                     update = update + decay * weight
                     weight_norm, update_norm = float(weight.norm()), float(update.norm())
-                    ratio = weight_norm / update_norm if weight_norm > 0 and update_norm > 0 else 1.0
-                weight -= rate * ratio * update
+                    trust_ratio = weight_norm / update_norm if weight_norm > 0 and update_norm > 0 else 1.0
+                weight -= rate * trust_ratio * update
     return weights
 
 
 def test_lamb_matches_the_reference_at_every_step() -> None:
     rates = [0.01 * (step + 1) for step in range(STEPS)]
     for steps in range(1, STEPS + 1):
-        network = Model(SMALL, seed=3)
-        expected = reference_lamb(network, rates[:steps], 0.01)
-        found = weights_after(
-            network, PretrainTrainSettings(optimizer="lamb", weight_decay=0.01), rates[:steps]
+        model = Model(SMALL, seed=3)
+        expected = reference_lamb(model, rates[:steps], 0.01)
+        actual = weights_after(
+            model, PretrainTrainSettings(optimizer="lamb", weight_decay=0.01), rates[:steps]
         )
         for name, weight in expected.items():
-            torch.testing.assert_close(found[name], weight, rtol=2e-5, atol=2e-6, msg=f"{name}, step {steps}")
+            message = f"{name}, step {steps}"
+            torch.testing.assert_close(actual[name], weight, rtol=2e-5, atol=2e-6, msg=message)
 
 
-def test_lamb_of_zero_norm_matches_adam() -> None:
-    network = Model(SMALL, seed=0)
+def test_lamb_updates_a_matrix_of_zeros() -> None:
+    """Its trust ratio is 1; with a ratio of 0 it would never change."""
+    model, name = Model(SMALL, seed=0), "head.pooler.dense.weight"
     with torch.no_grad():
-        network.get_parameter("head.pooler.dense.weight").zero_()
+        model.get_parameter(name).zero_()
     rates = [0.01]
-    expected = reference_lamb(network, rates, 0.01)
-    found = weights_after(network, PretrainTrainSettings(optimizer="lamb"), rates)
-    name = "head.pooler.dense.weight"
-    torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-7)
-    assert found[name].abs().max() > 1e-3
+    expected = reference_lamb(model, rates, 0.01)
+    actual = weights_after(model, PretrainTrainSettings(optimizer="lamb"), rates)
+    torch.testing.assert_close(actual[name], expected[name], rtol=1e-5, atol=1e-7)
+    assert actual[name].abs().max() > 1e-3
 
 
 def test_adamw_matches_torch_and_decays_only_matrices() -> None:
     rates = [1e-3, 2e-3, 5e-4]
-    network, other = Model(SMALL, seed=1), Model(SMALL, seed=1)
-    found = weights_after(network, PretrainTrainSettings(optimizer="adamw", weight_decay=0.1), rates)
-    matrices = [one for one in other.parameters() if one.dim() > 1]
-    vectors = [one for one in other.parameters() if one.dim() == 1]
+    model, reference = Model(SMALL, seed=1), Model(SMALL, seed=1)
+    actual = weights_after(model, PretrainTrainSettings(optimizer="adamw", weight_decay=0.1), rates)
+    matrices = [parameter for parameter in reference.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in reference.parameters() if parameter.dim() == 1]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-    peer = torch.optim.AdamW(groups, lr=0.0)
+    optimizer = torch.optim.AdamW(groups, lr=0.0)
     for step, rate in enumerate(rates):
-        for name, parameter in other.named_parameters():
-            parameter.grad = random_gradients(other, step)[name]
-        for group in peer.param_groups:
+        for name, parameter in reference.named_parameters():
+            parameter.grad = random_gradients(reference, step)[name]
+        for group in optimizer.param_groups:
             group["lr"] = rate
-        peer.step()
-    for name, parameter in other.named_parameters():
-        torch.testing.assert_close(found[name], parameter.detach().double(), rtol=1e-6, atol=1e-8)
+        optimizer.step()
+    for name, expected in fp64_weights(reference).items():
+        torch.testing.assert_close(actual[name], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_muon_matches_torch_on_each_matrix() -> None:
-    """Muon of torch, with queries, keys and values as three matrices, and its RMS scaling."""
+    """In torch, queries, keys and values are three matrices, and updates are scaled by 1, not by 3.2."""
     rates = [1e-2, 2e-2, 1e-2]
-    network, other = Model(SMALL, seed=1), Model(SMALL, seed=1)
-    found = weights_after(network, PretrainTrainSettings(optimizer="muon", weight_decay=0.05), rates)
-    kinds = parameter_groups(other)
-    named = {id(one): name for name, one in other.named_parameters()}
-    for parameter in [*kinds.qkv_matrices, *kinds.hidden_matrices]:
-        name = named[id(parameter)]
-        parts = [torch.nn.Parameter(one.clone()) for one in split_qkv(name, parameter.detach())]
-        peer = torch.optim.Muon(
-            parts, lr=0.0, weight_decay=0.05 / 3.2, momentum=0.95, nesterov=True, adjust_lr_fn="original"
+    model, reference = Model(SMALL, seed=1), Model(SMALL, seed=1)
+    actual = weights_after(model, PretrainTrainSettings(optimizer="muon", weight_decay=0.05), rates)
+    groups = parameter_groups(reference)
+    names = {id(parameter): name for name, parameter in reference.named_parameters()}
+    for parameter in [*groups.qkv_matrices, *groups.hidden_matrices]:
+        name = names[id(parameter)]
+        matrices = [torch.nn.Parameter(matrix.clone()) for matrix in split_qkv(name, parameter.detach())]
+        optimizer = torch.optim.Muon(
+            matrices, lr=0.0, weight_decay=0.05 / 3.2, momentum=0.95, nesterov=True, adjust_lr_fn="original"
         )
         for step, rate in enumerate(rates):
-            for part, gradient in zip(
-                parts, split_qkv(name, random_gradients(other, step)[name]), strict=True
-            ):
-                part.grad = gradient.clone()
-            peer.param_groups[0]["lr"] = 3.2 * rate
-            peer.step()
-        # torch turns in bf16, we in the precision of the run.
-        joined = torch.cat([part.detach() for part in parts]).double()
-        torch.testing.assert_close(found[name], joined, rtol=0.02, atol=2e-3, msg=name)
+            gradients = split_qkv(name, random_gradients(reference, step)[name])
+            for matrix, gradient in zip(matrices, gradients, strict=True):
+                matrix.grad = gradient.clone()
+            optimizer.param_groups[0]["lr"] = 3.2 * rate
+            optimizer.step()
+        # Not closer, because torch orthogonalizes in bf16 and Albertine in the precision of the run.
+        expected = torch.cat([matrix.detach() for matrix in matrices]).double()
+        torch.testing.assert_close(actual[name], expected, rtol=0.02, atol=2e-3, msg=name)
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 6), (3, 4, 9), (2, 12, 5)])
 def test_orthogonalized_singular_values_are_near_one(shape: tuple[int, ...]) -> None:
     matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    before, after = (torch.linalg.svd(one) for one in (matrices, orthogonalized(matrices)))
-    assert after.S.min() > 0.6
-    assert after.S.max() < 1.3
-    # The directions stay: U and V of one are those of the other.
-    ideal = before.U[..., : before.S.shape[-1]] @ before.Vh[..., : before.S.shape[-1], :]
-    overlap = (orthogonalized(matrices) * ideal).sum((-1, -2)) / before.S.shape[-1]
+    update = orthogonalized(matrices)
+    singular_values = torch.linalg.svdvals(update)
+    assert singular_values.min() > 0.6
+    assert singular_values.max() < 1.3
+    # The singular vectors stay the same: the update resembles U V^T.
+    u, s, vh = torch.linalg.svd(matrices, full_matrices=False)
+    overlap = (update * (u @ vh)).sum((-1, -2)) / s.shape[-1]
     assert (overlap > 0.75).all()
 
 
@@ -147,15 +155,15 @@ def test_orthogonalized_zero_is_zero() -> None:
 
 
 def test_parameter_groups_hold_each_parameter_once() -> None:
-    network = Model(SMALL)
-    kinds = parameter_groups(network)
-    found = [one for kind in vars(kinds).values() for one in kind]
-    assert {id(one) for one in found} == {id(one) for one in network.parameters()}
-    assert len(found) == len(list(network.parameters()))
-    tables = {id(one) for one in kinds.other_matrices}
-    assert id(network.get_parameter("encoder.embedding.tokens.weight")) in tables
-    assert id(network.get_parameter("head.pair.weight")) in tables
-    assert all(one.dim() == 1 for one in kinds.vectors)
+    model = Model(SMALL)
+    groups = parameter_groups(model)
+    grouped = [parameter for group in vars(groups).values() for parameter in group]
+    assert {id(parameter) for parameter in grouped} == {id(parameter) for parameter in model.parameters()}
+    assert len(grouped) == len(list(model.parameters()))
+    other_matrices = {id(parameter) for parameter in groups.other_matrices}
+    assert id(model.get_parameter("encoder.embedding.tokens.weight")) in other_matrices
+    assert id(model.get_parameter("head.pair.weight")) in other_matrices
+    assert all(parameter.dim() == 1 for parameter in groups.vectors)
 
 
 @pytest.mark.parametrize("optimizer", get_args(OptimizerName))
@@ -163,38 +171,38 @@ def test_optimizer_state_is_restored(optimizer: OptimizerName) -> None:
     train = PretrainTrainSettings(optimizer=optimizer)
     rates = [1e-2] * 6
     expected = weights_after(Model(SMALL, seed=2), train, rates)
-    network = Model(SMALL, seed=2)
-    first = Optimizers(network, train, torch.float32)
+    model = Model(SMALL, seed=2)
+    optimizers = Optimizers(model, train, torch.float32)
     for step in range(6):
-        if step == 3:  # another object, given what the first remembered
-            kept = {name: one.clone() for name, one in first.state_tensors().items()}
-            first = Optimizers(network, train, torch.float32)
-            first.load_state_tensors(kept)
-        for name, parameter in network.named_parameters():
-            parameter.grad = random_gradients(network, step)[name]
-        first.step(rates[step])
-    for name, parameter in network.named_parameters():
+        if step == 3:
+            state = {name: tensor.clone() for name, tensor in optimizers.state_tensors().items()}
+            optimizers = Optimizers(model, train, torch.float32)
+            optimizers.load_state_tensors(state)
+        for name, parameter in model.named_parameters():
+            parameter.grad = random_gradients(model, step)[name]
+        optimizers.step(rates[step])
+    for name, parameter in model.named_parameters():
         assert torch.equal(parameter.detach().double(), expected[name]), name
 
 
 def test_zero_learning_rate_changes_nothing() -> None:
-    network = Model(SMALL, seed=0)
-    before = {name: one.detach().double() for name, one in network.named_parameters()}
+    model = Model(SMALL, seed=0)
+    before = fp64_weights(model)
     for optimizer in get_args(OptimizerName):
-        after = weights_after(network, PretrainTrainSettings(optimizer=optimizer), [0.0, 0.0])
+        after = weights_after(model, PretrainTrainSettings(optimizer=optimizer), [0.0, 0.0])
         assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 @pytest.mark.parametrize("width", [32, 256])
 def test_muon_update_size_is_independent_of_width(width: int) -> None:
     """The relative change of a hidden state by a step depends only on the learning rate."""
-    model = ModelSettings(
+    settings = ModelSettings(
         vocab_size=40, embedding_size=8, hidden_size=width, layers=1, heads=1, max_length=16
     )
-    network = Model(model, seed=0)
-    before = network.get_parameter("encoder.attention.0.out.weight").detach().clone()
-    weights_after(network, PretrainTrainSettings(optimizer="muon", weight_decay=0.0), [0.01])
-    change = network.get_parameter("encoder.attention.0.out.weight").detach() - before
-    state = torch.randn(width, generator=torch.Generator().manual_seed(0))
-    turned = float((change @ state).norm() / state.norm())
-    assert turned == pytest.approx(0.01 * 3.2, rel=0.25)
+    model = Model(settings, seed=0)
+    before = model.get_parameter("encoder.attention.0.out.weight").detach().clone()
+    weights_after(model, PretrainTrainSettings(optimizer="muon", weight_decay=0.0), [0.01])
+    change = model.get_parameter("encoder.attention.0.out.weight").detach() - before
+    hidden_state = torch.randn(width, generator=torch.Generator().manual_seed(0))
+    relative_change = float((change @ hidden_state).norm() / hidden_state.norm())
+    assert relative_change == pytest.approx(0.01 * 3.2, rel=0.25)

@@ -1,11 +1,12 @@
 """Tests of the learning-rate schedule and its defaults."""
 
 import math
+from typing import get_args
 
 import pytest
 
 from albertine.train.schedule import LearningRateSchedule, default_lr, default_warmup
-from albertine.train.settings import PretrainTrainSettings
+from albertine.train.settings import PretrainTrainSettings, ScheduleName
 
 
 def test_default_lr_and_warmup_match_the_paper() -> None:
@@ -25,16 +26,16 @@ def test_given_lr_and_warmup_are_used() -> None:
     assert (schedule.peak_lr, schedule.warmup) == (0.5, 7)
 
 
-@pytest.mark.parametrize("form", ["linear", "cosine", "constant"])
-def test_lr_warms_up_then_decays(form: str) -> None:
-    schedule = LearningRateSchedule(1.0, 10, 110, form)  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", get_args(ScheduleName))
+def test_lr_warms_up_then_decays(name: ScheduleName) -> None:
+    schedule = LearningRateSchedule(1.0, 10, 110, name)
     rates = [schedule.lr_at(step) for step in range(110)]
     assert rates[:10] == [pytest.approx((step + 1) / 11) for step in range(10)]
     assert rates[10] == 1.0
-    middle = {"linear": 0.5, "cosine": 0.5, "constant": 1.0}[form]
+    middle = {"linear": 0.5, "cosine": 0.5, "constant": 1.0}[name]
     assert rates[60] == pytest.approx(middle)
     assert rates == sorted(rates[:11]) + sorted(rates[11:], reverse=True)
-    last = {"linear": 0.01, "cosine": (1 + math.cos(math.pi * 0.99)) / 2, "constant": 1.0}[form]
+    last = {"linear": 0.01, "cosine": (1 + math.cos(math.pi * 0.99)) / 2, "constant": 1.0}[name]
     assert rates[-1] == pytest.approx(last)
 
 

@@ -1,12 +1,11 @@
-"""Tests of shutdown signals: one, two at once, and a later second one."""
+"""Tests of shutdown signals: a single one, two at once, and a second one later."""
 
 import os
 import signal
 
 import pytest
 
-from albertine.train import shutdown
-from albertine.train.shutdown import ShutdownSignal
+from albertine.train.shutdown import ShutdownRequested, ShutdownSignal
 
 
 def test_simultaneous_signals_count_once_and_a_later_one_stops_immediately(
@@ -14,23 +13,23 @@ def test_simultaneous_signals_count_once_and_a_later_one_stops_immediately(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("albertine.train.shutdown.time.monotonic", lambda: now)
-    asked = ShutdownSignal()
-    with asked.handlers_installed():
+    shutdown_signal = ShutdownSignal()
+    with shutdown_signal.handlers_installed():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-        assert asked.received == signal.SIGINT
+        assert shutdown_signal.received == signal.SIGINT
         now += 1.5
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_interruptible_blocks_are_interrupted() -> None:
-    asked = ShutdownSignal()
-    with asked.handlers_installed():
-        with pytest.raises(shutdown.ShutdownRequested), asked.interruptible(True):
+def test_signal_interrupts_only_interruptible_blocks() -> None:
+    shutdown_signal = ShutdownSignal()
+    with shutdown_signal.handlers_installed():
+        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(True):
             os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(shutdown.ShutdownRequested), asked.interruptible(True):
-            pytest.fail("nothing new begins")
-        with asked.interruptible(False):
+        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(True):
+            pytest.fail("the block must not run after a signal")
+        with shutdown_signal.interruptible(False):
             pass
-    assert asked.received == signal.SIGTERM
+    assert shutdown_signal.received == signal.SIGTERM

@@ -1,4 +1,4 @@
-"""Settings that change during a run: "128, 512 from 0.9" is 128, and 512 in the last tenth of the steps."""
+"""Settings that change during a run: "128, 512 from 0.9" means 128, and 512 in the last tenth of the run."""
 
 import re
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def parse_stages(key: str, text: str, minimum: float, maximum: float) -> Curricu
 
 @dataclass(frozen=True)
 class CurriculumSettings(Settings):
-    """What changes during a run; without a value, the setting of the other table applies to the whole run."""
+    """Settings that change during a run; each replaces a setting of `model` or `objective`, if given."""
 
     length: str | None = setting(None, f'Maximum length of samples, as in "{_EXAMPLES["length"]}".')
     depth: str | None = setting(
@@ -59,7 +59,7 @@ class CurriculumSettings(Settings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` for text that is not a list of stages."""
+        """Raise `SettingError` if a value is not a list of stages."""
         for key in ("length", "depth", "mlm_probability"):
             self.stages(key)
 

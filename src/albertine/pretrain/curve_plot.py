@@ -1,7 +1,7 @@
 """The learning curve of a run, as `curve.svg` and `curve.png` in its folder.
 
 The upper plot shows the MLM loss in training and on held-out text, with the unigram and
-no-context baselines; the lower one shows the accuracy of both objectives.
+no-context baselines; the lower one shows the accuracies of masked tokens and of pairs.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _MAX_POINTS = 400  # points of a curve
 
 
 def draw_curve(run: str | Path) -> None:
-    """Draw the curve of a run, running or finished."""
+    """Draw the learning curve of a running or finished run into its folder."""
     run = Path(run)
     settings = build_settings(PretrainSettings, read_run_settings(run, PretrainSettings))
     if not (run / METRICS_FILE).exists():
@@ -84,7 +84,7 @@ def _draw_losses(axes: "Axes", lines: MetricsLines) -> None:
 
 
 def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
-    """Draw a baseline with its name."""
+    """Draw a horizontal line with its name and its loss."""
     axes.axhline(loss, color=_BASELINE_COLOR, linewidth=1, linestyle="--")
     axes.annotate(
         f"{name}: {loss:.2f}",
@@ -100,17 +100,16 @@ def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
 
 def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
     for objective, name, color in (("mlm", "masked tokens", _HELD_OUT_COLOR), ("pair", "pairs", _PAIR_COLOR)):
-        accuracies, label = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy"), f"{name}, held-out"
+        accuracies = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy")
+        label = f"{name}, held-out"
         if not accuracies:
-            accuracies, label = (
-                downsampled(metric_curve(lines, f"{objective}_accuracy"), _MAX_POINTS),
-                f"{name}, training",
-            )
+            accuracies = downsampled(metric_curve(lines, f"{objective}_accuracy"), _MAX_POINTS)
+            label = f"{name}, training"
         if accuracies:
             steps, values = zip(*accuracies, strict=True)
-            percent = [100 * share for share in values]
-            axes.plot(steps, percent, color=color, marker="o", markersize=3, label=label)
-    axes.axhline(50, color=_BASELINE_COLOR, linewidth=1, linestyle="--")  # accuracy of guessing pairs
+            percentages = [100 * accuracy for accuracy in values]
+            axes.plot(steps, percentages, color=color, marker="o", markersize=3, label=label)
+    axes.axhline(50, color=_BASELINE_COLOR, linewidth=1, linestyle="--")  # chance level of pairs
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("step")

@@ -1,4 +1,4 @@
-"""Pre-training for the trainer: masked tokens and sentence pairs from a corpus, under a curriculum."""
+"""Pre-training as the trainer sees it: masked tokens and sentence pairs of a corpus, under a curriculum."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,12 @@ from albertine.train.trainable import StepBatch
 
 @dataclass(frozen=True)
 class PretrainMicroBatch:
-    """A micro-batch of samples; `has_pairs` tells whether sentence pairs are an objective."""
+    """A micro-batch of samples.
+
+    Attributes:
+        batch: the samples.
+        has_pairs: whether sentence pairs are an objective.
+    """
 
     batch: Batch
     has_pairs: bool
@@ -79,7 +84,7 @@ class Pretraining:
 
     @property
     def data_position(self) -> dict[str, Any]:
-        """Position after the last batch, and the number of samples of an epoch under its objective."""
+        """Position after the last batch, and the number of samples per epoch under the current objective."""
         if self._batches is None:
             return self._start_position
         position = self._batches.position
@@ -114,11 +119,10 @@ class Pretraining:
             difference = f"its tokenizer was {fingerprint['tokenizer']} and is {now['tokenizer']}"
         else:
             for file in sorted(fingerprint["shards"].keys() | now["shards"].keys()):
-                was, is_ = fingerprint["shards"].get(file), now["shards"].get(file)
-                if was != is_:
-                    difference = f"{file} " + (
-                        "is new" if was is None else "is gone" if is_ is None else "has changed"
-                    )
+                old, new = fingerprint["shards"].get(file), now["shards"].get(file)
+                if old != new:
+                    change = "is new" if old is None else "is missing" if new is None else "has changed"
+                    difference = f"{file} {change}"
                     break
         if difference:
             raise InputError(
@@ -130,9 +134,9 @@ class Pretraining:
 
     def objective_changes(self, step: int) -> bool:
         """Return whether length, masking or depth change with this step."""
-        settings = self.settings
-        now, before = ((settings.objective_at(at), settings.depth_at(at)) for at in (step, max(0, step - 1)))
-        return now != before
+        settings, previous = self.settings, max(0, step - 1)
+        has_same_objective = settings.objective_at(step) == settings.objective_at(previous)
+        return not has_same_objective or settings.depth_at(step) != settings.depth_at(previous)
 
     def next_batch(self, step: int) -> StepBatch:
         """Return this process's part of the next batch, as micro-batches."""
@@ -142,7 +146,7 @@ class Pretraining:
         assert self._batch_iterator is not None
         batch = next(self._batch_iterator)
         micro_batches = [
-            PretrainMicroBatch(one, self._has_pairs) for one in batch.split(self._micro_batch_tokens)
+            PretrainMicroBatch(part, self._has_pairs) for part in batch.split(self._micro_batch_tokens)
         ]
         tokens = len(batch.strip.tokens)
         flops = count_flops(
@@ -152,15 +156,19 @@ class Pretraining:
         return StepBatch(micro_batches, tokens, tokens * flops.training_per_token, empty)
 
     def _open_batches(self, objective: ObjectiveSettings) -> None:
-        """Continue with another objective, at the same fraction of the epoch."""
-        position, sampler = self.data_position, PretrainDataset(self.corpus, objective)
+        """Open the batches of an objective at the current position.
+
+        If the objective has changed, an epoch may have another number of samples; then the batches begin
+        at the same fraction of the epoch.
+        """
+        position, dataset = self.data_position, PretrainDataset(self.corpus, objective)
         sample_index, batch_in_pool = position["sample_index"], position["batch_in_pool"]
-        if position["epoch_samples"] not in (0, len(sampler)):
-            sample_index, batch_in_pool = sample_index * len(sampler) // position["epoch_samples"], 0
+        if position["epoch_samples"] not in (0, len(dataset)):
+            sample_index, batch_in_pool = sample_index * len(dataset) // position["epoch_samples"], 0
         self.close()
         self._objective = objective
         self._batches = BatchLoader(
-            sampler,
+            dataset,
             self.settings.train.batch_tokens,
             position=DataPosition(sample_index, batch_in_pool),
             rank=self.distributed.rank,
@@ -203,12 +211,10 @@ class Pretraining:
         if not self.corpus.manifest.documents["dev"]:
             return {}
         last_step = max(0, step - 1)
+        batches = self._dev_batches(self.settings.objective_at(last_step))
+        mask_id = self.corpus.tokenizer.special_ids.mask
         depth = self.settings.depth_at(last_step)
-        dev, mask = (
-            self._dev_batches(self.settings.objective_at(last_step)),
-            self.corpus.tokenizer.special_ids.mask,
-        )
-        sums = sample_sums(model, dev, self.distributed.device, mask, depth)
+        sums = sample_sums(model, batches, self.distributed.device, mask_id, depth)
         masked, loss, correct, *_, pair_loss, pair_correct, samples = self.distributed.all_reduce_sum(
             [*sums.sum(0).tolist(), len(sums)]
         )
@@ -222,17 +228,18 @@ class Pretraining:
         return metrics["loss"]
 
     def _dev_batches(self, objective: ObjectiveSettings) -> list[Batch]:
-        """Return this process's part of the held-out batches, which are drawn once per objective."""
+        """Return this process's part of the held-out batches, which are made once per objective."""
         if self._held_out_batches is None or self._held_out_batches[0] != objective:
-            sampler = PretrainDataset(self.corpus, objective, "dev")
+            dataset = PretrainDataset(self.corpus, objective, "dev")
             size = max(1, self._micro_batch_tokens // objective.max_length)
             sample_count = max(1, self.evaluation_tokens // objective.max_length)
-            sample_numbers = np.arange(min(len(sampler), sample_count))
-            chunks = [sample_numbers[at : at + size] for at in range(0, len(sample_numbers), size)]
-            # As many for each process, the last ones empty: all processes gather sharded weights together.
-            chunks += [sample_numbers[:0]] * (-len(chunks) % self.distributed.world_size)
+            indices = np.arange(min(len(dataset), sample_count))
+            chunks = [indices[start : start + size] for start in range(0, len(indices), size)]
+            # A batch gathers sharded weights from all processes, so all need as many; some may be empty.
+            chunks += [indices[:0]] * (-len(chunks) % self.distributed.world_size)
             own_chunks = chunks[self.distributed.rank :: self.distributed.world_size]
-            self._held_out_batches = (objective, [collate(sampler.draw(one), len(one)) for one in own_chunks])
+            batches = [collate(dataset.draw(chunk), len(chunk)) for chunk in own_chunks]
+            self._held_out_batches = (objective, batches)
         return self._held_out_batches[1]
 
     @property
@@ -249,5 +256,5 @@ class Pretraining:
     def checkpoint_writer(self, model: Model, step: int) -> Callable[[Path], None]:
         """Return a function that writes the model, with its current depth, and the tokenizer."""
         depth = self.settings.depth_at(max(0, step - 1))
-        parameters = {name: full_tensor(one.detach()) for name, one in model.named_parameters()}
+        parameters = {name: full_tensor(parameter.detach()) for name, parameter in model.named_parameters()}
         return checkpoint_writer(model, tokenizer=self.corpus.tokenizer, depth=depth, parameters=parameters)

@@ -1,8 +1,9 @@
 """The probe: evaluates a checkpoint on the pre-training objectives, on held-out documents.
 
-It evaluates masked tokens, sentence order (SOP) and next sentence (NSP), whichever of the
-two the checkpoint was trained on. The checkpoint may be Albertine's, of `transformers` or
-Google's; its tokenizer must be that of the corpus.
+It evaluates masked tokens, sentence order (SOP) and next sentence (NSP), even if the
+checkpoint was trained on only one of the pair objectives or on neither. The checkpoint may
+come from Albertine, from `transformers` or from Google; its tokenizer must be that of the
+corpus.
 """
 
 import json
@@ -23,7 +24,14 @@ from albertine.device import choose_device, choose_precision
 from albertine.errors import InputError
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
-from albertine.pretrain.scores import Estimate, SampleSums, ratio_estimate, sample_sums, wilson_estimate
+from albertine.pretrain.scores import (
+    SUM_COLUMNS,
+    Estimate,
+    SampleSums,
+    ratio_estimate,
+    sample_sums,
+    wilson_estimate,
+)
 from albertine.pretrain.settings import ProbeSettings
 from albertine.pretrain.setup import load_pretrained_checkpoint
 from albertine.pretrain.unigram_baseline import TokenFrequencies
@@ -41,8 +49,8 @@ class ProbeResult:
         unigram_loss: MLM loss of a model that knows only token frequencies.
         mlm_loss: MLM loss of all masked tokens.
         mlm_accuracy: accuracy on all masked tokens.
-        mask_token_loss: MLM loss of the tokens behind [MASK]; the other masked tokens can be copied.
-        mask_token_accuracy: accuracy on the tokens behind [MASK].
+        mask_token_loss: MLM loss of the masked tokens that became [MASK]; the others can be copied.
+        mask_token_accuracy: accuracy on the masked tokens that became [MASK].
         sop_loss: loss of sentence order.
         sop_accuracy: accuracy of sentence order.
         nsp_loss: loss of next sentence.
@@ -78,13 +86,13 @@ def probe(source: str, settings: ProbeSettings) -> ProbeResult:
     if max_length > model.settings.max_length:
         raise InputError(f"--max-length {max_length}: the model takes {model.settings.max_length} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
-    sop = _sample_sums(model, corpus, objective, settings.tokens)
+    sop = _objective_sums(model, corpus, objective, settings.tokens)
     nsp = sop[:0]  # NSP needs two documents
     if corpus.manifest.documents["dev"] > 1:
-        nsp = _sample_sums(model, corpus, replace(objective, pair="nsp"), settings.tokens)
+        nsp = _objective_sums(model, corpus, replace(objective, pair="nsp"), settings.tokens)
     return ProbeResult(
         sequences=len(sop),
-        masked_tokens=int(sop[:, 0].sum()),
+        masked_tokens=int(sop[:, SUM_COLUMNS.index("masked")].sum()),
         unigram_loss=TokenFrequencies.from_corpus(corpus).baseline_loss(
             PretrainDataset(corpus, objective, "dev"), len(sop)
         ),
@@ -99,19 +107,20 @@ def probe(source: str, settings: ProbeSettings) -> ProbeResult:
     )
 
 
-def _sample_sums(model: Model, corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> SampleSums:
-    sampler = PretrainDataset(corpus, objective, "dev")
-    sample_numbers = np.arange(min(len(sampler), max(1, tokens // objective.max_length)))
+def _objective_sums(model: Model, corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> SampleSums:
+    """Return the sums of held-out samples of about this many tokens, `[samples, columns]`."""
+    dataset = PretrainDataset(corpus, objective, "dev")
+    indices = np.arange(min(len(dataset), max(1, tokens // objective.max_length)))
     size = max(1, _MICRO_BATCH_TOKENS // objective.max_length)
-    chunks = [sample_numbers[at : at + size] for at in range(0, len(sample_numbers), size)]
-    batches = (collate(sampler.draw(one), len(one)) for one in chunks)
+    chunks = [indices[start : start + size] for start in range(0, len(indices), size)]
+    batches = (collate(dataset.draw(chunk), len(chunk)) for chunk in chunks)
     device = next(model.parameters()).device
     tracked_batches = progress.track(batches, f"Probing {objective.pair}", total=len(chunks), unit="batches")
     return sample_sums(model, tracked_batches, device, corpus.tokenizer.special_ids.mask)
 
 
-def _percent(share: float) -> str:
-    return "unknown" if math.isnan(share) else f"{share:.1%}"
+def _percent(fraction: float) -> str:
+    return "unknown" if math.isnan(fraction) else f"{fraction:.1%}"
 
 
 def _interval(low: float, high: float, number_format: str) -> str:
@@ -148,9 +157,9 @@ def show_probe(source: str, result: ProbeResult, *, as_json: bool) -> None:
             _interval(loss.low, loss.high, ".3f"),
             baseline,
         )
-    out = progress.result_console()
-    out.print(table)
-    out.print(
+    console = progress.result_console()
+    console.print(table)
+    console.print(
         f"{result.sequences:,} held-out sequences, {result.masked_tokens:,} masked tokens; "
         "baseline: the loss of a model that knows only token frequencies, or of guessing",
         highlight=False,

@@ -23,8 +23,8 @@ from albertine.train.run_folder import has_checkpoints, read_run_settings, run_l
 from albertine.train.trackers import check_tracker_installed
 from albertine.train.trainer import Trainer
 
-# Settings that may change when a run resumes: they affect where and how fast it computes, what it keeps
-# and what it reports. The corpus may move, because it is identified by its checksums.
+# Settings that may change when a run resumes: they affect where and how fast the run computes, which
+# checkpoints it keeps and where it reports. The corpus may move: its checksums identify it.
 _CHANGEABLE_SETTINGS = frozenset(
     {"corpus", "device", "workers"}
     | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
@@ -35,8 +35,8 @@ _CHANGEABLE_SETTINGS = frozenset(
 def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
     """Pre-train a model, or resume an interrupted run; return the metrics of the last evaluation.
 
-    Settings that are left open follow from the corpus, the checkpoint to start from and
-    the batch; those that were chosen (`settings.explicit_keys`) are not changed.
+    Settings without a value are derived from the corpus, the checkpoint to start from and
+    the batch size; those that were given (`settings.explicit_keys`) are not changed.
 
     Args:
         out: folder of the run: a new one, or one to resume. It contains a model at any time.
@@ -46,15 +46,16 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
     check_tracker_installed(settings.train.tracker)
     corpus = open_corpus(settings.corpus)
     with init_distributed(settings.device) as distributed, ExitStack() as stack:
-        started_model = _started_model(run, settings)
-        init_model = None if started_model else load_init_checkpoint(settings.init_from, corpus)
-        model_settings = started_model or (init_model.settings if init_model else None)
-        settings = resolved_settings(settings, corpus, model_settings, distributed.world_size)
+        stored_model_settings = _stored_model_settings(run, settings)
+        init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
+        init_settings = stored_model_settings or (init_model.settings if init_model else None)
+        settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)
         trainer.resume()
         if trainer.is_finished:
-            progress.print_message(f"{run}: has taken all its {settings.train.steps:,} steps")
+            step, steps = trainer.state.step, settings.train.steps
+            progress.print_message(f"{run}: finished at step {step:,} of {steps:,}; nothing to resume")
             if distributed.is_main and not (run / CURVE_FILE).exists():
                 draw_curve(run)
             return trainer.state.metrics
@@ -66,8 +67,11 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
         return trainer.state.metrics
 
 
-def _started_model(run: Path, settings: PretrainSettings) -> ModelSettings | None:
-    """Return the model settings of a run that started from a checkpoint, which is not loaded again."""
+def _stored_model_settings(run: Path, settings: PretrainSettings) -> ModelSettings | None:
+    """Return the model settings that a run stored, if it resumes and started from another checkpoint.
+
+    With them, the checkpoint of `init_from` is not needed to resume.
+    """
     if settings.init_from is None or not has_checkpoints(run):
         return None
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).model
@@ -94,23 +98,23 @@ def build_trainer(
     train, frequencies = settings.train, TokenFrequencies.from_corpus(corpus)
     model = make_model(settings, init_model)
     if init_model is None and not has_checkpoints(run):
-        _apply_informed_start(model, settings, frequencies)
+        _apply_starts(model, settings, frequencies)
     unigram_loss = frequencies.baseline_loss(PretrainDataset(corpus, settings.objective_at(0)))
-    unknown_share = frequencies.frequency(corpus.tokenizer.special_ids.unk)
+    unknown_fraction = frequencies.frequency(corpus.tokenizer.special_ids.unk)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
     trainable = trainable_type(
         corpus,
         settings,
         distributed,
-        PlateauDetector(settings, unigram_loss, unknown_share),
+        PlateauDetector(settings, unigram_loss, unknown_fraction),
         max(micro_batch_tokens, settings.longest_sample()),
     )
     baselines = {"mlm": ("unigram", unigram_loss)}
     return assemble_trainer(run, model, trainable, train, distributed, baselines=baselines)
 
 
-def _apply_informed_start(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
-    """Set the weights of a new model to what every run would learn first."""
+def _apply_starts(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
+    """Apply the unigram start and the local start to a new model, as the settings say."""
     if settings.unigram_start:
         set_unigram_bias(model, frequencies)
     if settings.uses_local_start:

@@ -1,8 +1,8 @@
 """Losses and accuracies on held-out samples, with confidence intervals.
 
-The masked tokens of one sample are not independent. So the interval of a mean follows
-from the differences between samples (the ratio estimator of survey statistics), not from
-the number of tokens.
+The masked tokens of one sample are not independent. Therefore the interval of a mean is
+computed from the differences between samples (the ratio estimator of survey statistics),
+not from the number of tokens.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from albertine.corpus.batches import Batch
 
-# The tokens behind [MASK] are also counted by themselves, because the other masked tokens can be copied.
+# The "mask_token" columns are about the masked tokens that became [MASK]; the others can be copied.
 SUM_COLUMNS = (
     "masked", "mlm_loss", "mlm_correct", "mask_tokens", "mask_token_loss", "mask_token_correct",
     "pair_loss", "pair_correct",
@@ -38,7 +38,7 @@ class Estimate:
 def sample_sums(
     model: Any, batches: Iterable[Batch], device: torch.device, mask_id: int, depth: int | None = None
 ) -> SampleSums:
-    """Return sums over each sample, `[samples, columns]`, with the columns `SUM_COLUMNS`.
+    """Return sums for each sample, `[samples, columns]`, with the columns `SUM_COLUMNS`.
 
     Args:
         model: the model, in evaluation mode.
@@ -54,7 +54,7 @@ def sample_sums(
 
 def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Tensor:
     out = model(batch.strip, batch.targets, depth=depth)
-    masked, pair = batch.targets.masked, batch.targets.pair_labels
+    masked, pair_labels = batch.targets.masked, batch.targets.pair_labels
     losses = functional.cross_entropy(out.masked.logits.float(), masked.labels, reduction="none")
     correct = out.masked.logits.argmax(1) == masked.labels
     ends = batch.strip.offsets[1:].to(masked.indices.device)
@@ -63,24 +63,24 @@ def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Te
     values = torch.stack([torch.ones_like(losses), losses, correct.float()], 1).double()
     is_mask_token = (batch.strip.tokens[masked.indices] == mask_id).double()[:, None]
     sums[:, :6].index_add_(0, sample_index, torch.cat([values, values * is_mask_token], 1))
-    sums[:, 6] = functional.cross_entropy(out.pair_logits.float(), pair, reduction="none").double()
-    sums[:, 7] = (out.pair_logits.argmax(1) == pair).double()
+    sums[:, 6] = functional.cross_entropy(out.pair_logits.float(), pair_labels, reduction="none").double()
+    sums[:, 7] = (out.pair_logits.argmax(1) == pair_labels).double()
     return sums
 
 
 def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
-    """Return the ratio of the sums of two columns; without `denominator`, the mean over the samples."""
-    top = sums[:, SUM_COLUMNS.index(numerator)]
-    bottom = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
-    if not len(sums) or not bottom.sum():
+    """Return the ratio of the sums of two columns; without a denominator, the mean of `numerator`."""
+    values = sums[:, SUM_COLUMNS.index(numerator)]
+    counts = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
+    if not len(sums) or not counts.sum():
         return Estimate(math.nan, math.nan, math.nan)
-    value = top.sum() / bottom.sum()
-    residuals = top - value * bottom
+    ratio = values.sum() / counts.sum()
+    residuals = values - ratio * counts
     if len(sums) < 2:
-        return Estimate(float(value), math.nan, math.nan)
-    standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / bottom.sum()
+        return Estimate(float(ratio), math.nan, math.nan)
+    standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / counts.sum()
     margin = 1.96 * float(standard_error)
-    return Estimate(float(value), float(value) - margin, float(value) + margin)
+    return Estimate(float(ratio), float(ratio) - margin, float(ratio) + margin)
 
 
 def wilson_estimate(sums: SampleSums, column: str) -> Estimate:
@@ -88,7 +88,7 @@ def wilson_estimate(sums: SampleSums, column: str) -> Estimate:
     count, z = len(sums), 1.96
     if not count:
         return Estimate(math.nan, math.nan, math.nan)
-    share = float(sums[:, SUM_COLUMNS.index(column)].mean())
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    margin = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return Estimate(share, middle - margin, middle + margin)
+    mean = float(sums[:, SUM_COLUMNS.index(column)].mean())
+    center = (mean + z * z / (2 * count)) / (1 + z * z / count)
+    margin = z * math.sqrt(mean * (1 - mean) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return Estimate(mean, center - margin, center + margin)

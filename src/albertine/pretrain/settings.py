@@ -30,7 +30,7 @@ class PretrainSettings(Settings):
     train: PretrainTrainSettings = setting(PretrainTrainSettings(), "The training.")
 
     def check(self) -> None:
-        """Raise `SettingError` for a growing depth of a model that does not share all layers."""
+        """Raise `SettingError` if the depth grows and the model does not share all layers."""
         depth = self.curriculum.stages("depth")
         if depth and not (self.model.share == "all" and self.model.groups == 1):
             raise SettingError(
@@ -44,12 +44,13 @@ class PretrainSettings(Settings):
 
     def objective_at(self, step: int) -> ObjectiveSettings:
         """Return the objective at a step, counted from 0."""
-        length, masked = self.curriculum.stages("length"), self.curriculum.stages("mlm_probability")
+        length = self.curriculum.stages("length")
+        mlm_probability = self.curriculum.stages("mlm_probability")
         objective = self.objective
         if length:
             objective = replace(objective, max_length=int(length.value_at(step, self.train.steps)))
-        if masked:
-            objective = replace(objective, mlm_probability=masked.value_at(step, self.train.steps))
+        if mlm_probability:
+            objective = replace(objective, mlm_probability=mlm_probability.value_at(step, self.train.steps))
         return objective
 
     def depth_at(self, step: int) -> int:
@@ -62,9 +63,10 @@ class PretrainSettings(Settings):
         stages = self.curriculum.stages("length")
         if not stages:
             return self.objective.max_length
-        share = 1.0 if steps is None else max(0, steps - 1) / self.train.steps
-        reached = [value for value, start in zip(stages.values, stages.starts, strict=True) if start <= share]
-        return int(max(reached))
+        progress = 1.0 if steps is None else max(0, steps - 1) / self.train.steps
+        return int(
+            max(value for value, start in zip(stages.values, stages.starts, strict=True) if start <= progress)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Prepares a pre-training run: resolves its settings, and loads or makes its model.
 
-Resolved settings leave nothing open, so that the file that a run writes repeats the run.
+Resolved settings have no default left open, so the settings file of a run repeats the run.
 """
 
 from dataclasses import fields, replace
@@ -29,7 +29,7 @@ def resolved_settings(
     """Return settings with all sizes and learning rates filled in; raise `InputError` if they do not fit.
 
     Args:
-        settings: settings of the run; `explicit_keys` are not changed.
+        settings: settings of the run; those in `explicit_keys` are not changed.
         corpus: the corpus, which gives the vocabulary size.
         init_model: model settings of the checkpoint to start from, if there is one.
         world_size: number of processes that share a batch.
@@ -66,10 +66,10 @@ def resolved_settings(
             "give --model.layers"
         )
     if train.batch_tokens < resolved.longest_sample() * world_size:
-        share = f" for each of {world_size} processes" if world_size > 1 else ""
+        per_process = f" for each of {world_size} processes" if world_size > 1 else ""
         raise InputError(
             f"--train.batch-tokens {train.batch_tokens}: must hold a sample of "
-            f"{resolved.longest_sample()} tokens{share}"
+            f"{resolved.longest_sample()} tokens{per_process}"
         )
     return resolved
 
@@ -82,12 +82,12 @@ def _model_from_checkpoint(
 ) -> ModelSettings:
     """Return the model settings of a checkpoint, with the requested dropout and depth."""
     has_preset = "model.preset" in explicit_keys
-    wanted = {
+    changes = {
         key: getattr(requested, key)
         for key in _CHANGEABLE_FIELDS
         if has_preset or f"model.{key}" in explicit_keys
     }
-    if wanted.get("layers", init_model.layers) != init_model.layers and not (
+    if changes.get("layers", init_model.layers) != init_model.layers and not (
         init_model.share == "all" and init_model.groups == 1
     ):
         raise InputError(
@@ -107,7 +107,7 @@ def _model_from_checkpoint(
                 f"{name} = {getattr(requested, key)}: the checkpoint of --init-from has "
                 f"{getattr(init_model, key)}; remove the setting"
             )
-    return replace(init_model, **wanted)
+    return replace(init_model, **changes)
 
 
 def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
@@ -118,7 +118,10 @@ def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
 
 
 def load_pretrained_checkpoint(source: str, corpus: Corpus) -> Model:
-    """Return a checkpoint with its pre-training head; its tokenizer must be that of the corpus."""
+    """Return the model of a checkpoint, with its pre-training head.
+
+    Raises `InputError` if its tokenizer is not that of the corpus.
+    """
     folder = locate_checkpoint(source)
     model = load(folder, PRETRAIN_HEAD)
     _check_checkpoint_tokenizer(source, folder, corpus)
@@ -131,7 +134,7 @@ def load_pretrained_checkpoint(source: str, corpus: Corpus) -> Model:
 
 
 def _check_checkpoint_tokenizer(source: str, folder: Path, corpus: Corpus) -> None:
-    """Raise `InputError` for a checkpoint with another tokenizer; one without a tokenizer is accepted."""
+    """Raise `InputError` if the tokenizer of a checkpoint is not that of the corpus; it may have none."""
     try:
         fingerprint = load_tokenizer(folder).fingerprint
     except InputError:

@@ -1,8 +1,8 @@
-"""The unigram baseline: what a model can predict from token frequencies alone.
+"""The unigram baseline: the MLM loss of a model that knows only token frequencies.
 
-A new model spends its first steps learning token frequencies, and its hidden states all
-turn in the direction of the frequent tokens. If the bias of the MLM head contains the
-frequencies from the start, every gradient is about context.
+A new model spends its first steps learning token frequencies, which moves all hidden states
+towards the frequent tokens. If the bias of the MLM head contains the frequencies from the
+start, the gradients teach context from the first step on.
 """
 
 import math
@@ -22,7 +22,7 @@ _BASELINE_SAMPLES = 512
 
 @dataclass(frozen=True)
 class TokenFrequencies:
-    """Token frequencies of the training split, `counts[token id]`, from its first 50 million tokens."""
+    """Counts of the first 50 million tokens of the training split, `[vocabulary]`."""
 
     counts: NDArray[np.int64]
 
@@ -30,11 +30,11 @@ class TokenFrequencies:
     def from_corpus(cls, corpus: Corpus) -> "TokenFrequencies":
         """Count the tokens of a corpus, shard by shard."""
         counts = np.zeros(len(corpus.tokenizer), np.int64)
-        left = _MAX_COUNTED_TOKENS
+        remaining = _MAX_COUNTED_TOKENS
         for shard in corpus.shards("train"):
-            corpus.check_ids(shard.tokens[:left])
-            counts += np.bincount(shard.tokens[:left], minlength=len(counts))
-            left -= min(left, len(shard.tokens))
+            corpus.check_ids(shard.tokens[:remaining])
+            counts += np.bincount(shard.tokens[:remaining], minlength=len(counts))
+            remaining -= min(remaining, len(shard.tokens))
         return cls(counts)
 
     def frequency(self, token_id: int) -> float:
@@ -43,26 +43,26 @@ class TokenFrequencies:
 
     @property
     def log_probabilities(self) -> NDArray[np.float64]:
-        """Logarithm of the relative frequency of each token; tokens that never occur count one half."""
+        """Logarithms of the relative frequencies, `[vocabulary]`; tokens that never occur count one half."""
         smoothed = np.maximum(self.counts, 0.5)
         log_probabilities: NDArray[np.float64] = np.log(smoothed / smoothed.sum())
         return log_probabilities
 
-    def baseline_loss(self, sampler: PretrainDataset, samples: int = _BASELINE_SAMPLES) -> float:
+    def baseline_loss(self, dataset: PretrainDataset, sample_count: int = _BASELINE_SAMPLES) -> float:
         """Return the MLM loss of predicting by frequency, on the masked tokens of the first samples.
 
         It differs a little from the unigram entropy, because whole words are masked.
         """
-        drawn = sampler.draw(np.arange(min(len(sampler), samples)))
-        labels = np.concatenate([sample.labels for sample in drawn])
+        samples = dataset.draw(np.arange(min(len(dataset), sample_count)))
+        labels = np.concatenate([sample.labels for sample in samples])
         return float(-self.log_probabilities[labels].mean())
 
 
 def no_context_baseline(unigram_baseline: float) -> float:
     """Return the loss of a model that sees the token at a masked position, but nothing around it.
 
-    Of ten masked tokens, eight become [MASK], one stays and one becomes a random token. A token
-    that is not [MASK] is the label with probability one half. A model learns this before any context.
+    Of ten masked tokens, eight become [MASK], one stays and one becomes a random token. If the token
+    at a masked position is not [MASK], it is the label with probability one half.
     """
     return 0.9 * unigram_baseline + 0.2 * math.log(2)
 
@@ -70,8 +70,8 @@ def no_context_baseline(unigram_baseline: float) -> float:
 def set_unigram_bias(model: Any, frequencies: TokenFrequencies) -> None:
     """Set the bias of the MLM head to the logarithms of the token frequencies."""
     bias: torch.Tensor = model.head.masked.bias
-    logs = frequencies.log_probabilities
-    padded = np.full(len(bias), logs.min())  # also for rows beyond the vocabulary
-    padded[: len(logs)] = logs
+    log_probabilities = frequencies.log_probabilities
+    padded = np.full(len(bias), log_probabilities.min())  # the model may have more tokens than the corpus
+    padded[: len(log_probabilities)] = log_probabilities
     with torch.no_grad():
         bias.copy_(torch.from_numpy(padded))

@@ -38,7 +38,7 @@ def assemble_trainer(
         settings: settings with learning rate and warm-up.
         distributed: the processes that train together.
         baselines: name and loss of the baseline of an objective, to show beside its loss.
-        published: the checkpoint that is copied into the folder of the run.
+        published: which checkpoint is copied into the folder of the run.
         lr_scales: factors on the learning rate, by name of the parameter.
     """
     dtype = choose_precision(settings.precision, distributed.device)

@@ -39,17 +39,17 @@ class Checkpointing:
         self._saved_version: tuple[int, ...] | None = None
         # Read before the first pass: after a forward pass, FSDP2 leaves the parameters unsharded for a while.
         self._is_sharded = is_sharded(model)
-        self._last_time = 0.0
+        self._timer_started = 0.0
         self.last_step = -1
 
     def start_timer(self) -> None:
-        """Count the minutes to the next checkpoint from now on."""
-        self._last_time = time.monotonic()
+        """Start counting the minutes to the next checkpoint."""
+        self._timer_started = time.monotonic()
 
     @property
     def is_due(self) -> bool:
         """Whether `save_minutes` have passed since the last checkpoint."""
-        return time.monotonic() - self._last_time >= 60 * self._settings.save_minutes
+        return time.monotonic() - self._timer_started >= 60 * self._settings.save_minutes
 
     def save(self, state: TrainerState) -> None:
         """Start writing a checkpoint, unless the last one has the same content."""
@@ -101,12 +101,12 @@ class Checkpointing:
         if doctor.rollbacks > MAX_ROLLBACKS:
             raise WorkError(f"{failure}, after {MAX_ROLLBACKS} rollbacks, each at half the rate; {advice}")
         checkpoint = self._distributed.run_on_main(
-            lambda: self._recorder.newest_checkpoint_before(doctor.last_healthy_step)
+            lambda: self._recorder.rollback_checkpoint(doctor.last_healthy_step)
         )
         if not self._distributed.broadcast(checkpoint is not None):
             raise WorkError(f"{failure}, before the first checkpoint; {advice}")
         restored = self._restore(checkpoint)
-        restored.doctor = doctor  # it remembers the rollback
+        restored.doctor = doctor  # it has counted this rollback
         if restored.best and restored.best.step > restored.step:
             restored.best = None
         if self._distributed.is_main:
@@ -114,11 +114,16 @@ class Checkpointing:
         return restored
 
     def _restore(self, checkpoint: Checkpoint | None) -> TrainerState:
-        """Load a checkpoint; only the main process has it, and the others receive its content."""
+        """Load a checkpoint into the model and the optimizers of all processes; return its state.
+
+        Args:
+            checkpoint: the checkpoint in the main process; None in the others, which receive its content.
+        """
         values = self._distributed.broadcast(checkpoint.state if checkpoint else None)
         self._trainable.check_same_data(values["data_fingerprint"])
-        stored = dict(load_folder(checkpoint.folder).named_parameters()) if checkpoint else {}
-        weights = self._distributed.broadcast_tensors({name: one.detach() for name, one in stored.items()})
+        parameters = dict(load_folder(checkpoint.folder).named_parameters()) if checkpoint else {}
+        stored_weights = {name: parameter.detach() for name, parameter in parameters.items()}
+        weights = self._distributed.broadcast_tensors(stored_weights)
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():
                 parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))

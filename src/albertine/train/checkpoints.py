@@ -1,4 +1,4 @@
-"""The checkpoints of a run; each is the folder of a model, with everything that resuming needs.
+"""The checkpoints of a run; each is a model folder with everything that resuming needs.
 
     RUN/checkpoints/step-00001200/
         config.json, model.safetensors, tokenizer files     the model
@@ -6,8 +6,8 @@
         state.json                                          the state of the trainer, and checksums
 
 A thread writes them from copies while training continues. A checkpoint appears complete
-or not at all. The newest few are kept, and the best. A damaged checkpoint is skipped when
-a run resumes.
+or not at all. The newest few are kept, the best, and one that a rollback can restore. A
+run that resumes skips damaged checkpoints.
 """
 
 import hashlib
@@ -129,8 +129,8 @@ class CheckpointStore:
 
     def _write(self, contents: CheckpointContents) -> None:
         step = int(contents.state["step"])
-        existing = [folder for at, folder in self._folders_by_step() if at == step]
-        folder = self.folder / folder_name(step, existing)
+        existing = [folder for other_step, folder in self._folders_by_step() if other_step == step]
+        folder = self.folder / _new_folder_name(step, existing)
         with atomic_folder(folder) as partial:
             contents.write_model(partial)
             write_tensors(contents.optimizer_state, partial / OPTIMIZER_FILE)
@@ -138,8 +138,8 @@ class CheckpointStore:
             state = {**contents.state, "format": STATE_FORMAT, "files": files}
             text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)
             (partial / STATE_FILE).write_text(text, encoding="utf-8")
-        for older in existing:
-            shutil.rmtree(older)
+        for replaced in existing:
+            shutil.rmtree(replaced)
         if self._on_written:
             self._on_written(folder, step == contents.best_step)
         self._remove_old(contents)
@@ -159,16 +159,19 @@ class CheckpointStore:
 
     def _folders_by_step(self) -> list[tuple[int, Path]]:
         """Return step and folder of all checkpoints, oldest first."""
-        matches = [(_FOLDER_NAME.fullmatch(one.name), one) for one in self.folder.iterdir()]
-        found = [(int(match[1]), int(match[2] or 0), one) for match, one in matches if match]
-        return [(step, folder) for step, _, folder in sorted(found)]
+        matches = [(_FOLDER_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        numbered = [(int(match[1]), int(match[2] or 0), path) for match, path in matches if match]
+        return [(step, folder) for step, _, folder in sorted(numbered)]
 
     def checkpoint_folder(self, step: int) -> Path | None:
         """Return the folder of the checkpoint of a step, or None."""
-        return next((folder for at, folder in self._folders_by_step() if at == step), None)
+        return next((folder for other_step, folder in self._folders_by_step() if other_step == step), None)
 
     def newest_valid(self, last_step: int | None = None) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint, up to `last_step`; None if there is no checkpoint."""
+        """Return the newest undamaged checkpoint, up to `last_step`; None if there is no checkpoint.
+
+        Raises `WorkError` if all of them are damaged.
+        """
         self.wait()
         damaged = None
         for step, folder in reversed(self._folders_by_step()):
@@ -181,27 +184,32 @@ class CheckpointStore:
                 return Checkpoint(folder, state)
             damaged = f"{folder}: damaged ({problem})"
         if damaged:
-            raise WorkError(f"{damaged}, and no checkpoint is undamaged; remove {self.folder} to start again")
+            raise WorkError(f"{damaged}; no other checkpoint is intact; remove {self.folder} to start again")
         return None
 
     def remove_after(self, step: int) -> None:
         """Remove the checkpoints of later steps."""
-        for later, folder in self._folders_by_step():
-            if later > step:
+        for other_step, folder in self._folders_by_step():
+            if other_step > step:
                 shutil.rmtree(folder)
 
 
 _FOLDER_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
 
 
-def folder_name(step: int, existing: list[Path]) -> str:
-    """Return a folder name for a checkpoint of a step that none of the existing ones has."""
-    taken = [int((_FOLDER_NAME.fullmatch(folder.name) or [0, 0, 0])[2] or 0) for folder in existing]
-    return f"step-{step:08d}" + (f".{max(taken) + 1}" if taken else "")
+def _new_folder_name(step: int, existing: list[Path]) -> str:
+    """Return an unused folder name for a step, which may have been saved before.
+
+    Args:
+        step: the step.
+        existing: folders of earlier checkpoints of the same step.
+    """
+    used_suffixes = [int((_FOLDER_NAME.fullmatch(folder.name) or [0, 0, 0])[2] or 0) for folder in existing]
+    return f"step-{step:08d}" + (f".{max(used_suffixes) + 1}" if used_suffixes else "")
 
 
 def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return what is wrong with a checkpoint, and its state; the text is empty if nothing is wrong."""
+    """Return the damage of a checkpoint, as text that is empty if there is none, and its state."""
     try:
         document = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
         state = document["state"]

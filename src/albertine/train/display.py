@@ -32,6 +32,7 @@ class TrainingDisplay:
         self._stream = sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval = 0.2 if self._is_terminal else progress.SECONDS_BETWEEN_LINES
+        # Such that the first update is shown at once on a terminal, and after a short while elsewhere.
         self._drawn_at = (
             time.monotonic()
             - self._interval
@@ -47,7 +48,7 @@ class TrainingDisplay:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show the updates that come while the block runs."""
+        """Show updates while the block runs, and the last one at its end."""
         with progress.live_display(self):
             try:
                 yield
@@ -56,10 +57,10 @@ class TrainingDisplay:
                     self._draw(self._last_metrics)
 
     def update(self, metrics: StepMetrics) -> None:
-        """Show the metrics of a step, if the last update is long enough ago."""
+        """Show the metrics of a step, unless the last ones were shown only just before."""
         for name, value in _values_to_average(metrics).items():
             average = self._averages.get(name, math.nan)
-            count = 1 if math.isnan(average) else self._averaged_steps[name] + 1  # NaN: start again
+            count = 1 if math.isnan(average) else self._averaged_steps[name] + 1  # start again after NaN
             self._averaged_steps[name] = count
             self._averages[name] = moving_average(average, value, count, _DECAY)
         self._losses.append(metrics.loss)
@@ -76,7 +77,7 @@ class TrainingDisplay:
         self._last_evaluation = (step, scores)
 
     def end_line(self) -> None:
-        """Keep what is on the screen; the next update starts below it."""
+        """Leave the panel on the screen; the next update is drawn below it."""
         self._drawn_lines = 0
 
     def _draw(self, metrics: StepMetrics) -> None:
@@ -85,8 +86,8 @@ class TrainingDisplay:
         else:
             width = shutil.get_terminal_size().columns - 1
             lines = [line[:width] for line in self._panel(metrics)]
-            back = f"\x1b[{self._drawn_lines}A" if self._drawn_lines else ""
-            self._stream.write(f"\r{back}\x1b[J" + "".join(line + "\n" for line in lines))
+            cursor_up = f"\x1b[{self._drawn_lines}A" if self._drawn_lines else ""
+            self._stream.write(f"\r{cursor_up}\x1b[J" + "".join(line + "\n" for line in lines))
             self._drawn_lines = len(lines)
         self._stream.flush()
 
@@ -106,17 +107,17 @@ class TrainingDisplay:
         return f"{metrics.tokens_per_second:,.0f} tokens/s{utilization}, {format_bytes(metrics.peak_memory)}"
 
     def _line(self, metrics: StepMetrics) -> str:
-        """Return a step as one line."""
-        parts = []
+        """Return the metrics of a step as one line."""
+        objectives = []
         for name in metrics.losses:
             baseline = (
                 f" ({self._baselines[name][0]} {self._baselines[name][1]:.2f})"
                 if name in self._baselines
                 else ""
             )
-            parts.append(f"{name} {self._averages[f'{name} loss']:.3f}{baseline}{self._accuracy(name)}")
+            objectives.append(f"{name} {self._averages[f'{name} loss']:.3f}{baseline}{self._accuracy(name)}")
         return (
-            f"step {metrics.step:,} of {self._steps:,}: {', '.join(parts)}, lr {metrics.lr:.2e}, "
+            f"step {metrics.step:,} of {self._steps:,}: {', '.join(objectives)}, lr {metrics.lr:.2e}, "
             f"gradient {metrics.gradient_norm:.2f}, {self._throughput(metrics)}, {self._time_left(metrics)}"
         )
 
@@ -125,9 +126,9 @@ class TrainingDisplay:
         return f" {accuracy:{max(1, width - 1)}.1%} correct" if accuracy == accuracy else ""
 
     def _panel(self, metrics: StepMetrics) -> list[str]:
-        """Return a step as the lines of the panel."""
-        done = f"step {metrics.step:,} of {self._steps:,}  {metrics.step / self._steps:.0%}"
-        lines = [f"\x1b[1m{done}\x1b[0m  {metrics.tokens:,} tokens  {self._time_left(metrics)}"]
+        """Return the metrics of a step as the lines of the panel."""
+        title = f"step {metrics.step:,} of {self._steps:,}  {metrics.step / self._steps:.0%}"
+        lines = [f"\x1b[1m{title}\x1b[0m  {metrics.tokens:,} tokens  {self._time_left(metrics)}"]
         for name in metrics.losses:
             line = f"  {name:<6}{self._averages[f'{name} loss']:8.3f}{self._accuracy(name, 8)}"
             if self._last_evaluation and f"{name}_loss" in self._last_evaluation[1]:
@@ -160,8 +161,8 @@ def sparkline(values: list[float]) -> str:
     if len(finite) < 2:
         return ""
     count = min(_SPARKLINE_WIDTH, len(finite))
-    edges = [len(finite) * at // count for at in range(count + 1)]
-    means = [sum(finite[a:b]) / (b - a) for a, b in pairwise(edges)]
+    edges = [len(finite) * bar // count for bar in range(count + 1)]
+    means = [sum(finite[start:end]) / (end - start) for start, end in pairwise(edges)]
     low, high = min(means), max(means)
     scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(_BARS[round((mean - low) * scale)] for mean in means)

@@ -1,7 +1,7 @@
-"""Data-parallel training: one process per device, started by `torchrun`; a process may also train alone.
+"""Data-parallel training: one process per device, started by `torchrun`; without it, a single process.
 
 Each process computes a part of every batch; gradients and counts are summed over the
-processes. All processes hold the same weights and update them alike, so only the main
+processes. All processes apply the same updates to the same weights, so only the main
 process, rank 0, writes files and messages.
 """
 
@@ -30,7 +30,7 @@ class FailedOnMainRank(RunStopped):
 
 @dataclass(frozen=True)
 class Distributed:
-    """One process among those that train together.
+    """The process group, as seen by one of its processes.
 
     Attributes:
         rank: number of this process, from 0.
@@ -71,20 +71,20 @@ class Distributed:
         return int(tensor)
 
     def broadcast(self, value: Any) -> Any:
-        """Return the value of the main process; any small object that can be pickled."""
+        """Return the value of the main process, a small object that can be pickled."""
         if self.world_size == 1:
             return value
-        holder = [value]
-        dist.broadcast_object_list(holder, src=0, device=self.device)
-        return holder[0]
+        values = [value]
+        dist.broadcast_object_list(values, src=0, device=self.device)
+        return values[0]
 
     def all_gather(self, value: T) -> list[T]:
-        """Return the values of all processes by rank; any small objects that can be pickled."""
+        """Return the values of all processes by rank, small objects that can be pickled."""
         if self.world_size == 1:
             return [value]
-        holders: list[Any] = [None] * self.world_size
-        dist.all_gather_object(holders, value)
-        return holders
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
 
     def run_on_main(self, function: Callable[[], T]) -> T | None:
         """Call a function in the main process and return its result there, None elsewhere.
@@ -107,34 +107,37 @@ class Distributed:
         return result
 
     def broadcast_tensors(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of the main process by name, on the CPU; the others pass any dictionary."""
+        """Return the tensors of the main process by name, on the CPU.
+
+        The other processes may pass any dictionary; it is ignored.
+        """
         if self.world_size == 1:
             return tensors
-        shapes = self.broadcast({name: (one.shape, one.dtype) for name, one in tensors.items()})
+        shapes = self.broadcast({name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
         received = {}
         for name, (shape, dtype) in shapes.items():
-            sent = tensors[name] if self.is_main else torch.empty(shape, dtype=dtype)
-            sent = sent.to(self.device)
-            dist.broadcast(sent, src=0)
-            received[name] = sent.cpu()
+            tensor = tensors[name] if self.is_main else torch.empty(shape, dtype=dtype)
+            tensor = tensor.to(self.device)
+            dist.broadcast(tensor, src=0)
+            received[name] = tensor.cpu()
         return received
 
 
 def broadcast_parameters(model: nn.Module, distributed: Distributed) -> None:
     """Copy the weights of the main process to all others.
 
-    Random weights differ in the last bit between machines.
+    Random weights can differ in the last bit between machines.
     """
-    parameters = {name: one.detach() for name, one in model.named_parameters()}
-    sent = distributed.broadcast_tensors(parameters)
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    main_parameters = distributed.broadcast_tensors(parameters)
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(sent[name])
+            parameter.copy_(main_parameters[name])
 
 
 @contextmanager
 def init_distributed(device: str) -> Iterator[Distributed]:
-    """Join the processes that `torchrun` has started; without it, train alone."""
+    """Join the processes that `torchrun` has started; without `torchrun`, train in this process only."""
     torch_device = choose_device(device)
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield Distributed(0, 1, torch_device)

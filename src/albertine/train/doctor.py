@@ -1,10 +1,10 @@
-"""The doctor: checks loss and gradient norm of every step, and decides what to do with it.
+"""The doctor: checks loss and gradient norm of every step, and decides whether the step is taken.
 
-    not finite                   skip the step; after several in a row, roll back
-    far above the average loss   continue; if it stays there, roll back
+    loss or gradient not finite       skip the step; after several in a row, roll back
+    loss far above its average        take the step; after many in a row, roll back
 
-A rollback restores the last checkpoint from before the trouble and halves the learning
-rate. After a few rollbacks the run ends with advice on what to change.
+A rollback restores the last checkpoint from before the loss diverged and halves the
+learning rate. After a few rollbacks the run ends with advice on what to change.
 """
 
 import math
@@ -19,13 +19,14 @@ _NONFINITE_PATIENCE = 5  # steps in a row without a finite gradient
 _HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
+# "Far above the average": by this many nats, and by this many average deviations.
 _MIN_EXCESS, _EXCESS_DEVIATIONS = 0.7, 8.0
 MAX_ROLLBACKS = 3
 
 
 @dataclass
 class Doctor:
-    """What the doctor remembers; checkpoints contain all of it.
+    """Decides on each step from averages and counts of the steps before; checkpoints contain all of them.
 
     Attributes:
         average_loss: moving average of the loss.
@@ -35,7 +36,7 @@ class Doctor:
         high_loss_steps: number of steps in a row far above the average.
         last_healthy_step: last step whose weights gave a normal loss.
         rollbacks: number of rollbacks.
-        skipped_steps: number of all skipped steps.
+        skipped_steps: number of skipped steps in the whole run.
     """
 
     average_loss: float = 0.0
@@ -82,6 +83,6 @@ class Doctor:
         self.reset_average()
 
     def reset_average(self) -> None:
-        """Start new averages, because the losses to come do not compare with those before."""
+        """Start new averages, because later losses are not comparable with earlier ones."""
         self.average_loss, self.average_deviation = 0.0, 0.0
         self.averaged_steps, self.nonfinite_steps, self.high_loss_steps = 0, 0, 0

@@ -29,7 +29,7 @@ class Gradients(Protocol):
         """Return the norm of the whole gradient, a scalar."""
 
     def clip(self, gradient_norm: float, max_norm: float) -> None:
-        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
+        """Scale the whole gradient down to `max_norm` if `gradient_norm` is larger; 0 means no limit."""
 
 
 def make_gradients(model: nn.Module) -> Gradients:
@@ -40,16 +40,17 @@ def make_gradients(model: nn.Module) -> Gradients:
 class FlatGradients:
     """Gradients in one contiguous buffer, of which each parameter's gradient is a view.
 
-    Clearing, reducing, measuring and clipping are one operation each. If depth shares its
-    weights, their gradient is complete only at the end of the backward pass, so reducing
-    parameter by parameter during the pass would gain nothing.
+    Clearing, reducing, measuring and clipping are one operation each. If layers share their
+    weights, the gradients are complete only at the end of the backward pass, so reducing
+    them parameter by parameter during the pass would gain nothing.
     """
 
     is_sharded = False
 
     def __init__(self, model: nn.Module):
-        parameters = [one for one in model.parameters() if one.requires_grad]
-        self._buffer = torch.zeros(sum(one.numel() for one in parameters), device=parameters[0].device)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        size = sum(parameter.numel() for parameter in parameters)
+        self._buffer = torch.zeros(size, device=parameters[0].device)
         start = 0
         for parameter in parameters:
             end = start + parameter.numel()
@@ -70,18 +71,18 @@ class FlatGradients:
         return norm
 
     def clip(self, gradient_norm: float, max_norm: float) -> None:
-        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
+        """Scale the whole gradient down to `max_norm` if `gradient_norm` is larger; 0 means no limit."""
         if max_norm and gradient_norm > max_norm:
             self._buffer.mul_(max_norm / gradient_norm)
 
 
 class ShardedGradients:
-    """Gradients of sharded parameters, each process with its shard (FSDP2)."""
+    """Gradients of parameters that FSDP2 has sharded; each process holds its shard."""
 
     is_sharded = True
 
     def __init__(self, model: nn.Module):
-        self._parameters = [one for one in model.parameters() if one.requires_grad]
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def zero(self) -> None:
         """Set all gradients to 0."""
@@ -100,7 +101,7 @@ class ShardedGradients:
         return full_tensor(torch.nn.utils.get_total_norm(self._gradients()))
 
     def clip(self, gradient_norm: float, max_norm: float) -> None:
-        """Scale the whole gradient, of this norm, down to `max_norm`; 0 does not clip."""
+        """Scale the whole gradient down to `max_norm` if `gradient_norm` is larger; 0 means no limit."""
         if max_norm and gradient_norm > max_norm:
             for gradient in self._gradients():
                 gradient.mul_(max_norm / gradient_norm)

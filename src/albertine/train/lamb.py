@@ -4,9 +4,9 @@
     u = m / (sqrt(v) + eps) + decay w
     w <- w - rate * |w| / |u| * u
 
-There is no bias correction. Norms and biases have neither weight decay nor the ratio of
-norms. Queries, keys and values are one matrix here and three in Google's code, so each
-third has its own ratio.
+The trust ratio is |w| / |u|. There is no bias correction. Norms and biases have neither
+weight decay nor a trust ratio. Queries, keys and values are one matrix here and three in
+Google's code, so each third has its own trust ratio.
 """
 
 from typing import Any
@@ -23,8 +23,8 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-6
 class Lamb(Optimizer):
     """LAMB.
 
-    Parameter groups may set `is_matrix`, whether weight decay and the ratio of norms apply,
-    and `matrix_count`, the number of matrices that one parameter stacks.
+    Parameter groups may set `is_matrix`, whether weight decay and the trust ratio apply, and
+    `matrix_count`, the number of matrices that one parameter stacks.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float):
@@ -47,19 +47,19 @@ class Lamb(Optimizer):
         assert gradient is not None
         if not state:
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
-        first, second = state["exp_avg"], state["exp_avg_sq"]
-        first.mul_(_BETA1).add_(gradient, alpha=1 - _BETA1)
-        second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
-        update: Tensor = first / second.sqrt().add_(_EPSILON)
+        first_moment, second_moment = state["exp_avg"], state["exp_avg_sq"]
+        first_moment.mul_(_BETA1).add_(gradient, alpha=1 - _BETA1)
+        second_moment.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
+        update: Tensor = first_moment / second_moment.sqrt().add_(_EPSILON)
         return update
 
 
 def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> None:
     """Scale each matrix of an update to the norm of its weights, unless one of the norms is 0."""
     weight_norms, update_norms = _matrix_norms(weight, matrix_count), _matrix_norms(update, matrix_count)
-    ratio = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
-    rows = ratio.repeat_interleave(len(update) // matrix_count).unsqueeze(1)
-    update.mul_(shard_like(rows, update))
+    trust_ratios = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
+    row_ratios = trust_ratios.repeat_interleave(len(update) // matrix_count).unsqueeze(1)
+    update.mul_(shard_like(row_ratios, update))
 
 
 def _matrix_norms(tensor: Tensor, matrix_count: int) -> Tensor:

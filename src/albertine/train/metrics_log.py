@@ -1,8 +1,8 @@
 """`metrics.jsonl`: one line for each step, evaluation and event of a run.
 
-Lines that cannot be written, because the disk is full, stay in memory until they can, so
-the file never contains half a line. When a run resumes from a checkpoint, the lines after
-it are removed: the file has one line for each step that made the weights.
+While the disk is full, lines stay in memory, and the file never contains a partial line.
+When a run resumes from a checkpoint, the lines of later steps are removed, so the file has
+exactly one line for each step that led to the current weights.
 """
 
 import errno
@@ -49,7 +49,7 @@ class MetricsLog:
         self._open(last_step)
 
     def write(self, line: MetricsLine) -> None:
-        """Buffer a line; it is written with the next lines."""
+        """Buffer a line; it is written together with later ones."""
         self._buffer.append(json.dumps(_json_value(line)).encode() + b"\n")
         if len(self._buffer) >= _FLUSH_LINES:
             self.flush()
@@ -64,7 +64,7 @@ class MetricsLog:
             self._buffer.clear()
             self._warned = False
         except OSError as error:
-            os.ftruncate(self._descriptor, self._size)  # remove what was written of the lines
+            os.ftruncate(self._descriptor, self._size)  # remove a partial line
             if not self._warned:
                 progress.print_message(f"{self._file}: {error.strerror}; the lines are kept in memory")
             self._warned = True
@@ -93,7 +93,7 @@ def read_metrics(folder: Path) -> list[MetricsLine]:
 
 
 def read_last_metrics(folder: Path) -> list[MetricsLine]:
-    """Return some of the last lines of a run, in constant time."""
+    """Return the last few lines of a run, in constant time."""
     with (folder / METRICS_FILE).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return _parsed_lines(file.read())
@@ -112,19 +112,23 @@ def _parsed_lines(block: bytes) -> list[MetricsLine]:
 def metric_curve(lines: Sequence[MetricsLine], y_key: str, x_key: str = "step") -> list[CurvePoint]:
     """Return the points (x, y) of all lines that have both keys."""
     return [
-        (one[x_key], one[y_key]) for one in lines if one.get(y_key) is not None and one.get(x_key) is not None
+        (line[x_key], line[y_key])
+        for line in lines
+        if line.get(y_key) is not None and line.get(x_key) is not None
     ]
 
 
 def downsampled(curve: Sequence[CurvePoint], max_points: int) -> list[CurvePoint]:
     """Return a curve of at most `max_points` points, each the mean of neighbouring points."""
     size = max(1, -(-len(curve) // max_points))
-    chunks = [curve[at : at + size] for at in range(0, len(curve), size)]
-    return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in chunks]
+    chunks = [curve[start : start + size] for start in range(0, len(curve), size)]
+    return [
+        (sum(x for x, _ in chunk) / len(chunk), sum(y for _, y in chunk) / len(chunk)) for chunk in chunks
+    ]
 
 
 def held_out_scores(line: MetricsLine) -> dict[str, float]:
-    """Return the metrics of an evaluation line; none of another line."""
+    """Return the metrics of an evaluation, by name without prefix; empty for a line of another kind."""
     return {
         name.removeprefix(HELD_OUT_PREFIX): value
         for name, value in line.items()
@@ -144,7 +148,7 @@ def _truncate_file(file: Path, last_step: int) -> None:
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value with null for NaN and infinity, which JSON does not have."""
+    """Return a value with None in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
-        return {key: _json_value(one) for key, one in value.items()}
+        return {key: _json_value(entry) for key, entry in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

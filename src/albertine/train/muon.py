@@ -3,10 +3,10 @@
 A few large singular values dominate a gradient. Five Newton-Schulz steps bring all of
 them near 1 without computing them, so rare features are learned as fast as frequent
 ones. This costs a few matrix products per weight matrix and step, independent of the
-batch. ALBERT has few weight matrices because depth shares them, so Muon costs it less
+batch. ALBERT has few weight matrices because its layers share them, so Muon costs it less
 than other models.
 
-Muon updates only the matrices between hidden states; AdamW updates tables, norms and biases.
+Muon updates only the matrices between hidden states; AdamW updates everything else.
 """
 
 import math
@@ -22,9 +22,9 @@ _MOMENTUM = 0.95
 # Coefficients of a x + b x^3 + c x^5: as steep as possible at 0, while values near 1 stay near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _NEWTON_SCHULZ_STEPS = 5
-# How far an update at learning rate 1 changes a hidden state. Defined so, and not by the size of the
-# elements, one learning rate fits every width; at width 256 the elements are a fifth of AdamW's.
-# See docs/decisions/muon-update-scale.md.
+# How far an update at learning rate 1 changes a hidden state. Because updates are scaled by this change
+# and not by the size of their elements, one learning rate fits every width; at width 256 the elements are
+# a fifth of those of AdamW's updates. See docs/decisions/muon-update-scale.md.
 _UPDATE_SCALE = 3.2
 
 

@@ -1,8 +1,9 @@
 """The optimizers of a model, and which parameters each of them updates.
 
-There are three kinds of parameters: matrices between hidden states; embedding tables and
-the small matrices of the pair and task layers; and vectors (norms and biases), which have
-no weight decay. Muon updates the first kind and leaves the others to AdamW.
+There are three kinds of parameters: matrices between hidden states, QKV matrices among
+them; other matrices, which are embedding tables and the output layers for pairs and
+tasks; and vectors (norms and biases), which have no weight decay. Muon updates the first
+kind, and AdamW the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -84,9 +85,12 @@ class Optimizers:
         def groups(parameters: list[Tensor], **options: Any) -> list[dict[str, Any]]:
             """Return one group of parameters for each factor on the learning rate."""
             by_scale: dict[float, list[Tensor]] = {}
-            for one in parameters:
-                by_scale.setdefault(lr_scales.get(self._names[one], 1.0), []).append(one)
-            return [{"params": each, "lr_scale": scale, **options} for scale, each in by_scale.items()]
+            for parameter in parameters:
+                by_scale.setdefault(lr_scales.get(self._names[parameter], 1.0), []).append(parameter)
+            return [
+                {"params": scaled_alike, "lr_scale": scale, **options}
+                for scale, scaled_alike in by_scale.items()
+            ]
 
         self._optimizers = list(_make_optimizers(parameter_groups(model), settings, dtype, groups))
 
@@ -98,7 +102,7 @@ class Optimizers:
             optimizer.step()
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """Return a copy of the optimizer state on the CPU, as in "encoder.ffn.0.up.weight/exp_avg"."""
+        """Return a copy of the state on the CPU, under names like "encoder.ffn.0.up.weight/exp_avg"."""
         return {
             f"{self._names[parameter]}/{key}": full_tensor(tensor).cpu().clone()
             for optimizer in self._optimizers
@@ -107,7 +111,7 @@ class Optimizers:
         }
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the optimizer state by one that `state_tensors` returned."""
+        """Replace the state by tensors from `state_tensors`."""
         parameters = {name: parameter for parameter, name in self._names.items()}
         owners = {
             parameter: optimizer
@@ -118,8 +122,8 @@ class Optimizers:
         for optimizer in self._optimizers:
             optimizer.state.clear()
         for name, tensor in tensors.items():
-            parameter, _, key = name.rpartition("/")
-            weight = parameters[parameter]
+            parameter_name, _, key = name.rpartition("/")
+            weight = parameters[parameter_name]
             restored = tensor.to(weight.device, copy=True)
             # A step counter is not sharded.
             owners[weight].state[weight][key] = (
@@ -135,7 +139,7 @@ def _make_optimizers(
 ) -> Iterator[Optimizer]:
     decay = settings.weight_decay
     hidden = make_groups(parameters.hidden_matrices, weight_decay=decay)
-    tables = make_groups(parameters.other_matrices, weight_decay=decay)
+    other = make_groups(parameters.other_matrices, weight_decay=decay)
     vectors = make_groups(parameters.vectors, weight_decay=0.0)
     match settings.optimizer:
         case "muon":
@@ -144,14 +148,14 @@ def _make_optimizers(
                 0.0,
                 dtype,
             )
-            yield AdamW([*tables, *vectors], 0.0, _BETAS, fused=True)
+            yield AdamW([*other, *vectors], 0.0, _BETAS, fused=True)
         case "adamw":
             qkv = make_groups(parameters.qkv_matrices, weight_decay=decay)
-            yield AdamW([*qkv, *hidden, *tables, *vectors], 0.0, _BETAS, fused=True)
+            yield AdamW([*qkv, *hidden, *other, *vectors], 0.0, _BETAS, fused=True)
         case "lamb":
             matrices = [
                 *make_groups(parameters.qkv_matrices, weight_decay=decay, matrix_count=3),
                 *hidden,
-                *tables,
+                *other,
             ]
-            yield Lamb([*matrices, *({**one, "is_matrix": False} for one in vectors)], 0.0)
+            yield Lamb([*matrices, *({**group, "is_matrix": False} for group in vectors)], 0.0)

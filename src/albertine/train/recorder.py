@@ -1,6 +1,6 @@
 """Records a run: checkpoints, `metrics.jsonl`, the display and a tracker.
 
-Only the main process records; the recorders of the other processes are not opened.
+Only the main process opens its recorder; the other processes record nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class RunRecorder:
             run: folder of the run.
             settings: tracker and number of checkpoints to keep.
             baselines: name and loss of the baseline of an objective.
-            published: the checkpoint that is copied into the folder of the run.
+            published: which checkpoint is copied into the folder of the run.
         """
         self._run, self._settings, self._published = run, settings, published
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
@@ -50,7 +50,12 @@ class RunRecorder:
 
     @contextmanager
     def open(self, step: int, run_settings: dict[str, Any]) -> Iterator[None]:
-        """Record what happens in the block, after a step that is in a checkpoint; -1 for a new run."""
+        """Record what happens while the block runs.
+
+        Args:
+            step: step of the checkpoint from which the run resumes; -1 for a new run.
+            run_settings: settings of the run, for the tracker.
+        """
         self._metrics_log = MetricsLog(self._run, step)
         self._tracker = make_tracker(self._settings.tracker, self._run, step, run_settings)
         if step < 0:
@@ -79,7 +84,7 @@ class RunRecorder:
         self._display.update_evaluation(step, metrics)
 
     def record_event(self, step: int, event_type: EventType, message: str) -> None:
-        """Record an event and print its message; readers use the type, people the message."""
+        """Record an event and print its message; programs use the type, people the message."""
         progress.print_message(f"step {step:,}: {message}")
         if self._metrics_log:
             self._metrics_log.write({"step": step, "event_type": event_type, "event": message})
@@ -91,17 +96,17 @@ class RunRecorder:
         metrics = {name: value for name, value in line.items() if name != "step"}
         self._tracker.log(line["step"], metrics)
 
-    def newest_checkpoint_before(self, step: int) -> Checkpoint | None:
+    def rollback_checkpoint(self, last_healthy_step: int) -> Checkpoint | None:
         """Return the newest checkpoint up to a step; if there is none, the newest of all."""
-        for last_step in (step, None):
+        for last_step in (last_healthy_step, None):
             with suppress(WorkError):  # all of them are damaged
-                found = self.checkpoints.newest_valid(last_step)
-                if found:
-                    return found
+                checkpoint = self.checkpoints.newest_valid(last_step)
+                if checkpoint:
+                    return checkpoint
         return None
 
     def publish_model(self, newest: Checkpoint, best_step: int | None) -> None:
-        """Copy the selected checkpoint into the folder of the run, in case an interruption prevented it."""
+        """Copy the newest or best checkpoint into the folder of the run again, if that was interrupted."""
         folder = newest.folder
         if self._published == "best" and best_step is not None:
             folder = self.checkpoints.checkpoint_folder(best_step) or folder

@@ -33,7 +33,7 @@ from albertine.train.metrics_log import METRICS_FILE
 SETTINGS_FILE = "settings.toml"
 _LOCK_FILE = "run.lock"
 _FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
-_COMMAND_SETTINGS = {"corpus", "task"}  # only pre-training has the first, only fine-tuning the second
+_COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuning only
 
 
 @contextmanager
@@ -63,24 +63,25 @@ def has_checkpoints(run: Path) -> bool:
 
 def _is_unused(run: Path) -> bool:
     """Return whether a folder is empty, or contains only an empty folder of checkpoints."""
-    inside = [one for one in run.iterdir() if one.name != CHECKPOINTS_FOLDER] if run.is_dir() else [run]
-    return not inside and not any((run / CHECKPOINTS_FOLDER).glob("*"))
+    if not run.is_dir() or any(path.name != CHECKPOINTS_FOLDER for path in run.iterdir()):
+        return False
+    return not any((run / CHECKPOINTS_FOLDER).glob("*"))
 
 
 def read_run_settings(run: Path, settings_type: type[Settings] | None = None) -> SettingsSource:
-    """Return the settings of a run; raise `InputError` if they are not of `settings_type`."""
+    """Return the settings of a run; raise `InputError` if the run is not one of `settings_type`."""
     if not (run / SETTINGS_FILE).exists():
         raise InputError(f"{run}: no run (it has no {SETTINGS_FILE})")
     _check_folder_layout(run)
-    layer = read_settings_file(run / SETTINGS_FILE)
+    source = read_settings_file(run / SETTINGS_FILE)
     known = {field.name for field, _ in typed_fields(settings_type)} if settings_type else _COMMAND_SETTINGS
-    foreign_setting = next((key for key in layer.values if key in _COMMAND_SETTINGS - known), None)
+    foreign_setting = next((key for key in source.values if key in _COMMAND_SETTINGS - known), None)
     if foreign_setting is not None:
         raise InputError(
             f"{run}: a run of another command (its {SETTINGS_FILE} sets {foreign_setting}); "
             "name another folder"
         )
-    return layer
+    return source
 
 
 def _check_folder_layout(run: Path) -> None:
@@ -90,7 +91,7 @@ def _check_folder_layout(run: Path) -> None:
 
 
 def publish_model(run: Path, source: Path) -> None:
-    """Copy the model in a folder, a checkpoint or another run, into the folder of a run.
+    """Copy the model of a checkpoint, or of another run, into the folder of a run.
 
     Each file is replaced atomically, the weights last.
     """
@@ -100,9 +101,9 @@ def publish_model(run: Path, source: Path) -> None:
             continue
         with atomic_file(run / file.name) as partial:
             if file.name == MODEL_FILE:
-                with suppress(OSError):  # the file system has no hard links
+                with suppress(OSError):  # some file systems have no hard links
                     os.link(file, partial)
-            if not partial.exists():  # small files are copied: a user may edit them
+            if not partial.exists():  # small files are copied, because users may edit them
                 shutil.copyfile(file, partial)
 
 
@@ -122,9 +123,10 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
             )
 
 
-def _setting_differences(one: Settings, other: Settings, prefix: str) -> Iterator[tuple[str, Any, Any]]:
-    for field, hint in typed_fields(type(one)):
-        key, was, now = prefix + field.name, getattr(one, field.name), getattr(other, field.name)
+def _setting_differences(before: Settings, after: Settings, prefix: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the key of each setting that differs, its old value and its new value."""
+    for field, hint in typed_fields(type(before)):
+        key, was, now = prefix + field.name, getattr(before, field.name), getattr(after, field.name)
         if is_table(hint):
             yield from _setting_differences(was, now, key + ".")
         elif was != now:

@@ -1,9 +1,10 @@
 """The learning rate at every step, and its defaults.
 
-It rises linearly during the warm-up; then it falls to 0, linearly or as a cosine, or
-stays constant. The default peak grows with the square root of the batch, and the
-default warm-up in proportion to the batch: the rule of the LAMB paper, which the ALBERT
-paper follows (0.00176, and a warm-up of 1/40, at 4096 sequences of 512 tokens). See
+The rate rises linearly during the warm-up; then it falls to 0, linearly or as a cosine,
+or stays constant. The default peak grows with the square root of the batch size, and the
+default warm-up in proportion to the batch size: the rule of the LAMB paper, which the
+ALBERT paper follows (0.00176, and a warm-up of 1/40 of the run, at 4096 sequences of 512
+tokens). See
 docs/decisions/learning-rate-and-batch-size.md.
 """
 
@@ -27,9 +28,9 @@ REFERENCE_RATES: dict[OptimizerName, ReferenceRate] = {
     "adamw": ReferenceRate(0.001, 8192, 0.002),
     "muon": ReferenceRate(0.006, 8192, 0.01),
 }
-_WARMUP_SHARE, _WARMUP_TOKENS = 1 / 40, 4096 * 512
-# With small batches the rule gives hardly any warm-up; the optimizer's moments need some steps.
-_MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS = 1 / 10, 500
+_WARMUP_FRACTION, _WARMUP_TOKENS = 1 / 40, 4096 * 512
+# With small batches the rule gives hardly any warm-up, but the moments of the optimizer need some steps.
+_MIN_WARMUP_FRACTION, _MIN_WARMUP_STEPS = 1 / 10, 500
 
 
 def default_lr(optimizer: OptimizerName, batch_tokens: int) -> float:
@@ -41,8 +42,8 @@ def default_lr(optimizer: OptimizerName, batch_tokens: int) -> float:
 
 def default_warmup(steps: int, batch_tokens: int) -> int:
     """Return the default number of warm-up steps for a batch."""
-    by_rule = steps * min(1 / 5, _WARMUP_SHARE * batch_tokens / _WARMUP_TOKENS)
-    return round(max(by_rule, min(steps * _MIN_WARMUP_SHARE, _MIN_WARMUP_STEPS)))
+    by_rule = steps * min(1 / 5, _WARMUP_FRACTION * batch_tokens / _WARMUP_TOKENS)
+    return round(max(by_rule, min(steps * _MIN_WARMUP_FRACTION, _MIN_WARMUP_STEPS)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The settings of training: common ones, and those of pre-training.
 
-The defaults of learning rate and warm-up follow from the optimizer and the batch
-(`schedule`), those of precision and micro-batch from the device (`device`).
+The optimizer and the batch size determine the default learning rate and warm-up
+(`schedule`); the device determines the default precision and micro-batch (`device`).
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""Weights sharded over the processes (FSDP2), for models that one device cannot hold with their optimizer.
+"""Sharding of weights over the processes (FSDP2), for models too large for one device with their optimizer.
 
 Each process holds some rows of every parameter, of its gradient and of its optimizer
 state. torch gathers the weights for a pass and scatters the gradients after it. Code
-that needs a whole matrix gathers it with `full_tensor`. The functions return tensors
-that are not sharded unchanged.
+that needs a whole matrix gathers it with `full_tensor`. Both `full_tensor` and
+`shard_like` return their argument if the model is not sharded.
 """
 
 from torch import Tensor, nn
@@ -25,13 +25,13 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return all rows of a tensor; all processes must call it together."""
+    """Return all rows of a tensor; every process must call this at the same time."""
     gathered: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return gathered
 
 
 def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return a tensor, which every process has whole, sharded like another one."""
+    """Return this process's shard of a tensor that every process holds whole, sharded like `other`."""
     if not isinstance(other, DTensor):
         return tensor
     return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)

@@ -16,11 +16,11 @@ from albertine.errors import SAME_REQUEST_SECONDS
 
 
 class ShutdownRequested(BaseException):
-    """A signal arrived where the work may be dropped."""
+    """The run has to stop: the current step or evaluation is dropped."""
 
 
 class ShutdownSignal:
-    """Handles both signals during a run.
+    """Handles SIGTERM and SIGINT during a run.
 
     Attributes:
         received: number of the signal that arrived; 0 before.
@@ -33,19 +33,22 @@ class ShutdownSignal:
 
     @contextmanager
     def handlers_installed(self) -> Iterator[None]:
-        """Handle signals during the block; a second Ctrl-C, at least a second later, interrupts at once."""
+        """Handle signals while the block runs.
+
+        A second Ctrl-C, more than a second after the first signal, raises `KeyboardInterrupt`.
+        """
         previous_handlers = {
-            one: signal.signal(one, self._handle_signal) for one in (signal.SIGTERM, signal.SIGINT)
+            number: signal.signal(number, self._handle_signal) for number in (signal.SIGTERM, signal.SIGINT)
         }
         try:
             yield
         finally:
-            for one, handler in previous_handlers.items():
-                signal.signal(one, handler)
+            for number, handler in previous_handlers.items():
+                signal.signal(number, handler)
 
     @contextmanager
     def interruptible(self, allowed: bool) -> Iterator[None]:
-        """Raise `ShutdownRequested` inside the block if a signal arrives, provided that it is `allowed`."""
+        """Raise `ShutdownRequested` in the block if a signal arrives or has arrived, and if `allowed`."""
         self._is_interruptible = allowed
         try:
             if allowed and self.received:

@@ -17,8 +17,8 @@ class StepMetrics:
         accuracies: accuracy of each objective; NaN if it has none.
         lr: learning rate.
         gradient_norm: norm of the whole gradient before clipping.
-        tokens_per_second: tokens of this step per second.
-        utilization: fraction of the device's peak throughput of matrix products.
+        tokens_per_second: throughput of this step.
+        utilization: throughput of this step as a fraction of the peak throughput of matrix products.
         peak_memory: peak memory so far, in bytes.
         skipped: whether the weights were left unchanged because the gradient was not finite.
     """
@@ -57,7 +57,7 @@ class StepMetrics:
 def moving_average(average: float, value: float, count: int, decay: float) -> float:
     """Return an exponential moving average after its `count`-th value.
 
-    The first values are averaged plainly, until each weighs no more than `1 - decay`.
+    The first values have equal weights, until a weight would be less than `1 - decay`.
     """
     if count == 1:
         return value

@@ -31,7 +31,7 @@ class _TensorBoardTracker:
     def __init__(self, run: Path, step: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        # Hides what an interrupted run wrote after its last checkpoint.
+        # `purge_step` hides the steps after the checkpoint; the resumed run records them again.
         self._writer = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
@@ -77,7 +77,14 @@ def check_tracker_installed(name: TrackerName) -> None:
 
 
 def make_tracker(name: TrackerName, run: Path, step: int, settings: dict[str, Any]) -> Tracker:
-    """Return the tracker of this name; the run continues after `step`."""
+    """Return the tracker of this name.
+
+    Args:
+        name: name of the tracker.
+        run: folder of the run.
+        step: step of the checkpoint from which the run resumes; -1 for a new run.
+        settings: settings of the run, to show beside its metrics.
+    """
     match name:
         case "tensorboard":
             return _TensorBoardTracker(run, step)

@@ -1,7 +1,7 @@
-"""What the trainer needs from pre-training or fine-tuning: batches, losses, evaluation, position in the data.
+"""The interface that pre-training and fine-tuning implement for the trainer.
 
-The trainer knows nothing of masks, pairs or labels: an objective has a loss, which is a
-mean over a number of targets, and a number of correct predictions.
+It contains nothing about masks, pairs or labels: an objective has a loss, which is a mean
+over its targets, and a number of correct predictions among them.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from albertine.train.step_metrics import StepMetrics
 
 
 class MicroBatch(Protocol):
-    """Samples that one forward and backward pass computes."""
+    """The samples of one forward and backward pass."""
 
     @property
     def target_counts(self) -> Sequence[int]:
-        """Number of targets of each objective, over which its loss is a mean."""
+        """Number of targets of each objective; the loss is the mean over them."""
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return the micro-batch on a device."""
@@ -31,9 +31,9 @@ class StepBatch:
     """One process's part of the batch of a step.
 
     Attributes:
-        micro_batches: the micro-batches; none if there are fewer samples than processes.
-        tokens: number of tokens.
-        flops: number of operations of the forward and backward pass.
+        micro_batches: the micro-batches; may be empty if there are fewer samples than processes.
+        tokens: number of tokens in them.
+        flops: number of floating-point operations of their forward and backward passes.
         empty_micro_batch: a micro-batch without samples.
     """
 
@@ -43,7 +43,7 @@ class StepBatch:
     empty_micro_batch: MicroBatch
 
     def padded_to(self, count: int) -> "StepBatch":
-        """Return the batch with empty micro-batches appended, `count` in all."""
+        """Return the batch with empty micro-batches appended until there are `count`."""
         missing = count - len(self.micro_batches)
         return replace(self, micro_batches=[*self.micro_batches, *[self.empty_micro_batch] * missing])
 
@@ -70,13 +70,13 @@ class Trainable(Protocol):
         """Return the loss of each objective on a micro-batch."""
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:
-        """Continue at a position in the data."""
+        """Continue at a `data_position`, with this step."""
 
     def close(self) -> None:
         """Stop the processes that prepare batches."""
 
     def check_same_data(self, fingerprint: dict[str, Any]) -> None:
-        """Raise `InputError` if the data are not those with this fingerprint."""
+        """Raise `InputError` if the data do not have this fingerprint."""
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
         """Return metrics on held-out data; empty if there are no held-out data."""
@@ -85,7 +85,7 @@ class Trainable(Protocol):
         """Return the number by which evaluations are compared; the smallest is the best."""
 
     def objective_changes(self, step: int) -> bool:
-        """Return whether the losses of a step do not compare with those of the step before."""
+        """Return whether the losses of a step are not comparable with those of the step before."""
 
     def after_step(self, model: Any, step: int) -> None:
         """Update weights that get no gradient; `step` is the number of steps taken."""
@@ -94,4 +94,4 @@ class Trainable(Protocol):
         """Return a message about the progress of training, or None if there is nothing to report."""
 
     def checkpoint_writer(self, model: Any, step: int) -> Callable[[Path], None]:
-        """Return a function that writes the model as it is now, even if it has changed meanwhile."""
+        """Return a function that writes the model as it is now, even if training changes it meanwhile."""

@@ -13,9 +13,9 @@ A `Trainable` defines the data, the losses and the evaluation. A loss is a mean 
 whole step, over all micro-batches and processes, so it does not depend on how the step
 was split.
 
-A step depends only on the weights, the optimizer state, the number of the step and the
-position in the data. So a run that resumes from a checkpoint equals, bit for bit, the
-run that was never interrupted.
+A step depends only on the weights, the optimizer state, the `TrainerState` and the data,
+all of which a checkpoint holds or identifies. So an interrupted and resumed run ends with
+the same weights, bit for bit, as an uninterrupted one.
 """
 
 import signal
@@ -50,7 +50,7 @@ class _StepTotals:
     Attributes:
         target_counts: number of targets of each objective.
         tokens: number of tokens.
-        flops: number of operations.
+        flops: number of floating-point operations.
     """
 
     target_counts: Sequence[float]
@@ -66,7 +66,7 @@ class Trainer:
     Attributes:
         model: the model, on its device.
         recorder: writes checkpoints and metrics, and shows progress.
-        state: where the run is.
+        state: the progress of the run.
     """
 
     def __init__(
@@ -196,11 +196,12 @@ class Trainer:
 
     def _next_batch(self) -> StepBatch:
         """Return this process's part of the next batch."""
-        if self._trainable.objective_changes(self.state.step):  # losses before and after do not compare
+        if self._trainable.objective_changes(self.state.step):  # earlier losses are not comparable
             self.state.doctor.reset_average()
             self.state.best = None
         batch = self._trainable.next_batch(self.state.step)
-        if self._gradients.is_sharded:  # each pass gathers weights from all processes, so all run as many
+        if self._gradients.is_sharded:
+            # A pass gathers weights from all processes, so all of them need the same number of passes.
             batch = batch.padded_to(self._distributed.all_reduce_max(len(batch.micro_batches)))
         return batch
 
@@ -230,12 +231,12 @@ class Trainer:
         self._gradients.zero()
         sums = torch.zeros(2, len(target_counts), dtype=torch.float64, device=self._distributed.device)
         for index, micro_batch in enumerate(batch.micro_batches):
-            random_key = random_bits(self._settings.seed, self.state.step, self._distributed.rank, index)
-            torch.manual_seed(int(random_key[0]))
+            dropout_seed = random_bits(self._settings.seed, self.state.step, self._distributed.rank, index)
+            torch.manual_seed(int(dropout_seed[0]))
             objective_losses = self._trainable.compute_losses(
                 self.model, micro_batch.to(self._distributed.device), self.state.step
             )
-            # The mean over the step is the mean of the micro-batch means, weighted by their targets.
+            # The mean over the step is the mean of the micro-batch means, weighted by their target counts.
             losses = [
                 objective.loss * (count / total)
                 for objective, count, total in zip(
@@ -246,15 +247,16 @@ class Trainer:
             if losses:
                 sum(losses[1:], start=losses[0]).backward()
             counts = sums.new_tensor(micro_batch.target_counts)
-            sums[0] += torch.stack([one.loss.detach().double() for one in objective_losses]) * counts
-            sums[1] += torch.stack([one.correct for one in objective_losses])
+            mean_losses = torch.stack([objective.loss.detach().double() for objective in objective_losses])
+            sums[0] += mean_losses * counts
+            sums[1] += torch.stack([objective.correct for objective in objective_losses])
         return sums
 
     # Evaluation.
 
     @property
     def _is_evaluation_due(self) -> bool:
-        """Whether the weights of this step are to be evaluated and have not been."""
+        """Whether an evaluation is due at the current step and has not been completed."""
         step = self.state.step
         due = step % self._evaluate_every == 0 or step >= self._settings.steps
         return due and self.state.last_evaluated_step != step
@@ -285,15 +287,15 @@ class Trainer:
     # Checkpoints and events.
 
     def _roll_back(self, loss: float) -> None:
-        """Return to the last checkpoint before the loss diverged, and halve the learning rate."""
+        """Restore the last checkpoint before the loss diverged, and halve the learning rate."""
         failed_step = self.state.step + 1
         self.state = self._checkpointing.roll_back(self.state, loss)
         self._record_event(
             "rollback",
-            f"the loss diverged at step {failed_step:,} (it was {loss:.3g}); rolled back to this step, "
-            f"continuing at {self.state.doctor.lr_factor:g} of the learning rate",
+            f"the loss diverged at step {failed_step:,} (it was {loss:.3g}); rolled back to step "
+            f"{self.state.step:,}, continuing at {self.state.doctor.lr_factor:g} of the learning rate",
         )
-        self._checkpointing.save(self.state)  # the doctor remembers the rollback
+        self._checkpointing.save(self.state)  # keeps the count of rollbacks if the run is interrupted
 
     def _record_event(self, event_type: EventType, message: str, step: int | None = None) -> None:
         if self._distributed.is_main:

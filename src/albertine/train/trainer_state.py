@@ -12,7 +12,7 @@ class BestEvaluation:
 
     Attributes:
         step: number of steps that the model had taken.
-        score_to_minimize: its score, by `Trainable.score_to_minimize`.
+        score_to_minimize: score of the evaluation, from `Trainable.score_to_minimize`.
     """
 
     step: int
@@ -21,17 +21,17 @@ class BestEvaluation:
 
 @dataclass
 class TrainerState:
-    """Where a run is.
+    """The progress of a run.
 
     Attributes:
         step: number of steps taken.
         tokens: number of tokens trained on.
         seconds: time spent in training steps.
-        data_position: position in the data after the last step, by `Trainable.data_position`.
+        data_position: position in the data after the last step, from `Trainable.data_position`.
         metrics: metrics of the last evaluation.
         last_evaluated_step: step of the last evaluation; -1 before the first.
         best: the best evaluation since the objective last changed; None before the first.
-        doctor: what the doctor remembers.
+        doctor: the doctor, with its averages and counts.
     """
 
     step: int = 0
@@ -49,7 +49,7 @@ class TrainerState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainerState":
-        """Return the state in JSON values that `to_json` made; other keys are ignored."""
+        """Return the state from the JSON values of `to_json`; other keys are ignored."""
         best = values["best"]
         return cls(
             step=values["step"],
