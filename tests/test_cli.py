@@ -172,6 +172,7 @@ def test_bench_startup_reports_both_sides(capsys: pytest.CaptureFixture[str]) ->
     assert times["ratio"] == pytest.approx(times["help_seconds"] / times["python_seconds"])
 
 
+@pytest.mark.slow
 def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--model", "demo", "--runs", "1", "--batch", "sentences", "--precision", "fp32")
     lines = json_output(capsys, "bench", "model", *words)["lines"]

@@ -33,6 +33,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         yield partial
         for file in partial.rglob("*"):
             sync_to_disk(file)
+        sync_to_disk(partial)
         refuse_existing_folder(folder)  # another process may have written it meanwhile
         partial.replace(folder)
         sync_to_disk(folder.parent)

@@ -68,6 +68,7 @@ def test_nested_blocks_keep_signals_blocked() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.slow
 def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     options = [

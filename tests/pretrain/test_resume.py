@@ -402,6 +402,7 @@ def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_pa
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
 )
+@pytest.mark.slow
 def test_shutdown_with_data_workers(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
 ) -> None:
