@@ -170,6 +170,7 @@ def test_damaged_checkpoint_error_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_changed_index_bytes_are_detected_or_harmless(checkpoint: Path) -> None:
     index = next(checkpoint.glob("*.index"))
     content = index.read_bytes()

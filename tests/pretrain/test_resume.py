@@ -132,7 +132,7 @@ def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[s
     command = [sys.executable, "-m", "albertine", *command_line(settings, tmp_path / "run", tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     metrics_file = tmp_path / "run" / "metrics.jsonl"
-    while not metrics_file.exists() or len(metrics_file.read_bytes().splitlines()) < 50:
+    while not metrics_file.exists() or len(metrics_file.read_bytes().splitlines()) < 5:
         assert process.poll() is None
         time.sleep(0.01)
     return process
@@ -370,6 +370,11 @@ def test_checkpoint_of_another_format_raises(
         pretrain(tmp_path / "run", settings)
     with pytest.raises(InputError, match=message):
         pretrain(tmp_path / "run", settings)
+    # The version comes first: another version may have settings that this one does not know.
+    with (tmp_path / "run" / "settings.toml").open("a") as file:
+        file.write("\n[other]\nsetting = 1\n")
+    with pytest.raises(InputError, match=message):
+        read_run_settings(tmp_path / "run", PretrainSettings)
 
 
 def test_finished_run_is_not_changed(

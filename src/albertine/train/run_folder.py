@@ -8,6 +8,7 @@
 One process at a time uses it, always with the same settings.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Itera
 
     The settings of an existing run may differ only in the `changeable` keys.
     """
-    _check_folder_layout(run)
+    _check_run_format(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
     if run.exists() and not lock.exists() and not _is_unused(run):
         raise InputError(f"{run}: exists already and is no run; name another folder or remove it")
@@ -72,7 +73,7 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
     """Return the settings of a run; raise `InputError` if the run is not one of `settings_type`."""
     if not (run / SETTINGS_FILE).exists():
         raise InputError(f"{run}: no run (it has no {SETTINGS_FILE})")
-    _check_folder_layout(run)
+    _check_run_format(run)
     source = read_settings_file(run / SETTINGS_FILE)
     known = {field.name for field, _ in typed_fields(settings_type)} if settings_type else _COMMAND_SETTINGS
     foreign_setting = next((key for key in source.values if key in _COMMAND_SETTINGS - known), None)
@@ -84,10 +85,19 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
     return source
 
 
-def _check_folder_layout(run: Path) -> None:
-    """Raise `InputError` for a run with checkpoints of format 1."""
+def _check_run_format(run: Path) -> None:
+    """Raise `InputError` for a run whose newest checkpoint has another format.
+
+    Checked before the settings are read, because another version may have other settings.
+    """
     if (run / _FORMAT_1_FOLDER).is_dir() and not (run / CHECKPOINTS_FOLDER).is_dir():
         check_format(run / _FORMAT_1_FOLDER, 1, STATE_FORMAT, OTHER_FORMAT_ADVICE)
+    for file in sorted((run / CHECKPOINTS_FOLDER).glob(f"step-*/{STATE_FILE}"))[-1:]:
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))["state"]["format"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # damaged; resuming looks for an older one
+        check_format(file, found, STATE_FORMAT, OTHER_FORMAT_ADVICE)
 
 
 def publish_model(run: Path, source: Path) -> None:
