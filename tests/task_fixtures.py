@@ -20,7 +20,7 @@ from albertine.world.write import write_world
 from tests.conftest import SYLLABLES
 
 MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
-COLOURS = ("red", "green", "blue")
+LABELS = ("red", "green", "blue")
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def reviews(seed: int, count: int) -> list[dict[str, Any]]:
         label = rng.randrange(3)
         signal = ("ka", "lo", "mi")[label]
         text = " ".join([signal] * 3 + random_words(rng, rng.randint(1, 6)))
-        rows.append({"review": text, "stars": COLOURS[label], "mark": 1.5 * label - 1})
+        rows.append({"review": text, "stars": LABELS[label], "mark": 1.5 * label - 1})
     return rows
 
 

@@ -565,7 +565,7 @@ def bench_model(
     """
     from albertine.bench import model
 
-    model.show_model(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
+    model.show_comparisons(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
 
 
 @bench.command(name="gradients")

@@ -529,6 +529,6 @@ def test_failed_build_resumes_with_on_error_skip(
     monkeypatch.setattr(encode_jobs, "JOB_BYTES", 100)
     (tmp_path / "a.txt").write_text("\n".join(made_up_sentences(1, 20)))
     (tmp_path / "b.jsonl").write_text('{"text": "\\ud800"}\n')
-    with pytest.raises(InputError, match=r"b\.jsonl, byte 0: half a character"):
+    with pytest.raises(InputError, match=r"b\.jsonl, byte 0: an unpaired surrogate"):
         run_build(tmp_path, tokenizer, tmp_path / "made")
     assert run_build(tmp_path, tokenizer, tmp_path / "made", on_error="skip").skipped == 1

@@ -123,7 +123,7 @@ def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) 
             400,
             "item 2: texd: unknown field; known: text, text_pair",
         ),
-        ("/predict", rb'{"text": "\ud800"}', 400, "half a character"),
+        ("/predict", rb'{"text": "\ud800"}', 400, "an unpaired surrogate"),
         (
             "/predict",
             b"[" + b'{"text": ""},' * 1024 + b'{"text": ""}]',

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tests.task_fixtures import COLOURS, random_words, reviews, with_train_settings, write_csv, write_jsonl
+from tests.task_fixtures import LABELS, random_words, reviews, with_train_settings, write_csv, write_jsonl
 
 from albertine.errors import InputError
 from albertine.finetune import run as run_module
@@ -45,7 +45,7 @@ def test_run_folder_is_the_best_checkpoint(
         EvaluateSettings(data=finetune_settings.dev, device="cpu", precision="fp32"),
     )
     assert evaluation.metrics == result.metrics
-    assert load(tmp_path / "run").label_names == tuple(sorted(COLOURS))
+    assert load(tmp_path / "run").label_names == tuple(sorted(LABELS))
 
 
 @pytest.mark.parametrize("type_name", ["regress", "tag", "span", "choice"])
@@ -327,7 +327,7 @@ def test_evaluate_a_transformers_model(
 ) -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    labels = dict(enumerate(sorted(COLOURS)))
+    labels = dict(enumerate(sorted(LABELS)))
     model = AutoModelForSequenceClassification.from_pretrained(
         str(checkpoint),
         num_labels=3,
@@ -487,4 +487,4 @@ def test_task_json_and_config_labels_agree(
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
     config = json.loads((tmp_path / "run/config.json").read_text())
     card = json.loads((tmp_path / "run/task.json").read_text())
-    assert [config["id2label"][str(index)] for index in range(3)] == card["labels"] == sorted(COLOURS)
+    assert [config["id2label"][str(index)] for index in range(3)] == card["labels"] == sorted(LABELS)

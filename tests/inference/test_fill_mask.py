@@ -89,7 +89,7 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
         fill_mask.fill("nothing hidden")
     with pytest.raises(InputError, match="tokens; the model takes"):
         fill_mask.fill("[MASK] " + "word " * 500)
-    with pytest.raises(InputError, match="half a character"):
+    with pytest.raises(InputError, match="an unpaired surrogate"):
         fill_mask.fill("[MASK] \ud800")
     with pytest.raises(InputError, match="text: must be text, not int"):
         fill_mask.order_probability(1, "b")  # type: ignore[arg-type]

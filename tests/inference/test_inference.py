@@ -425,7 +425,7 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
         (lambda: chooser(question="ka"), "options: missing"),
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
         (lambda: tagger([None]), "lists of text|must be text"),
-        (lambda: pair_classifier("x\ud800"), "half a character"),
+        (lambda: pair_classifier("x\ud800"), "an unpaired surrogate"),
         (lambda: chooser(question="ka", options=["mi"]), "options: 1; the model chooses between 2"),
     ]
     for invalid_call, message in invalid_calls:

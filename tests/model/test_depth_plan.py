@@ -3,7 +3,7 @@
 import pytest
 
 from albertine.errors import InputError
-from albertine.model.depth_plan import LayerBlocks, depth_plan
+from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.settings import ModelSettings
 
 
@@ -21,20 +21,20 @@ from albertine.settings import ModelSettings
 )
 def test_depth_plan(model: ModelSettings, expected: list[tuple[int, int]]) -> None:
     plan = depth_plan(model)
-    assert plan == tuple(LayerBlocks(attention, ffn) for attention, ffn in expected)
+    assert plan == tuple(BlockIndices(attention, ffn) for attention, ffn in expected)
     assert len(plan) == model.applied_layers
     assert {blocks.attention for blocks in plan} == set(range(model.attention_block_count))
     assert {blocks.ffn for blocks in plan} == set(range(model.ffn_block_count))
 
 
 def test_shared_model_can_be_deeper() -> None:
-    assert depth_plan(ModelSettings(layers=2), depth=5) == (LayerBlocks(0, 0),) * 5
+    assert depth_plan(ModelSettings(layers=2), depth=5) == (BlockIndices(0, 0),) * 5
 
 
 def test_any_model_can_stop_early() -> None:
     assert depth_plan(ModelSettings(layers=4, share="none"), depth=2) == (
-        LayerBlocks(0, 0),
-        LayerBlocks(1, 1),
+        BlockIndices(0, 0),
+        BlockIndices(1, 1),
     )
 
 

@@ -219,15 +219,18 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": replace(MODEL, vocab_size=100)}, "has 130 tokens, the model only 100"),
-        ({"objective": ObjectiveSettings(max_length=100)}, "samples of 100 tokens: the model takes 64"),
+        (
+            {"model": replace(MODEL, vocab_size=100)},
+            "vocab_size = 100: the vocabulary of .* has 130 tokens",
+        ),
+        ({"objective": ObjectiveSettings(max_length=100)}, "reduce --objective.max-length, or raise --model"),
         (
             {"curriculum": CurriculumSettings(length="32, 128 from 0.5")},
-            "samples of 128 tokens: the model takes 64",
+            "samples of 128 tokens: the model takes at most 64; reduce --curriculum.length",
         ),
         (
             {"curriculum": CurriculumSettings(depth="1, 3 from 0.5")},
-            "the model has 2 layers; give --model.layers",
+            "the model has only 2 layers; raise --model.layers",
         ),
         ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs need two"),
         ({"corpus": None}, "--corpus is missing"),

@@ -131,7 +131,10 @@ def test_preset_sets_its_table_and_keys_of_the_same_source_override_it() -> None
         ("fast = 'true'", 'FILE: fast = "true": must be true or false'),
         ("rate = [1]", "FILE: rate = [1]: must be a number"),
         ("rate = inf", "FILE: rate = inf: must be a finite number"),
-        ("model = 3", "FILE: model = 3: must be a table; set its keys, as in model.NAME"),
+        (
+            "model = 3",
+            "FILE: model = 3: must be a table; set its keys, such as model.preset or",
+        ),
         ("[name]\nx = 1", "FILE: name = {...}: must be text in quotes"),
         ("[model]\nlayers = '6'", 'FILE: model.layers = "6": must be an integer'),
         ("[model]\nshare = 'atention'", "did you mean attention?"),

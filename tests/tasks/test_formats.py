@@ -122,7 +122,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.csv", "text,label\nx,\n", "classify", "line 2: has no label"),
         ("a.csv", "text,label\nx, \n", "classify", "line 2: has no label"),
         ("a.jsonl", '{"text": "x", "label": NaN}\n', "classify", "line 1: has no label"),
-        ("a.jsonl", '{"text": "x\\ud800", "label": 1}\n', "classify", "line 1: half a character"),
+        ("a.jsonl", '{"text": "x\\ud800", "label": 1}\n', "classify", "line 1: an unpaired surrogate"),
         ("a.jsonl", '{"options": ["x", "y"], "label": true}\n', "choice", "True names none of the 2 options"),
         ("a.jsonl", '{"options": ["x", "y"], "label": 0.5}\n', "choice", "0.5 names none of the 2 options"),
         ("a.jsonl", '{"text": "x", "label": 1%s}\n' % ("0" * 400), "regress", "not a number"),

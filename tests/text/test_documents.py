@@ -177,7 +177,7 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.parquet.gz", b"PAR1", "Parquet has its own compression"),
         ("a.json", b"{}", "a single JSON document; convert it to .jsonl"),
         ("a.txt", b"w\0i\0d\0e\0", "zero bytes, not UTF-8 text"),
-        ("a.jsonl", b'{"text": "\\ud800"}', "half a character"),
+        ("a.jsonl", b'{"text": "\\ud800"}', "an unpaired surrogate"),
     ],
 )
 def test_error_names_the_unreadable_input(tmp_path: Path, name: str, content: bytes, problem: str) -> None:

@@ -26,10 +26,10 @@ def test_simultaneous_signals_count_once_and_a_later_one_stops_immediately(
 def test_signal_interrupts_only_interruptible_blocks() -> None:
     shutdown_signal = ShutdownSignal()
     with shutdown_signal.handlers_installed():
-        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(True):
+        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(when=True):
             os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(True):
+        with pytest.raises(ShutdownRequested), shutdown_signal.interruptible(when=True):
             pytest.fail("the block must not run after a signal")
-        with shutdown_signal.interruptible(False):
+        with shutdown_signal.interruptible(when=False):
             pass
     assert shutdown_signal.received == signal.SIGTERM

@@ -98,21 +98,23 @@ def test_inference_labels_are_true(name: str, file: str) -> None:
     labels = {True: "entailment", None: "neutral", False: "contradiction"}
     examples = make_examples(name, 600, file)
     for example in examples:
-        origin = example.origin
-        truth = truth_from_events(origin.events, origin.claim)
-        if not origin.affirmed and truth is not None:
+        generated = example.generated
+        truth = truth_from_events(generated.events, generated.claim)
+        if not generated.affirmed and truth is not None:
             truth = not truth
-        assert origin.label == labels[truth], example.texts
-        assert origin.label == example.label or example.label == "not_entailment"
+        assert generated.label == labels[truth], example.texts
+        assert generated.label == example.label or example.label == "not_entailment"
         assert (example.label == "entailment") is (truth is True)
-    families = Counter((type(example.origin.claim).__name__, example.origin.affirmed) for example in examples)
+    families = Counter(
+        (type(example.generated.claim).__name__, example.generated.affirmed) for example in examples
+    )
     assert min(families.values()) > 8, "every claim type is affirmed and denied"
 
 
 def test_premises_mention_their_events() -> None:
     for example in make_examples("RTE", 300):
         premise = example.texts[0]
-        for event in example.origin.events:
+        for event in example.generated.events:
             for value in event:
                 if isinstance(value, Thing):
                     assert value.kind in premise
@@ -125,7 +127,7 @@ def test_polarity_does_not_predict_the_label() -> None:
     """Denied claims are equally frequent under every label."""
     denied: dict[str, list[bool]] = {}
     for example in make_examples("MNLI", 1500):
-        denied.setdefault(example.label, []).append(not example.origin.affirmed)
+        denied.setdefault(example.label, []).append(not example.generated.affirmed)
     for label, is_denied in denied.items():
         assert 0.42 < sum(is_denied) / len(is_denied) < 0.58, label
 
@@ -139,7 +141,7 @@ def _parts(event: Any) -> dict[str, Any]:
 
 def test_paraphrases_come_from_the_same_events() -> None:
     for example in make_examples("MRPC"):
-        first, second = example.origin.origins
+        first, second = example.generated.origins
         assert (first == second) is (example.label == "1")
         assert example.texts[0] != example.texts[1]
     assert 0.4 < sum(example.label == "1" for example in make_examples("MRPC")) / 400 < 0.6
@@ -148,7 +150,7 @@ def test_paraphrases_come_from_the_same_events() -> None:
 def test_similarity_is_the_share_of_facts() -> None:
     scores = []
     for example in make_examples("STS-B"):
-        first, second = map(_parts, example.origin.origins)
+        first, second = map(_parts, example.generated.origins)
         common = [name for name in first if name in second and first[name] == second[name]]
         score = 5 * len(common) / len(set(first) | set(second))
         assert float(example.label) == pytest.approx(score, abs=1e-3)
@@ -161,7 +163,7 @@ def test_similarity_is_the_share_of_facts() -> None:
 def test_meetings_are_symmetric() -> None:
     for name in ("MRPC", "STS-B", "QQP"):
         for example in make_examples(name):
-            first, second = example.origin.origins
+            first, second = example.generated.origins
             for first_event, second_event in zip(_events(first), _events(second), strict=True):
                 if isinstance(first_event, e.Meet) and isinstance(second_event, e.Meet):
                     assert (first_event.who, first_event.whom) != (second_event.whom, second_event.who)
@@ -177,7 +179,7 @@ def answers_in_log(query: EventQuery, log: Sequence[Any]) -> set[str]:
     """Return the answers to a query: from events of its type that agree in all named fields."""
     events = [event.what if isinstance(event, e.Hidden) else event for event in log]
     return {
-        str(getattr(event, query.asked_field))
+        str(getattr(event, query.answer_field))
         for event in events
         if type(event) is type(query.event)
         and all(str(getattr(event, name)) == str(getattr(query.event, name)) for name in _named(query))
@@ -189,7 +191,7 @@ def _named(query: EventQuery) -> list[str]:
     return [
         name
         for name in query.event._fields
-        if name != query.asked_field
+        if name != query.answer_field
         and any(_word(getattr(query.event, name)) in wording for wording in query.wordings())
     ]
 
@@ -204,15 +206,15 @@ def _word(value: Any) -> str:
 
 def test_duplicate_questions_have_one_answer() -> None:
     for example in make_examples("QQP"):
-        first, second = example.origin.origins
+        first, second = example.generated.origins
         assert example.texts[0] != example.texts[1]
-        same = first.asked_field == second.asked_field and first.event == second.event
+        same = first.answer_field == second.answer_field and first.event == second.event
         assert same is (example.label == "1"), example.texts
 
 
 def test_qnli_labels_are_true() -> None:
     for example in make_examples("QNLI"):
-        query, event = example.origin.origins
+        query, event = example.generated.origins
         fits = type(event) is type(query.event) and all(
             getattr(event, name) == getattr(query.event, name) for name in _named(query)
         )

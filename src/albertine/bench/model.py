@@ -32,8 +32,11 @@ from albertine.progress import format_bytes
 from albertine.settings import ModelSettings
 
 Workload = Literal["training", "forward"]
+_Command = Literal["warm up", "step", "peak memory"]
+_WARM_UP_STEPS = 2
 
-# Lengths of the 872 sentences of SST-2's dev set, in words plus two special tokens: the 5% quantiles.
+# 21 quantiles, from 0% to 100% in steps of 5%, of the lengths of the 872 sentences of SST-2's dev set, in
+# words plus two special tokens.
 SST2_LENGTHS = (4, 8, 11, 12, 13, 15, 16, 17, 18, 20, 21, 22, 23, 25, 26, 28, 29, 31, 33, 36, 49)
 BATCH_LENGTHS = {
     "8 x 128": (128,) * 8,
@@ -57,8 +60,8 @@ class ModelComparison:
 
     Attributes:
         case: the case.
-        tokens_per_second: Albertine's median.
-        peer_tokens_per_second: the peer's median.
+        tokens_per_second: Albertine's median rate.
+        peer_tokens_per_second: the peer's median rate.
         peak_bytes: Albertine's peak memory, of the process or the GPU.
         peer_peak_bytes: the peer's peak memory.
         utilization: Albertine's FLOP per second, as a fraction of the device's peak.
@@ -86,16 +89,16 @@ class ModelComparison:
 
 
 def measure_model(settings: ModelBenchSettings) -> Iterator[ModelComparison]:
-    """Measure the selected cases; yield each result as soon as it is measured."""
+    """Measure the selected cases; yield each result as soon as it is available."""
     if find_spec("transformers") is None:
         raise InputError("bench model: transformers is not installed; run pip install transformers")
-    peaks = {
-        precision: _peak_flops(precision, settings.device) for precision in _precisions(settings.precision)
+    peak_rates = {
+        precision: _peak_rate(precision, settings.device) for precision in _precisions(settings.precision)
     }
     with tempfile.TemporaryDirectory() as folder:
         _write_weights(settings.model, Path(folder))
-        for case in progress.track(list(_cases(settings)), "Measuring", unit="lines"):
-            yield _measure_case(case, settings, Path(folder), peaks[case.precision])
+        for case in progress.track(list(_cases(settings)), "Measuring", unit="cases"):
+            yield _measure_case(case, settings, Path(folder), peak_rates[case.precision])
 
 
 def _precisions(choice: str) -> tuple[Any, ...]:
@@ -117,40 +120,50 @@ def _write_weights(model: ModelSettings, folder: Path) -> None:
     save_folder(Model(model), folder / "weights")
 
 
-def _peak_flops(precision: str, device: str) -> float:
+def _peak_rate(precision: str, device: str) -> float:
+    """Return the FLOP per second of large matrix products."""
     return peak_flops(choose_precision(precision, torch.device(device)), torch.device(device))
 
 
 def _measure_case(
-    case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, peak: float
+    case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, peak_rate: float
 ) -> ModelComparison:
+    """Return the result of one case.
+
+    Args:
+        case: the case.
+        settings: device, number of measurements and model.
+        folder: folder that holds the weights.
+        peak_rate: FLOP per second of large matrix products in the precision of the case.
+    """
     context = multiprocessing.get_context("spawn")
     sides = []
     for side in ("ours", "peer"):
-        our_end, child_end = context.Pipe()
+        parent_end, child_end = context.Pipe()
         process = context.Process(
             target=_run_side, args=(side, case, settings, folder, child_end), daemon=True
         )
         with block_signals(signal.SIGINT):
             process.start()
         child_end.close()
-        sides.append((process, our_end))
+        sides.append((process, parent_end))
     try:
         for _, pipe in sides:
             _request(pipe, "warm up")
         seconds = [[_request(pipe, "step") for _, pipe in sides] for _ in range(settings.runs)]
-        peaks = [int(_request(pipe, "peak")) for _, pipe in sides]
+        peak_bytes, peer_peak_bytes = (int(_request(pipe, "peak memory")) for _, pipe in sides)
     finally:
         for process, _ in sides:
             process.terminate()
             process.join()
     tokens = sum(BATCH_LENGTHS[case.batch])
-    ours, peer = (tokens / statistics.median(column) for column in zip(*seconds, strict=True))
-    utilization = ours * _flops_per_token(case, settings.model) / peak
-    return ModelComparison(case, ours, peer, peaks[0], peaks[1], utilization)
+    ours, peer = (tokens / statistics.median(side_seconds) for side_seconds in zip(*seconds, strict=True))
+    utilization = ours * _flops_per_token(case, settings.model) / peak_rate
+    return ModelComparison(case, ours, peer, peak_bytes, peer_peak_bytes, utilization)
 
 
-def _request(pipe: Connection, command: str) -> float:
+def _request(pipe: Connection, command: _Command) -> float:
+    """Send a command to the process of a side and return its answer; see `_run_side`."""
     try:
         pipe.send(command)
         answer = pipe.recv()
@@ -164,6 +177,7 @@ def _request(pipe: Connection, command: str) -> float:
 
 
 def _flops_per_token(case: ModelBenchCase, model: ModelSettings) -> float:
+    """Return the FLOP per token of Albertine's computation, as a mean over the batch."""
     lengths = BATCH_LENGTHS[case.batch]
     counts = [(length, count_flops(model, length)) for length in lengths]
     total = sum(
@@ -181,19 +195,23 @@ def _flops_per_token(case: ModelBenchCase, model: ModelSettings) -> float:
 def _run_side(
     side: str, case: ModelBenchCase, settings: ModelBenchSettings, folder: Path, pipe: Connection
 ) -> None:
-    """Run one side: build its step, then answer each request with the seconds or the peak memory."""
-    if side != "ours":
+    """Run one side: build its step, then answer each command with its seconds or the peak memory in bytes."""
+    if side == "peer":
+        # The parent limited oneDNN's caches in the environment when it made the model. The peer gets the
+        # default sizes.
         reset_environment()
     try:
         step = (_our_step if side == "ours" else _peer_step)(case, settings, folder / "weights")
         device = torch.device(settings.device)
         while True:
-            command = pipe.recv()
+            command: _Command = pipe.recv()
+            if command == "peak memory":
+                pipe.send(peak_memory(device))
+                continue
             started = synchronized_time(device)
-            for _ in range(2 if command == "warm up" else 1 if command == "step" else 0):
+            for _ in range(_WARM_UP_STEPS if command == "warm up" else 1):
                 step()
-            seconds = synchronized_time(device) - started
-            pipe.send(peak_memory(device) if command == "peak" else seconds)
+            pipe.send(synchronized_time(device) - started)
     except EOFError:
         return
     except Exception as error:  # the parent raises it and ends the benchmark
@@ -205,41 +223,42 @@ def _random_padded_batch(
 ) -> tuple[dict[str, Any], Any, Any]:
     """Return a random batch: inputs of `transformers`, MLM labels [batch, length] and pair labels [batch].
 
-    15% of the real tokens have a label, the others -100.
+    About 15% of the real tokens, and at least one per sequence, have a label; the others have -100.
     """
     generator = torch.Generator().manual_seed(0)
     lengths = torch.tensor(BATCH_LENGTHS[case.batch])
-    mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
-    ids = torch.randint(5, model.vocab_size, mask.shape, generator=generator) * mask
-    is_target = (torch.rand(mask.shape, generator=generator) < 0.15) & mask.bool()
-    is_target[:, 1] = True  # at least one per sequence
+    attention_mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
+    ids = torch.randint(5, model.vocab_size, attention_mask.shape, generator=generator) * attention_mask
+    is_target = (torch.rand(attention_mask.shape, generator=generator) < 0.15) & attention_mask.bool()
+    is_target[:, 1] = True
     labels = torch.where(is_target, ids, -100)
-    pair = torch.randint(0, 2, (len(lengths),), generator=generator)
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
-    return {name: tensor.to(device) for name, tensor in inputs.items()}, labels.to(device), pair.to(device)
+    pair_labels = torch.randint(0, 2, (len(lengths),), generator=generator)
+    inputs = {"input_ids": ids, "attention_mask": attention_mask, "token_type_ids": torch.zeros_like(ids)}
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+    return inputs, labels.to(device), pair_labels.to(device)
 
 
-def _training_step(model: Any, loss: Callable[[], Any]) -> Callable[[], None]:
-    """Return a function that takes one training step, the same for both sides."""
+def _training_step(model: Any, compute_loss: Callable[[], Any]) -> Callable[[], None]:
+    """Return a function that takes one training step; both sides use it."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
 
     def step() -> None:
         optimizer.zero_grad()
-        loss().backward()
+        compute_loss().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
     return step
 
 
-def _forward_step(model: Any, outputs: Callable[[], Any]) -> Callable[[], None]:
-    """Return a function that runs one forward pass, the same for both sides."""
+def _forward_step(model: Any, compute_outputs: Callable[[], Any]) -> Callable[[], None]:
+    """Return a function that runs one forward pass without gradients; both sides use it."""
     model.eval()
 
     def step() -> None:
         with torch.inference_mode():
-            outputs()
+            compute_outputs()
 
     return step
 
@@ -253,11 +272,11 @@ def _our_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path)
     model = load_folder(weights).to(settings.device)
     dtype = torch.float32 if case.precision == "fp32" else torch.bfloat16
     model.configure(ComputeOptions(dtype=dtype, compile=settings.compile))
-    inputs, labels, pair = _random_padded_batch(case, settings.model, settings.device)
+    inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)
     strip = Strip.from_padded(inputs["input_ids"], inputs["attention_mask"], inputs["token_type_ids"])
-    flat = labels[inputs["attention_mask"].bool()]
-    indices = (flat != -100).nonzero().squeeze(1)
-    targets = PretrainingTargets(MaskedLMTargets(indices, flat[indices]), pair)
+    strip_labels = labels[inputs["attention_mask"].bool()]
+    indices = (strip_labels != -100).nonzero().squeeze(1)
+    targets = PretrainingTargets(MaskedLMTargets(indices, strip_labels[indices]), pair_labels)
     if case.workload == "training":
         return _training_step(model, lambda: model(strip, targets).loss)
     return _forward_step(model, lambda: model(strip))  # logits of every token, as the peer computes them
@@ -269,40 +288,40 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     model_class = transformers.AutoModelForPreTraining
     model = model_class.from_pretrained(weights, attn_implementation="sdpa").to(settings.device)
     compiled_model = torch.compile(model) if settings.compile else model
-    inputs, labels, pair = _random_padded_batch(case, settings.model, settings.device)
+    inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)
     is_bert = type(model).__name__.startswith("Bert")
-    targets = {"labels": labels, "next_sentence_label" if is_bert else "sentence_order_label": pair}
+    targets = {"labels": labels, "next_sentence_label" if is_bert else "sentence_order_label": pair_labels}
     use_bf16 = case.precision == "bf16"
 
-    def outputs() -> Any:
+    def compute_outputs() -> Any:
         with torch.autocast(settings.device, torch.bfloat16, enabled=use_bf16):
             return compiled_model(**inputs, **targets)
 
     if case.workload == "training":
-        return _training_step(model, lambda: outputs().loss)
-    return _forward_step(model, outputs)
+        return _training_step(model, lambda: compute_outputs().loss)
+    return _forward_step(model, compute_outputs)
 
 
-def show_model(lines: Iterator[ModelComparison], *, as_json: bool) -> None:
+def show_comparisons(results: Iterator[ModelComparison], *, as_json: bool) -> None:
     """Print the results as a table or JSON."""
     if as_json:
-        print(json.dumps({"lines": [line.to_json() for line in lines]}, indent=2))
+        print(json.dumps({"lines": [result.to_json() for result in results]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("workload", "batch", ""):
         table.add_column(title, no_wrap=True)
     for title in ("tokens/s", "peer", "ratio", "of peak", "memory", "peer's"):
         table.add_column(title, justify="right", no_wrap=True)
-    for line in lines:
+    for result in results:
         table.add_row(
-            line.case.workload,
-            line.case.batch,
-            line.case.precision,
-            f"{line.tokens_per_second:,.0f}",
-            f"{line.peer_tokens_per_second:,.0f}",
-            f"{line.ratio:.2f}",
-            f"{line.utilization:.0%}",
-            format_bytes(line.peak_bytes),
-            format_bytes(line.peer_peak_bytes),
+            result.case.workload,
+            result.case.batch,
+            result.case.precision,
+            f"{result.tokens_per_second:,.0f}",
+            f"{result.peer_tokens_per_second:,.0f}",
+            f"{result.ratio:.2f}",
+            f"{result.utilization:.0%}",
+            format_bytes(result.peak_bytes),
+            format_bytes(result.peer_peak_bytes),
         )
     progress.result_console().print(table)

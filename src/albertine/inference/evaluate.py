@@ -31,7 +31,8 @@ class EvaluationResult:
         split: name of the split, such as "dev_matched".
         num_examples: number of examples.
         metrics: metrics by name.
-        primary_metric: mean of the metrics that the benchmark averages.
+        primary_metric: score by which models are compared: the mean of the main metrics of the task, such
+            as F1 and accuracy for MRPC.
         seconds: time for reading, encoding and computing.
     """
 
@@ -119,12 +120,15 @@ def read_split(
 
 
 def paper_averages(results: Sequence[EvaluationResult]) -> dict[str, float]:
-    """Return the paper's averages, by name, if there are results for all tasks of an average."""
-    metric_by_task: dict[str, float] = {}
+    """Return each of the paper's averages, by name, whose tasks all have a result.
+
+    If a task has several results, such as those of MNLI's two dev files, the first one counts.
+    """
+    score_by_task: dict[str, float] = {}
     for result in results:
-        metric_by_task.setdefault(result.task, result.primary_metric)
+        score_by_task.setdefault(result.task, result.primary_metric)
     return {
-        name: fmean(metric_by_task[task] for task in tasks)
+        name: fmean(score_by_task[task] for task in tasks)
         for name, tasks in (("GLUE", _GLUE_TASKS), ("Table 2", _TABLE_2_TASKS))
-        if set(tasks) <= set(metric_by_task)
+        if set(tasks) <= set(score_by_task)
     }

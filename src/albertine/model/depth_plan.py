@@ -11,20 +11,20 @@ from albertine.errors import InputError
 from albertine.settings import ModelSettings
 
 
-class LayerBlocks(NamedTuple):
-    """Indices of the attention block and the feed-forward block that one layer uses."""
+class BlockIndices(NamedTuple):
+    """Indices of an attention block and of the feed-forward block that is applied after it."""
 
     attention: int
     ffn: int
 
 
-def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[LayerBlocks, ...]:
-    """Return the blocks of each layer in order; each inner group of a layer has its own entry.
+def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[BlockIndices, ...]:
+    """Return the blocks to apply, in order: one entry per layer, or `inner_groups` entries per layer.
 
     Args:
         settings: settings of the model.
-        depth: number of layers to apply, by default all of the model. Every model can stop early; only
-            a model that shares all blocks among all layers can apply more layers than it has.
+        depth: number of layers to apply, by default those of the model. Every model can stop early;
+            only a model whose layers all share one set of blocks can apply more layers than it has.
     """
     depth = settings.layers if depth is None else depth
     if depth < 1:
@@ -36,11 +36,12 @@ def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[Layer
         )
     plan = []
     for layer in range(depth):
+        # Layers beyond those of the model exist only if there is one group.
         group = layer * settings.groups // settings.layers if layer < settings.layers else 0
         for inner in range(settings.inner_groups):
             shared_block = group * settings.inner_groups + inner
             plan.append(
-                LayerBlocks(
+                BlockIndices(
                     attention=shared_block if settings.share in ("all", "attention") else layer,
                     ffn=shared_block if settings.share in ("all", "ffn") else layer,
                 )

@@ -1,4 +1,4 @@
-"""The encoder: an embedding, and attention and feed-forward blocks applied by the depth plan."""
+"""The encoder: an embedding, then attention and feed-forward blocks in the order of the depth plan."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,8 +32,9 @@ class ComputeOptions:
 
     Attributes:
         dtype: precision of the matrix products; weights stay in fp32.
-        recompute: keep only the input of each layer, and recompute the layer in the backward pass.
-        compile: compile each layer's operations after attention, once for all layers.
+        recompute: gradient checkpointing: keep only the input of each layer for the backward pass, which
+            recomputes the layer.
+        compile: compile the part of a layer after its attention; all layers use the same compiled function.
         kernels: use machine-specific kernels; False computes everything in plain PyTorch.
     """
 
@@ -83,7 +84,10 @@ class Encoder(nn.Module):
     def _sorted_hidden_states(
         self, strip: Strip, layout: AttentionLayout, depth: int | None
     ) -> Iterator[Tensor]:
-        """Yield the output of the embedding and of each layer in the order of the layout, [rows, hidden]."""
+        """Yield the output of the embedding and of each layer, with rows sorted by `layout`, [rows, hidden].
+
+        There can be more rows than tokens: `layout` may add spare rows at the end.
+        """
         options, kernels = self.compute_options, self.compute_options.selected_kernels
         self.embedding.check_ids(strip)
         tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))

@@ -1,4 +1,4 @@
-"""Settings that change during a run: "128, 512 from 0.9" means 128, and 512 in the last tenth of the run."""
+"""Settings that change during a run: "128, 512 from 0.9" means 128, but 512 in the last tenth of the run."""
 
 import re
 from dataclasses import dataclass
@@ -28,38 +28,57 @@ class CurriculumStages:
 
 
 def parse_stages(key: str, text: str, minimum: float, maximum: float) -> CurriculumStages:
-    """Parse the text of a setting; `key` is its name, for errors."""
-    advice = f'give values, each with the fraction of the run from which it applies, as in "{_EXAMPLES[key]}"'
+    """Return the stages that the text of a setting describes; raise `SettingError` if it is invalid.
+
+    Args:
+        key: name of the setting.
+        text: its value.
+        minimum: smallest allowed number; if it is 1 or more, numbers must be whole.
+        maximum: largest allowed number.
+    """
+    example = f'as in "{_EXAMPLES[key]}"'
     first, *later = (part.strip() for part in text.split(","))
-    matches = [_LATER_STAGE.fullmatch(part) for part in later]
+    matches = map(_LATER_STAGE.fullmatch, later)
+    stages = [(first, "0"), *((match[1], match[2]) if match else ("", "") for match in matches)]
     try:
-        values = [float(first), *(float(match[1]) if match else float("nan") for match in matches)]
-        starts = [0.0, *(float(match[2]) if match else float("nan") for match in matches)]
+        values, starts = zip(*((float(value), float(start)) for value, start in stages), strict=True)
     except ValueError:
-        raise SettingError(key, text, advice) from None
-    if not all(a < b < 1 for a, b in pairwise(starts)):
-        raise SettingError(key, text, f"fractions must rise from 0 to below 1; {advice}")
+        raise SettingError(
+            key,
+            text,
+            "must be numbers separated by commas, each but the first with the fraction of the run from which "
+            f"it applies, {example}",
+        ) from None
+    if not all(start < next_start < 1 for start, next_start in pairwise(starts)):
+        raise SettingError(key, text, f"the fractions must be above 0, below 1 and increasing, {example}")
     for value in values:
-        if not minimum <= value <= maximum or (minimum >= 1 and value != int(value)):
-            raise SettingError(key, text, f"{value:g} must be from {minimum:g} to {maximum:g}; {advice}")
-    return CurriculumStages(tuple(values), tuple(starts))
+        if not minimum <= value <= maximum:
+            problem = f"{value:,.12g} is not from {minimum:,} to {maximum:,}"
+            raise SettingError(key, text, f"{problem}; give values {example}")
+        if minimum >= 1 and value != int(value):
+            raise SettingError(key, text, f"{value:,.12g} is not a whole number; give values {example}")
+    return CurriculumStages(values, starts)
 
 
 @dataclass(frozen=True)
 class CurriculumSettings(Settings):
-    """Settings that change during a run; each replaces a setting of `model` or `objective`, if given."""
+    """Settings that change during a run.
+
+    Each one, if given, is used in place of a constant: `length` of `objective.max_length`, `depth` of
+    `model.layers` (which must not be smaller), `mlm_probability` of `objective.mlm_probability`.
+    """
 
     length: str | None = setting(None, f'Maximum length of samples, as in "{_EXAMPLES["length"]}".')
     depth: str | None = setting(
         None,
-        f'Number of layers, as in "{_EXAMPLES["depth"]}"; only for a model that shares all layers.',
+        f'Number of layers, as in "{_EXAMPLES["depth"]}"; only for a model whose layers all share weights.',
     )
     mlm_probability: str | None = setting(
         None, f'Fraction of the tokens to predict, as in "{_EXAMPLES["mlm_probability"]}".'
     )
 
     def check(self) -> None:
-        """Raise `SettingError` if a value is not a list of stages."""
+        """Raise `SettingError` if the text of a setting does not describe valid stages."""
         for key in ("length", "depth", "mlm_probability"):
             self.stages(key)
 

@@ -1,6 +1,7 @@
 """Prepares a pre-training run: resolves its settings, and loads or makes its model.
 
-Resolved settings have no default left open, so the settings file of a run repeats the run.
+Resolved settings contain every value that the run uses, also those that depend on the corpus or the
+checkpoint. So the settings file of a run, which holds them, is enough to repeat the run.
 """
 
 from dataclasses import fields, replace
@@ -23,91 +24,123 @@ PRETRAIN_HEAD = HeadSettings(kind="pretrain")
 def resolved_settings(
     settings: PretrainSettings,
     corpus: Corpus,
-    init_model: ModelSettings | None,
+    init_model_settings: ModelSettings | None,
     world_size: int = 1,
 ) -> PretrainSettings:
-    """Return settings with all sizes and learning rates filled in; raise `InputError` if they do not fit.
+    """Return the settings of a run, with all defaults that depend on other values filled in.
+
+    These are the architecture (that of the checkpoint), the vocabulary size, the maximum length of
+    samples, the learning rate and the warm-up. Raises `InputError` if the vocabulary of the corpus,
+    the samples or the curriculum do not fit the model, or if a batch cannot hold a sample.
 
     Args:
-        settings: settings of the run; those in `explicit_keys` are not changed.
+        settings: requested settings; those in `settings.explicit_keys` are not changed.
         corpus: the corpus, which gives the vocabulary size.
-        init_model: model settings of the checkpoint to start from, if there is one.
+        init_model_settings: model settings of the checkpoint to start from; None if there is none.
         world_size: number of processes that share a batch.
     """
     model, explicit_keys = settings.model, settings.explicit_keys
-    if init_model is not None:
-        model = _model_from_checkpoint(init_model, model, explicit_keys)
-    vocab_size = len(corpus.tokenizer)
-    if init_model is None and "model.vocab_size" not in explicit_keys:
-        model = replace(model, vocab_size=vocab_size)
-    if model.vocab_size < vocab_size:
-        raise InputError(f"{corpus.folder}: has {vocab_size:,} tokens, the model only {model.vocab_size:,}")
+    if init_model_settings is not None:
+        model = _model_from_checkpoint(init_model_settings, model, explicit_keys)
+    elif "model.vocab_size" not in explicit_keys:
+        model = replace(model, vocab_size=len(corpus.tokenizer))
     objective = settings.objective
-    if objective.pair != "none" and model.segments < 2:
-        raise InputError(
-            f"model.segments = {model.segments}: pairs need two; "
-            "use --model.segments 2, or --objective.pair none"
-        )
     if "objective.max_length" not in explicit_keys:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
     folder = corpus.folder.resolve()
     resolved = replace(settings, corpus=folder, model=model, objective=objective, train=train)
-    if resolved.longest_sample() > model.max_length:
-        raise InputError(
-            f"samples of {resolved.longest_sample()} tokens: the model takes {model.max_length}; "
-            "reduce --objective.max-length" + ("" if init_model else ", or raise --model.max-length")
-        )
-    depth = resolved.curriculum.stages("depth")
-    if depth and max(depth.values) > model.layers:
-        raise InputError(
-            f'--curriculum.depth "{resolved.curriculum.depth}": the model has {model.layers} layers; '
-            "give --model.layers"
-        )
-    if train.batch_tokens < resolved.longest_sample() * world_size:
-        per_process = f" for each of {world_size} processes" if world_size > 1 else ""
-        raise InputError(
-            f"--train.batch-tokens {train.batch_tokens}: must hold a sample of "
-            f"{resolved.longest_sample()} tokens{per_process}"
-        )
+    _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
+    _check_curriculum_and_batch(resolved, world_size)
     return resolved
 
 
-_CHANGEABLE_FIELDS = ("dropout", "attention_dropout", "layers")
+def _check_corpus_fits_model(settings: PretrainSettings, corpus: Corpus, *, has_checkpoint: bool) -> None:
+    """Raise `InputError` if the model is too small for the vocabulary, the pairs or the longest sample.
+
+    A checkpoint determines the sizes of the model, so no message suggests to change them then.
+    """
+    model, vocab_size = settings.model, len(corpus.tokenizer)
+    if model.vocab_size < vocab_size:
+        advice = (
+            "build the corpus with the checkpoint's tokenizer"
+            if has_checkpoint
+            else "raise or remove the setting"
+        )
+        raise InputError(
+            f"model.vocab_size = {model.vocab_size}: the vocabulary of {corpus.folder} has {vocab_size:,} "
+            f"tokens; {advice}"
+        )
+    if settings.objective.pair != "none" and model.segments < 2:
+        raise InputError(
+            f"model.segments = {model.segments}: pairs need two segments; use --objective.pair none"
+            + ("" if has_checkpoint else ", or --model.segments 2")
+        )
+    longest_sample = settings.longest_sample()
+    if longest_sample > model.max_length:
+        length_option = "--curriculum.length" if settings.curriculum.length else "--objective.max-length"
+        raise InputError(
+            f"samples of {longest_sample} tokens: the model takes at most {model.max_length}; "
+            f"reduce {length_option}" + ("" if has_checkpoint else ", or raise --model.max-length")
+        )
+
+
+def _check_curriculum_and_batch(settings: PretrainSettings, world_size: int) -> None:
+    """Raise `InputError` if a stage is deeper than the model or a batch is too small for the samples."""
+    depth_stages = settings.curriculum.stages("depth")
+    if depth_stages and max(depth_stages.values) > settings.model.layers:
+        raise InputError(
+            f'--curriculum.depth "{settings.curriculum.depth}": the model has only '
+            f"{settings.model.layers} layers; raise --model.layers, or lower the depths"
+        )
+    longest_sample = settings.longest_sample()
+    if settings.train.batch_tokens < longest_sample * world_size:
+        per_process = f" for each of {world_size} processes" if world_size > 1 else ""
+        raise InputError(
+            f"--train.batch-tokens {settings.train.batch_tokens}: must hold a sample of {longest_sample} "
+            f"tokens{per_process}; raise it to at least {longest_sample * world_size}"
+        )
+
+
+_CHANGEABLE_FIELDS = ("dropout", "attention_dropout", "layers")  # may differ from those of the checkpoint
 
 
 def _model_from_checkpoint(
-    init_model: ModelSettings, requested: ModelSettings, explicit_keys: frozenset[str]
+    init_model_settings: ModelSettings, requested: ModelSettings, explicit_keys: frozenset[str]
 ) -> ModelSettings:
-    """Return the model settings of a checkpoint, with the requested dropout and depth."""
+    """Return the model settings of a checkpoint, with the requested dropout and number of layers.
+
+    Raises `InputError` if another architecture is requested.
+    """
     has_preset = "model.preset" in explicit_keys
     changes = {
-        key: getattr(requested, key)
-        for key in _CHANGEABLE_FIELDS
-        if has_preset or f"model.{key}" in explicit_keys
+        name: getattr(requested, name)
+        for name in _CHANGEABLE_FIELDS
+        if has_preset or f"model.{name}" in explicit_keys
     }
-    if changes.get("layers", init_model.layers) != init_model.layers and not (
-        init_model.share == "all" and init_model.groups == 1
-    ):
+    layers = init_model_settings.layers
+    is_fully_shared = init_model_settings.share == "all" and init_model_settings.groups == 1
+    if changes.get("layers", layers) != layers and not is_fully_shared:
         raise InputError(
-            f"model.layers = {requested.layers}: the checkpoint has {init_model.layers} unshared layers; "
-            "only a model that shares all layers can change its depth"
+            f"model.layers = {requested.layers}: the checkpoint of --init-from has {layers} layers; only a "
+            f"model whose layers all share their weights can change its depth; use --model.layers {layers}"
         )
-    for field in fields(init_model):
-        key, name = field.name, f"model.{field.name}"
-        # The vocabulary size of a preset is the published one, and that of a run follows from the corpus.
-        is_requested = name in explicit_keys or (has_preset and key != "vocab_size")
+    for field in fields(init_model_settings):
+        name, key = field.name, f"model.{field.name}"
+        # A preset has a vocabulary size of its own, but naming a preset does not ask for that size.
+        is_requested = key in explicit_keys or (has_preset and name != "vocab_size")
         if (
-            key not in _CHANGEABLE_FIELDS
+            name not in _CHANGEABLE_FIELDS
             and is_requested
-            and getattr(requested, key) != getattr(init_model, key)
+            and getattr(requested, name) != getattr(init_model_settings, name)
         ):
+            advice = "remove the setting" if key in explicit_keys else "remove the preset"
             raise InputError(
-                f"{name} = {getattr(requested, key)}: the checkpoint of --init-from has "
-                f"{getattr(init_model, key)}; remove the setting"
+                f"{key} = {getattr(requested, name)}: the checkpoint of --init-from has "
+                f"{getattr(init_model_settings, name)}; {advice}"
             )
-    return replace(init_model, **changes)
+    return replace(init_model_settings, **changes)
 
 
 def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
@@ -128,13 +161,14 @@ def load_pretrained_checkpoint(source: str, corpus: Corpus) -> Model:
     model_vocab_size, corpus_vocab_size = model.settings.vocab_size, len(corpus.tokenizer)
     if model_vocab_size < corpus_vocab_size:
         raise InputError(
-            f"{source}: has {model_vocab_size:,} tokens, {corpus.folder} has {corpus_vocab_size:,}"
+            f"{source}: its vocabulary has {model_vocab_size:,} tokens, that of {corpus.folder} "
+            f"{corpus_vocab_size:,}; build the corpus with the tokenizer of the checkpoint"
         )
     return model
 
 
 def _check_checkpoint_tokenizer(source: str, folder: Path, corpus: Corpus) -> None:
-    """Raise `InputError` if the tokenizer of a checkpoint is not that of the corpus; it may have none."""
+    """Raise `InputError` if a checkpoint has a tokenizer and it is not that of the corpus."""
     try:
         fingerprint = load_tokenizer(folder).fingerprint
     except InputError:

@@ -3,7 +3,7 @@
 from collections import Counter
 from html import escape
 
-from albertine.model.depth_plan import LayerBlocks, depth_plan
+from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.settings import ModelSettings
 
 _MAX_BLOCKS = 6
@@ -53,7 +53,7 @@ def architecture_diagram(model: ModelSettings, title: str, output_label: str) ->
     )
 
 
-def _layer_labels(plan: tuple[LayerBlocks, ...]) -> list[str]:
+def _layer_labels(plan: tuple[BlockIndices, ...]) -> list[str]:
     """Return a label per layer that names its weights; of many layers, only the first ones and the last."""
     attentions, ffns = (Counter(row) for row in zip(*plan, strict=True))
     labels = []

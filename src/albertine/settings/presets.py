@@ -57,12 +57,17 @@ for _preset in MODEL_PRESETS.values():
 _PRESETS: Mapping[type[Settings], Mapping[str, Settings]] = {ModelSettings: MODEL_PRESETS}
 
 
+def has_presets(settings_class: type[Settings]) -> bool:
+    """Return whether a settings class has presets."""
+    return settings_class in _PRESETS
+
+
 def find_preset(settings_class: type[S], name: object) -> S:
     """Return a preset of a settings class by name."""
-    presets = _PRESETS.get(settings_class, {})
-    preset = presets.get(name) if isinstance(name, str) else None
-    if not presets:
+    if not has_presets(settings_class):
         raise InputError("this table has no presets; remove the key")
+    presets = _PRESETS[settings_class]
+    preset = presets.get(name) if isinstance(name, str) else None
     if not isinstance(preset, settings_class):
         raise InputError(f"unknown preset{did_you_mean(str(name), presets)}; known: {', '.join(presets)}")
     return preset

@@ -1,11 +1,12 @@
-"""Merges sources of settings: defaults, a TOML file and the command line; later sources win, key by key.
+"""Merges sources of settings, such as a TOML file and the command line; later ones override earlier ones.
 
 A source may name a preset for a table (`preset = "albert-large"`). The preset sets all keys
 of the table; other keys of the same source override it.
 
-Each value is validated when its source is merged, so an invalid value is an error even if a
-later source overrides it. Combinations are validated after merging. An error message names the
-source of the value. If two values contradict each other, it names the one that was given last.
+Keys that no source contains have their defaults. Each value is validated when its source is merged,
+so an invalid value is an error even if a later source overrides it. Combinations are validated after
+merging. An error message names the source of the value. If two values contradict each other, it names
+the one that was given last.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from albertine.errors import InputError, did_you_mean
-from albertine.settings.presets import find_preset
+from albertine.settings.presets import find_preset, has_presets
 from albertine.settings.schema import (
     SettingError,
     Settings,
@@ -35,7 +36,8 @@ class SettingsSource:
     """Values of settings from one file or from the command line.
 
     Attributes:
-        values: values by key, tables as nested mappings; values of the command line are unparsed text.
+        values: values by key, with nested mappings for tables. From the command line they are text that
+            is not parsed yet, or True or False for a flag.
         file_name: name of the file; None for the command line.
     """
 
@@ -48,7 +50,7 @@ class SettingsSource:
         return frozenset(_dotted_keys(self.values, ""))
 
     def input_error(self, key: str, value: object, problem: str) -> InputError:
-        """Return an error for an invalid value in this source; its message names the option or the file."""
+        """Return an error about a value in this source; its message names the option, or file and key."""
         if self.file_name is None:
             option = key.replace("_", "-")
             return InputError(f"--{option} {display_text(str(value))}: {problem}")
@@ -64,14 +66,14 @@ def _dotted_keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def build_settings(settings_class: type[S], *sources: SettingsSource) -> S:
-    """Return the defaults with the values of the sources, of which later ones override earlier ones.
+    """Return settings with the values of all sources; a later source overrides an earlier one.
 
-    The `explicit_keys` of the result are the keys of all sources. Raises `InputError` if a value is
-    invalid.
+    The `explicit_keys` of the result are the keys of all sources; other keys have their defaults.
+    Raises `InputError` if a value is invalid.
     """
     merger = _SettingsMerger()
     for source in sources:
-        merger.given_keys |= source.keys
+        merger.explicit_keys |= source.keys
         merger.merge_table(settings_class, source.values, source, "", merger.values)
     return merger.build(settings_class, merger.values, "")
 
@@ -81,17 +83,18 @@ class _SettingsMerger:
 
     Attributes:
         values: the merged values, in nested mappings.
-        origins: source and original value of each dotted key, in the order in which they were given.
-        given_keys: dotted keys that a source contains; a preset is one key.
+        origins: source and unconverted value of each dotted key, in the order in which the keys were last
+            given.
+        explicit_keys: dotted keys that a source contains; a preset is one key.
     """
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self.given_keys: set[str] = set()
+        self.explicit_keys: set[str] = set()
         self.origins: dict[str, tuple[SettingsSource, object]] = {}
 
     def record_origin(self, key: str, source: SettingsSource, value: object) -> None:
-        """Record the source and the value of a key as the latest of all keys."""
+        """Record the source and the value of a key, and move the key to the end of `origins`."""
         self.origins.pop(key, None)
         self.origins[key] = (source, value)
 
@@ -116,8 +119,10 @@ class _SettingsMerger:
             field, hint = known[name]
             if is_table(hint):
                 if not isinstance(value, Mapping):
-                    example = f'{key}.NAME, or its preset: [{key}] preset = "NAME"'
-                    raise source.input_error(key, value, f"must be a table; set its keys, as in {example}")
+                    example = f"{key}.{typed_fields(hint)[0][0].name}"
+                    if has_presets(hint):
+                        example = f"{key}.preset or {example}"
+                    raise source.input_error(key, value, f"must be a table; set its keys, such as {example}")
                 self.merge_table(hint, value, source, key + ".", merged.setdefault(name, {}))
                 continue
             merged[name] = (
@@ -141,8 +146,9 @@ class _SettingsMerger:
         try:
             preset_settings = find_preset(settings_class, name)
         except InputError as error:
-            option = prefix.rstrip(".") if source.file_name is None else prefix + "preset"
-            raise source.input_error(option, name, str(error)) from None
+            # On the command line, the option of the whole table takes the preset: `--model albert-base`.
+            key = prefix.rstrip(".") if source.file_name is None else prefix + "preset"
+            raise source.input_error(key, name, str(error)) from None
         for field, _ in typed_fields(settings_class):
             merged[field.name] = getattr(preset_settings, field.name)
             self.record_origin(prefix + field.name, source, merged[field.name])
@@ -156,7 +162,7 @@ class _SettingsMerger:
             settings_class: class of the object.
             values: merged values of its keys.
             prefix: dotted name of the table with a dot at its end; empty for the whole settings.
-            default: object with the values of all other keys; None for the defaults of the class.
+            default: object that has the values of all other keys; None for the defaults of the class.
         """
         default_values = (
             {}
@@ -177,17 +183,17 @@ class _SettingsMerger:
             settings = settings_class(**{**default_values, **values, **tables})
         except SettingError as error:
             raise self._conflict_error(error, prefix) from None
-        table_keys = {key.removeprefix(prefix) for key in self.given_keys if key.startswith(prefix)}
+        table_keys = {key.removeprefix(prefix) for key in self.explicit_keys if key.startswith(prefix)}
         settings.record_explicit_keys(key for key in table_keys if "." not in key)
         return settings
 
     def _conflict_error(self, error: SettingError, prefix: str) -> InputError:
-        """Return an error for contradicting values; its message names the value that was given last."""
+        """Return an error for values that contradict each other; it names the one that was given last."""
         key = prefix + error.key
         involved_keys = {key, *(prefix + conflicting for conflicting in error.conflicting_keys)}
         latest_key = next((given for given in reversed(self.origins) if given in involved_keys), None)
         if latest_key is None:
-            return error  # the defaults contradict each other: no source to name
+            return error  # the defaults contradict each other, so there is no source to name
         source, value = self.origins[latest_key]
         if latest_key == key:
             return source.input_error(key, value, error.problem)

@@ -10,7 +10,7 @@ class Example(ABC):
 
     Attributes:
         location: where it is in the data, such as file and line; for error messages.
-        example_id: id in the data, or its number there.
+        example_id: id in the data; if it has none, the number of the example in the data.
     """
 
     location: str
@@ -19,11 +19,11 @@ class Example(ABC):
     @property
     @abstractmethod
     def is_labelled(self) -> bool:
-        """Whether the data gives the label."""
+        """Whether the data contains the right answer, such as a label, tags or answers."""
 
     @property
     def num_options(self) -> int | None:
-        """Number of options of a question; None for other examples."""
+        """Number of options of a multiple-choice question; None for the other types of examples."""
         return None
 
 
@@ -66,10 +66,11 @@ class MultipleChoiceExample(Example):
 
     Attributes:
         context: the passage; may be empty.
-        question: may be empty.
+        question: the question; may be empty.
         options: at least two options.
         correct_option: index of the correct option; None if unknown.
-        group: group whose accuracy is also reported, such as "middle" and "high" in RACE; may be empty.
+        group: name of a group of examples whose accuracy is also reported, such as "middle" or "high" in
+            RACE; empty if there are no groups.
     """
 
     context: str

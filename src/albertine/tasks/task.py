@@ -91,7 +91,7 @@ class Task:
         Args:
             data: a folder, a file, or a data set of the hub.
             split_name: name of a split or of a part of one, such as "dev_matched"; not used for a table.
-            columns: names of the columns of a table.
+            columns: settings that hold the names of the columns of a table.
             errors: handles invalid rows.
             require_labels: whether every row of a table must have a label.
             require_ids: whether a table must have a column of ids.

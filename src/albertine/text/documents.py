@@ -203,7 +203,7 @@ def _from_records(
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
             if not is_valid_unicode(value):
-                errors.handle(location, "half a character (an unpaired surrogate)")
+                errors.handle(location, "an unpaired surrogate")
                 continue
             for part in _bounded_texts(value):
                 yield _split_sentences(part, reading.language)

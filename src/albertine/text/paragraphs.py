@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from albertine.text.spaceless_scripts import is_spaceless
 
 _MAX_WIDTH = 130  # text with longer lines is not wrapped
-_MIN_WIDTH = 40  # text with shorter lines is dialogue, verse or lists
+_MIN_WIDTH = 40  # text with shorter lines is dialogue, verse or a list; each line is a paragraph
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？।۔*]["'”’»)\]_*]{0,8}$""")
 _DASHES = ("--", "—", "–")
 
@@ -29,7 +29,7 @@ class LineWrapping:
     """How the lines of a text are wrapped.
 
     Attributes:
-        width: maximum length of a line, in characters.
+        width: length that 90% of the lines do not exceed, in characters.
         blank_lines: whether blank lines separate paragraphs.
         indents: whether the first line of a paragraph is indented.
     """
@@ -45,7 +45,7 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
     if len(nonempty) < 3:
         return None
     lengths = sorted(map(len, nonempty))
-    # Percentiles, so that a few headings or tables do not decide.
+    # Percentiles in place of the maximum, since a few headings or tables may have longer lines.
     width, long_line = (lengths[percent * (len(lengths) - 1) // 100] for percent in (90, 95))
     is_narrow = width < _MIN_WIDTH and not is_spaceless(nonempty[0][0])
     unfinished_share = sum(not ends_sentence(line) for line in nonempty) / len(nonempty)
@@ -88,7 +88,8 @@ def _starts_paragraph(line: str, first_word: str, previous_line: str, wrapping: 
         return True
     if wrapping.blank_lines:
         return False
-    # If this word fits on the previous line, wrapping did not break the line there: a paragraph ended.
+    # Wrapping moves a word to the next line only if it does not fit. If this one would fit even in 90% of
+    # the width, the line was broken for another reason: a paragraph ended.
     would_fit = len(previous_line) + 1 + len(first_word) <= 0.9 * wrapping.width
     return would_fit and ends_sentence(previous_line)
 
@@ -109,7 +110,8 @@ class _TextWords:
 def _unwrapped(lines: list[str], text_words: _TextWords) -> str:
     """Return the lines of one paragraph as one line.
 
-    A hyphen at the end of a line is removed if the text contains the joined word elsewhere.
+    A hyphen at the end of a line is removed if the text contains the joined word elsewhere. Lines of a
+    script without spaces are joined without a space.
     """
     parts = [lines[0]]
     for line in lines[1:]:

@@ -1,4 +1,7 @@
-"""Formats tokens without the markers of their vocabulary, and finds tokens that are whole words."""
+"""Formats tokens for display, and finds tokens that are whole words.
+
+A vocabulary marks the tokens that begin a word (ALBERT) or continue one (BERT). Display omits these markers.
+"""
 
 from typing import Any
 
@@ -20,22 +23,23 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
 
     Args:
         token: token of the vocabulary.
-        previous: character before the token; a space if there is none.
+        previous: last character before the token; a space if there is none.
         marks_continuations: whether the vocabulary marks tokens that continue a word, as BERT's does.
+            Then a token without a marker begins a word.
     """
     if token.startswith(WORD_START):
         return " ", token.removeprefix(WORD_START) or WORD_START
     if token.startswith(CONTINUATION_PREFIX):
         return "/", token.removeprefix(CONTINUATION_PREFIX)
-    is_word = token[:1].isalnum()
-    if previous == " " or token[:1] in ("[", "<") or (marks_continuations and is_word):
+    starts_alphanumeric = token[:1].isalnum()
+    if previous == " " or token[:1] in ("[", "<") or (marks_continuations and starts_alphanumeric):
         return " ", token
-    return ("/" if is_word and previous.isalnum() else ""), token
+    return ("/" if starts_alphanumeric and previous.isalnum() else ""), token
 
 
 def token_text(token: str, tokenizer: Tokenizer) -> str:
     """Return a token without its marker; with a leading hyphen if it continues a word."""
-    # After a letter, so that a token without a marker continues a word.
+    # Any letter serves as the character before, so that "/" separates a token that continues a word.
     separator, bare = split_marker(token, "x", marks_continuations=tokenizer.marks_continuations)
     return f"-{bare}" if separator == "/" and not is_spaceless(bare[:1]) else bare
 
@@ -44,7 +48,8 @@ class WholeWordTokens:
     """Finds tokens that are whole words: of at least `_MIN_LETTERS` letters, or of a script without spaces.
 
     Attributes:
-        is_word: whether each token can be a whole word [vocab_size].
+        is_word: whether each token of the vocabulary can be a whole word [vocab_size]. In a text it may
+            still be a part of one: see `positions`.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -52,7 +57,7 @@ class WholeWordTokens:
         self.is_word = np.array([_is_word(token_text(token, tokenizer)) for token in tokenizer.vocabulary])
 
     def positions(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the positions of the tokens that are a whole word [words]."""
+        """Return the positions of the tokens of a text that are whole words [words]."""
         starts = self._boundaries.starts(ids)
         is_single_token = starts & np.append(starts[1:], True)  # the next token begins another word
         return np.flatnonzero(is_single_token & self.is_word[ids])

@@ -18,4 +18,4 @@ def check_text(text: object, name: str) -> None:
     if not isinstance(text, str):
         raise InputError(f"{name}: must be text, not {type(text).__name__}")
     if not is_valid_unicode(text):
-        raise InputError(f"{name}: half a character (an unpaired surrogate) in {display_text(ascii(text))}")
+        raise InputError(f"{name}: an unpaired surrogate in {display_text(ascii(text))}; remove it")

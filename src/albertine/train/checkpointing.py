@@ -47,7 +47,7 @@ class Checkpointing:
         self._timer_started = time.monotonic()
 
     @property
-    def is_due(self) -> bool:
+    def is_timed_save_due(self) -> bool:
         """Whether `save_minutes` have passed since the last checkpoint."""
         return time.monotonic() - self._timer_started >= 60 * self._settings.save_minutes
 

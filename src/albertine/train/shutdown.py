@@ -47,11 +47,11 @@ class ShutdownSignal:
                 signal.signal(number, handler)
 
     @contextmanager
-    def interruptible(self, allowed: bool) -> Iterator[None]:
-        """Raise `ShutdownRequested` in the block if a signal arrives or has arrived, and if `allowed`."""
-        self._is_interruptible = allowed
+    def interruptible(self, *, when: bool) -> Iterator[None]:
+        """If `when` is true, raise `ShutdownRequested` in the block once a signal arrives or has arrived."""
+        self._is_interruptible = when
         try:
-            if allowed and self.received:
+            if when and self.received:
                 raise ShutdownRequested
             yield
         finally:

@@ -42,7 +42,7 @@ class StepBatch:
     flops: float
     empty_micro_batch: MicroBatch
 
-    def padded_to(self, count: int) -> "StepBatch":
+    def extended_to(self, count: int) -> "StepBatch":
         """Return the batch with empty micro-batches appended until there are `count`."""
         missing = count - len(self.micro_batches)
         return replace(self, micro_batches=[*self.micro_batches, *[self.empty_micro_batch] * missing])
@@ -91,7 +91,11 @@ class Trainable(Protocol):
         """Update weights that get no gradient; `step` is the number of steps taken."""
 
     def diagnose(self, metrics: StepMetrics) -> str | None:
-        """Return a message about the progress of training, or None if there is nothing to report."""
+        """Return a message about the progress of training, or None if there is nothing to report.
+
+        Such a message is for the user and changes nothing, unlike the doctor, which skips steps and
+        rolls the run back.
+        """
 
     def checkpoint_writer(self, model: Any, step: int) -> Callable[[Path], None]:
         """Return a function that writes the model as it is now, even if training changes it meanwhile."""

@@ -5,7 +5,7 @@ One step:
     get this process's part of the batch, as micro-batches
     run each micro-batch forward and backward, and accumulate the gradients
     sum the gradients over all processes
-    let the doctor check loss and gradient norm
+    let the doctor check loss and gradient norm: it may skip the step or roll the run back
     clip the gradient and take an optimizer step
     record the metrics; evaluate and write a checkpoint if due
 
@@ -61,7 +61,8 @@ class _StepTotals:
 class Trainer:
     """Trains a model.
 
-    `resume` restores the newest checkpoint, if there is one; `train` runs to the last step.
+    `resume` restores the newest checkpoint, if there is one; `train` runs to the last step, or until
+    evaluations stop improving (`patience`).
 
     Attributes:
         model: the model, on its device.
@@ -87,7 +88,7 @@ class Trainer:
         self._evaluate_every = settings.evaluate_every or max(1, settings.steps // 40)
         self._shutdown = ShutdownSignal()
         self._checkpointing = Checkpointing(model, trainable, optimizers, settings, recorder, distributed)
-        self._is_save_due, self._peak_flops = False, 0.0
+        self._is_timed_save_due, self._peak_flops = False, 0.0
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether there is one."""
@@ -104,12 +105,20 @@ class Trainer:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last step has been taken and evaluated."""
-        is_last_step = self.state.step >= self._settings.steps
-        return (is_last_step or self._is_out_of_patience) and not self._is_evaluation_due
+        """Whether the last step, or the one at which the run stops early, has been taken and evaluated."""
+        all_steps_taken = self.state.step >= self._settings.steps
+        return (all_steps_taken or self._is_out_of_patience) and not self._is_evaluation_due
+
+    @property
+    def _is_interruptible(self) -> bool:
+        """Whether a signal may interrupt a step or an evaluation; several processes must complete it."""
+        return self._distributed.world_size == 1
 
     def train(self) -> None:
-        """Train to the last step; write a checkpoint and stop if a shutdown signal arrives."""
+        """Train to the last step or until early stopping.
+
+        If a shutdown signal arrives, write a checkpoint and raise `RunStopped`.
+        """
         self._peak_flops = (
             peak_flops(self._optimizers.dtype, self._distributed.device) * self._distributed.world_size
         )
@@ -127,7 +136,7 @@ class Trainer:
             finally:
                 self._trainable.close()
             self._checkpointing.save(self.state)
-            self.recorder.checkpoints.wait_or_raise()
+            self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
 
     def _advance(self) -> None:
         """Take a step, then evaluate and write a checkpoint if due."""
@@ -136,6 +145,7 @@ class Trainer:
             return
         if self._distributed.is_main:
             self.recorder.record_step(metrics)
+        # A message for the user, such as that the loss is still at a baseline. It is not from the doctor.
         diagnosis = self._trainable.diagnose(metrics)
         if diagnosis:
             self._record_event("diagnosis", diagnosis)
@@ -145,7 +155,8 @@ class Trainer:
             assert self.state.best
             message = f"no better evaluation since step {self.state.best.step:,}; the run stops early"
             self._record_event("stopped early", message)
-        if self.is_finished or is_best or self._is_save_due or (save_every and step % save_every == 0):
+        is_save_due = self._is_timed_save_due or (save_every and step % save_every == 0)
+        if self.is_finished or is_best or is_save_due:
             self._checkpointing.save(self.state)
 
     # One step, top-down.
@@ -153,7 +164,7 @@ class Trainer:
     def _train_step(self) -> StepMetrics | None:
         """Take an optimizer step and return its metrics; None if the run rolled back instead."""
         state, started = self.state, synchronized_time(self._distributed.device)
-        with self._shutdown.interruptible(self._distributed.world_size == 1):
+        with self._shutdown.interruptible(when=self._is_interruptible):
             batch = self._next_batch()
             totals = self._reduce_totals(batch)
             sums = self._accumulate_gradients(batch, totals.target_counts)
@@ -172,7 +183,7 @@ class Trainer:
             self._gradients.clip(gradient_norm, self._settings.max_gradient_norm)
             self._optimizers.step(lr)
             self._trainable.after_step(self.model, state.step + 1)
-        elif state.doctor.nonfinite_steps == 1:
+        elif state.doctor.nonfinite_steps == 1:  # reports only the first of several skipped steps in a row
             message = f"loss {loss:.3g}, gradient norm {gradient_norm:.3g}: not finite; the step is skipped"
             self._record_event("skipped", message, state.step + 1)
 
@@ -201,8 +212,9 @@ class Trainer:
             self.state.best = None
         batch = self._trainable.next_batch(self.state.step)
         if self._gradients.is_sharded:
-            # A pass gathers weights from all processes, so all of them need the same number of passes.
-            batch = batch.padded_to(self._distributed.all_reduce_max(len(batch.micro_batches)))
+            # The passes of a micro-batch gather the weights from all processes, so every process needs the
+            # same number of micro-batches.
+            batch = batch.extended_to(self._distributed.all_reduce_max(len(batch.micro_batches)))
         return batch
 
     def _reduce_totals(self, batch: StepBatch) -> _StepTotals:
@@ -212,12 +224,13 @@ class Trainer:
             target_counts = [
                 total + count for total, count in zip(target_counts, micro_batch.target_counts, strict=True)
             ]
-        is_save_due = self._distributed.is_main and self._checkpointing.is_due
-        flags = [float(self._shutdown.received != 0), float(is_save_due)]
+        # A signal may reach only some processes, and only the main one has a timer: all learn of both here.
+        is_timed_save_due = self._distributed.is_main and self._checkpointing.is_timed_save_due
+        flags = [float(self._shutdown.received != 0), float(is_timed_save_due)]
         *totals, shutdown_requests, save_requests = self._distributed.all_reduce_sum(
             [*target_counts, batch.tokens, batch.flops, *flags]
         )
-        self._is_save_due = bool(save_requests)
+        self._is_timed_save_due = bool(save_requests)
         if shutdown_requests:
             raise ShutdownRequested
         return _StepTotals(totals[:-2], tokens=totals[-2], flops=totals[-1])
@@ -263,14 +276,14 @@ class Trainer:
 
     @property
     def _is_out_of_patience(self) -> bool:
-        """Whether `patience` evaluations in a row were not better than the best."""
+        """Whether none of the last `patience` evaluations was better than the best one before them."""
         patience, best = self._settings.patience, self.state.best
         return bool(patience and best and self.state.step - best.step >= patience * self._evaluate_every)
 
     def _evaluate(self) -> bool:
         """Evaluate on held-out data; return whether this is the best evaluation so far."""
         self.model.eval()
-        with self._shutdown.interruptible(self._distributed.world_size == 1):
+        with self._shutdown.interruptible(when=self._is_interruptible):
             metrics = self._trainable.evaluate(self.model, self.state.step)
         self.model.train()
         self.state.metrics, self.state.last_evaluated_step = metrics, self.state.step
@@ -304,7 +317,7 @@ class Trainer:
     def _save_and_stop(self) -> None:
         """Write a checkpoint and raise `RunStopped`."""
         self._checkpointing.save(self.state)
-        self.recorder.checkpoints.wait_or_raise()
+        self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
         is_interrupted = self._shutdown.received == signal.SIGINT
         raise RunStopped(
             f"stopped on request at step {self.state.step:,} of {self._settings.steps:,}; "

@@ -294,7 +294,7 @@ class Letter(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """The writer of a letter addresses its reader."""
+    """The writer of a letter addresses its recipient."""
 
     what: str
 

@@ -56,7 +56,7 @@ class RowError(ValueError):
 def require_valid_unicode(text: str) -> str:
     """Return the text; raise `RowError` if it has unpaired surrogates, which JSON allows but not UTF-8."""
     if not is_valid_unicode(text):
-        raise RowError(f"half a character (an unpaired surrogate) in {display_text(ascii(text))}")
+        raise RowError(f"an unpaired surrogate in {display_text(ascii(text))}")
     return text
 
 

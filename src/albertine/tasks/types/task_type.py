@@ -105,7 +105,7 @@ class TaskType(ABC):
 
         Args:
             source: a file, or a data set of the hub.
-            columns: names of the columns.
+            columns: settings that hold the names of the columns.
             errors: handles invalid rows.
             require_labels: whether every row must have a label.
             require_ids: whether the table must have a column of ids.

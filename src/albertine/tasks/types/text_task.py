@@ -27,7 +27,12 @@ class TextTask(TaskType):
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of text, text pair and label, each with its command-line option."""
+        """Return the columns of text, text pair and label, each with its command-line option.
+
+        Args:
+            columns: settings that hold the names of the columns.
+            require_labels: whether the table must have a column of labels.
+        """
         pair = ["text_pair"] if columns.text_pair else []
         return column_options(columns, "text", *pair, *(["label"] if require_labels else []))
 
@@ -49,18 +54,22 @@ class TextTask(TaskType):
         """Return the training target of an example; None if it is unlabelled."""
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
-        """Return the number of samples."""
+        """Return the number of targets of the only objective: one per sample."""
         return (len(samples),)
 
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[TextExample], bool]:
-        """Return examples from `text` and optionally `text_pair`, each one text or a list."""
+        """Return the examples in a pipeline's arguments, and whether they were given as lists.
+
+        Args:
+            inputs: `text` and optionally `text_pair`, each one text or a list of texts.
+        """
         names = ("text",) if inputs.get("text_pair") is None else ("text", "text_pair")
         rows, is_batch = input_rows(**{name: inputs.get(name) for name in names})
         examples = [TextExample(input_location(index), str(index), row) for index, row in enumerate(rows)]
         return examples, is_batch
 
     def input_fields(self) -> tuple[InputField, ...]:
-        """Return the fields `text` and, unless examples have one text, `text_pair`."""
+        """Return the fields of a request: `text`, and `text_pair` unless examples have only one text."""
         text = InputField("text", "The garden was a joy to see.")
         match self.num_texts:
             case 1:
@@ -74,4 +83,6 @@ def num_texts_of(card: TaskCard) -> int | None:
     """Return the number of texts of an example; None if the card does not determine it."""
     if card.task in GLUE:
         return len(GLUE[card.task].text_columns)
-    return (2 if card.columns.get("text_pair") else 1) if card.columns else None
+    if not card.columns:
+        return None
+    return 2 if card.columns.get("text_pair") else 1

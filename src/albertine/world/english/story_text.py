@@ -14,7 +14,8 @@ from albertine.world.english.clauses import CLAUSES, ClauseForm
 from albertine.world.english.grammar import GERUND, PAST, PLUPERFECT, PRESENT, SINGULAR
 from albertine.world.english.speaker import Speaker
 
-_DEEDS = frozenset(
+# Deeds that can follow "then", and of which one sentence can have two by the same person.
+_SEQUENTIAL_DEEDS = frozenset(
     (
         e.Go,
         e.Take,
@@ -31,7 +32,7 @@ _DEEDS = frozenset(
     )
 )
 # Events whose sentence can start with a time of day.
-_TIMED = _DEEDS | {e.Meet, e.Lose, e.Seek, e.Miss, e.Break, e.WeatherChange, e.Sight}
+_TIMED = _SEQUENTIAL_DEEDS | {e.Meet, e.Lose, e.Seek, e.Miss, e.Break, e.WeatherChange, e.Sight}
 # Sentences without persons, so that pronouns after them still refer to the sentence before.
 _IMPERSONAL = frozenset((e.WeatherChange, e.Sight, e.AnimalAct, e.Aside))
 # Facts in the present tense.
@@ -118,7 +119,7 @@ class StoryText:
                 else ("that was why " if link == e.SO else "still, ")
             )
             return connective + self.clause(event, forms.joined or forms.plain)
-        if random() < 0.1 and self.sentences and event.__class__ in _DEEDS:
+        if random() < 0.1 and self.sentences and event.__class__ in _SEQUENTIAL_DEEDS:
             return f"{_THEN[int(random() * 8)]} {self.clause(event, forms.joined)}"
         # A person who was just mentioned stays the subject: no "done by her".
         return self.clause(
@@ -183,8 +184,8 @@ class StoryText:
             return ""
         if (
             draw > 0.42
-            or first_type not in _DEEDS
-            or second_type not in _DEEDS
+            or first_type not in _SEQUENTIAL_DEEDS
+            or second_type not in _SEQUENTIAL_DEEDS
             or first_type is second_type
             or first[0] is not second[0]
         ):
@@ -259,7 +260,7 @@ class StoryText:
         return event.what[0].lower() + event.what[1:] if self._opener else event.what
 
     def _letter(self, event: e.Letter) -> str:
-        """Return the start of a letter; from here on the writer is "I" and the reader "you"."""
+        """Return the start of a letter; from here on the writer is "I" and the recipient "you"."""
         speaker = self.speaker
         speaker.me = speaker.you = None
         opening = self.clause(event, CLAUSES[e.Letter].plain)

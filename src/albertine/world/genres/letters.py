@@ -1,4 +1,4 @@
-"""The genre of letters: a person writes to another about a day, and may get an answer."""
+"""The genre of letters: a person writes to another about a day, and may get a reply."""
 
 from albertine.world import episodes as ep
 from albertine.world import events as e
@@ -8,59 +8,60 @@ from albertine.world.scene import Scene
 
 
 def plan(scene: Scene) -> None:
-    """Plan one letter, or a letter and its answer."""
+    """Plan one letter, or a letter and its reply."""
     first_person, second_person = scene.new_person(), scene.new_person()
     villages = scene.sample_skewed(words.VILLAGES, 2)
     scene.title = f"Letters from {villages[0].name}"
     scene.reserve_word("letter")  # otherwise a thing "letter" could be confused with the letter itself
     letters = 1 if scene.length < 24 else 2
     for index in range(letters):
-        writer, reader = (first_person, second_person) if index == 0 else (second_person, first_person)
-        scene.add_event(e.Letter(writer, reader, villages[index]))
+        writer, recipient = (first_person, second_person) if index == 0 else (second_person, first_person)
+        scene.add_event(e.Letter(writer, recipient, villages[index]))
         scene.places = scene.sample_skewed(
             words.ROOMS if scene.toss(0.5) else words.SITES, scene.randint(3, 4)
         )
         scene.people = [writer, scene.new_person(), scene.new_person()][: scene.randint(2, 3)]
         scene.things = []
-        _write_letter(scene, writer, reader, scene.length * (index + 1) // letters)
+        _write_letter(scene, writer, recipient, scene.length * (index + 1) // letters)
 
 
-def _write_letter(scene: Scene, writer: Person, reader: Person, until: int) -> None:
+def _write_letter(scene: Scene, writer: Person, recipient: Person, until: int) -> None:
     """Add the events of one letter, until the log has `until` events."""
-    relation = scene.choose_skewed(words.KIN)
-    neighbour = scene.people[1]
+    kinship_by_gender = scene.choose_skewed(words.KIN)  # of the writer to the recipient
+    companion = scene.people[1]
     trait, habit = scene.choose_skewed(words.TRAITS)
     trade, place = scene.new_trade()
     goods = scene.new_goods("eat")
     fixture = scene.new_fixture(scene.choose(scene.places))
     facts: list[e.Event] = [
-        e.IsKin(neighbour, scene.choose_skewed(("neighbour", "friend", "cousin", "guest")), writer),
-        e.HasTrait(neighbour, trait, habit),
-        e.Works(neighbour, trade.name, place),
+        e.IsKin(companion, scene.choose_skewed(("neighbour", "friend", "cousin", "guest")), writer),
+        e.HasTrait(companion, trait, habit),
+        e.Works(companion, trade.name, place),
         e.Stands(fixture, fixture.place),
     ]
-    if "letters" not in scene.used:
-        facts.append(e.IsKin(writer, relation[writer.gender], reader))
+    if "letters" not in scene.used:  # only in the first letter
+        facts.append(e.IsKin(writer, kinship_by_gender[writer.gender], recipient))
         scene.used.add("letters")
     for fact in scene.sample_skewed(facts, scene.randint(1, 2)):
         scene.add_event(fact)
-    hour = scene.randint(0, 2)
+    part_index = scene.randint(0, 2)
     for _ in scene.iterations_until(until):
-        if scene.toss(0.2) and hour < len(words.HOURS):
-            part, phrases = words.HOURS[hour]
+        if scene.toss(0.2) and part_index < len(words.HOURS):
+            part, phrases = words.HOURS[part_index]
             scene.add_event(e.TimeOfDay(part, scene.choose(phrases)))
-            hour += 1
+            part_index += 1
         _add_episode(
-            scene, writer if scene.toss(0.5) else scene.choose(scene.people), neighbour, goods, fixture
+            scene, writer if scene.toss(0.5) else scene.choose(scene.people), companion, goods, fixture
         )
 
 
-def _add_episode(scene: Scene, who: Person, neighbour: Person, goods: Goods, fixture: Fixture) -> None:
+def _add_episode(scene: Scene, who: Person, companion: Person, goods: Goods, fixture: Fixture) -> None:
+    """Add one random episode in which `who` acts."""
     if scene.state.location.get(who) is None:
         scene.go(who, scene.choose(scene.places))
     draw = scene.random()
     if draw < 0.2:
-        _address_reader(scene)
+        _address_recipient(scene)
     elif draw < 0.42:
         if scene.toss(0.4):
             scene.go(who, scene.choose(scene.places))
@@ -70,7 +71,7 @@ def _add_episode(scene: Scene, who: Person, neighbour: Person, goods: Goods, fix
         ep.lose_thing(scene, who, scene.choose(held) if held else ep.introduce_thing(scene, who))
     elif draw < 0.64:
         ep.give_thing(
-            scene, who, ep.introduce_thing(scene, who), neighbour if who is not neighbour else scene.people[0]
+            scene, who, ep.introduce_thing(scene, who), companion if who is not companion else scene.people[0]
         )
     elif draw < 0.72:
         ep.break_fixture(scene, who, fixture, scene.choose(scene.people))
@@ -86,8 +87,8 @@ def _add_episode(scene: Scene, who: Person, neighbour: Person, goods: Goods, fix
         ep.add_sight(scene)
 
 
-def _address_reader(scene: Scene) -> None:
-    """Add a sentence to the reader, unless it was used before."""
+def _address_recipient(scene: Scene) -> None:
+    """Make the writer address the recipient, unless the drawn sentence was used before."""
     line = scene.choose_skewed(lexicon.LETTER_LINES)
     if line not in scene.used:
         scene.used.add(line)

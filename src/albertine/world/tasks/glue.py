@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from albertine.randomness import UniformRandom
 from albertine.world.english import acceptability, opinions, winograd
 from albertine.world.english.grammar import capital
 from albertine.world.stories import Story, make_story, make_story_of_any_length
@@ -14,39 +15,42 @@ _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _STORY_GENRES = ("household", "journey", "market", "letters", "mystery")
 _MATCHED_GENRES = ("household", "market", "letters", "mystery")
 _MISMATCHED_GENRES = ("journey", "report")
-_MAX_ATTEMPTS = 20_000  # failures in a row; guards against an endless loop
+_MAX_ATTEMPTS = 20_000  # failed attempts in a row before giving up, in place of an endless loop
 _MNLI_LABELS = (inference.ENTAILMENT, inference.NEUTRAL, inference.CONTRADICTION)
-_CLAIM_FAMILIES = ("place", "holder", "spot", "stock", "condition", "order")
+_MNLI_CLAIM_FAMILIES = ("place", "holder", "spot", "stock", "condition", "order")
+_RTE_CLAIM_FAMILIES = (*_MNLI_CLAIM_FAMILIES, "direction")
 
 
 class GlueExample(NamedTuple):
-    """The texts and the label of one example, and their origin."""
+    """One example of a task."""
 
     texts: tuple[str, ...]
-    label: str
-    source: str  # genre of the story; phenomenon for CoLA, schema for WNLI
-    origin: Any  # the generator's result, from which tests derive the label again
+    label: str  # as in the file; a number for STS-B
+    category: str  # phenomenon for CoLA, "opinion" for SST-2, schema for WNLI, else genre of the story
+    generated: Any  # what the generator returned, with the events or claims of which the label follows
 
 
-ExampleMaker = Callable[[int, str, int], GlueExample | None]  # called with seed, stream, number
+# Returns an example for a seed, the name of a stream and the number of the example in the stream, or None.
+ExampleMaker = Callable[[int, str, int], GlueExample | None]
 
 
-def _uniform_random(seed: int, stream: str, number: int) -> pairs.UniformRandom:
+def _random_function(seed: int, stream: str, number: int) -> UniformRandom:
+    """Return a function that draws from [0, 1), always the same numbers for one example."""
     return Random(f"{seed} {stream} {number} example").random
 
 
 def _cola(seed: int, stream: str, number: int) -> GlueExample:
-    result = acceptability.make_acceptability_example(_uniform_random(seed, stream, number))
+    result = acceptability.make_acceptability_example(_random_function(seed, stream, number))
     return GlueExample((result.sentence,), str(int(result.acceptable)), result.phenomenon, result)
 
 
 def _sst(seed: int, stream: str, number: int) -> GlueExample:
-    result = opinions.make_opinion(_uniform_random(seed, stream, number))
+    result = opinions.make_opinion(_random_function(seed, stream, number))
     return GlueExample((capital(result.sentence) + ".",), str(int(result.is_positive)), "opinion", result)
 
 
 def _wnli(seed: int, stream: str, number: int) -> GlueExample:
-    result = winograd.make_winograd_example(_uniform_random(seed, stream, number))
+    result = winograd.make_winograd_example(_random_function(seed, stream, number))
     return GlueExample((result.sentence, result.claim), str(int(result.is_true)), result.schema, result)
 
 
@@ -55,11 +59,11 @@ def _pair_example(
     stream: str,
     number: int,
     genres: tuple[str, ...],
-    make_pair: Callable[[Story, pairs.UniformRandom, bool], pairs.LabelledTextPair | None],
+    make_pair: Callable[[Story, UniformRandom, bool], pairs.LabelledTextPair | None],
     labels: tuple[str, str],  # negative, positive
 ) -> GlueExample | None:
-    """Return a pair with a random label, from the first story that has a pair with that label."""
-    random = _uniform_random(seed, stream, number)
+    """Return a pair with a random label, made from the first story that gives one; None if none does."""
+    random = _random_function(seed, stream, number)
     is_positive = random() < 0.5
     for attempt in range(_MAX_ATTEMPTS):
         story = make_story_of_any_length(seed, f"{stream} {number}", attempt, genres)
@@ -90,7 +94,7 @@ def _qnli(seed: int, stream: str, number: int) -> GlueExample | None:
 
 def _stsb(seed: int, stream: str, number: int) -> GlueExample | None:
     story = make_story(seed, stream, number, _STORY_GENRES)
-    result = pairs.similarity_pair(story, _uniform_random(seed, stream, number))
+    result = pairs.similarity_pair(story, _random_function(seed, stream, number))
     return result and GlueExample((result.first, result.second), f"{result.score:.3f}", story.genre, result)
 
 
@@ -103,7 +107,7 @@ def _inference_example(
     claim_family: str,
     event_range: tuple[int, int],
 ) -> GlueExample | None:
-    """Return an example with a label and a claim family.
+    """Return an example with the given label and claim family; None if no story gives one.
 
     Genre and polarity are drawn without regard to the label, so that they do not predict it.
 
@@ -130,9 +134,9 @@ def _inference_example(
 
 def _mnli_maker(genres: tuple[str, ...]) -> ExampleMaker:
     def make(seed: int, stream: str, number: int) -> GlueExample | None:
-        random = _uniform_random(seed, stream, number)
+        random = _random_function(seed, stream, number)
         label = _MNLI_LABELS[int(random() * 3)]
-        family = _CLAIM_FAMILIES[int(random() * len(_CLAIM_FAMILIES))]
+        family = _MNLI_CLAIM_FAMILIES[int(random() * len(_MNLI_CLAIM_FAMILIES))]
         return _inference_example(seed, stream, number, genres, label, family, (3, 6))
 
     return make
@@ -143,11 +147,15 @@ _mnli, _mnli_mm = _mnli_maker(_MATCHED_GENRES), _mnli_maker(_MISMATCHED_GENRES)
 
 def _rte(seed: int, stream: str, number: int) -> GlueExample | None:
     """Return an example with a longer premise than in MNLI and two labels."""
-    random = _uniform_random(seed, stream, number)
+    random = _random_function(seed, stream, number)
     follows = random() < 0.5
-    family = (*_CLAIM_FAMILIES, "direction")[int(random() * 7)]
-    refuted = random() < 0.5 or family == "direction"  # a claim about a direction is never neutral
-    label = inference.ENTAILMENT if follows else inference.CONTRADICTION if refuted else inference.NEUTRAL
+    family = _RTE_CLAIM_FAMILIES[int(random() * len(_RTE_CLAIM_FAMILIES))]
+    if follows:
+        label = inference.ENTAILMENT
+    elif random() < 0.5 or family == "direction":  # a claim about a direction is never neutral
+        label = inference.CONTRADICTION
+    else:
+        label = inference.NEUTRAL
     example = _inference_example(seed, stream, number, (*_STORY_GENRES, "place"), label, family, (6, 11))
     return example and example._replace(label=_ENTAILMENT_LABELS[not follows])
 
@@ -163,8 +171,8 @@ class GlueSplit(NamedTuple):
 class GlueTaskSpec(NamedTuple):
     """A task: its folder, files, text columns, labels and metric."""
 
-    name: str
-    splits: tuple[GlueSplit, ...]
+    name: str  # also of the folder
+    splits: tuple[GlueSplit, ...]  # in the order in which they are written
     text_columns: tuple[str, ...]
     labels: tuple[str, ...]  # empty for regression
     metric: str
@@ -179,6 +187,8 @@ def _task(
 ) -> GlueTaskSpec:
     return GlueTaskSpec(
         name,
+        # In the order of writing. Texts of earlier files are not used again, so with train at the end the
+        # held-out files do not depend on the size of train.
         tuple(GlueSplit(partition, partition, make) for partition in ("test", "dev", "train")),
         text_columns,
         labels,
@@ -215,10 +225,12 @@ TASKS = (
 def make_examples(
     task: GlueTaskSpec, split: GlueSplit, count: int, seed: int, seen: set[tuple[str, ...]]
 ) -> Iterator[GlueExample]:
-    """Yield `count` examples of a file whose texts are not in `seen`, and add their texts to `seen`.
+    """Yield up to `count` examples of a file whose texts are not in `seen`, and add their texts to `seen`.
 
-    Every file uses its own stream of stories. The examples of a file depend neither on
-    `count` nor on the files that are written after it.
+    There are fewer only if the generator gives nothing new for `_MAX_ATTEMPTS` numbers in a row.
+    Every file has its own stream of stories. So its examples, in their order, depend on the seed
+    and on the texts in `seen`, which are those of files written before; a larger `count` only
+    appends examples.
     """
     number = num_made = failed_attempts = 0
     while num_made < count and failed_attempts < _MAX_ATTEMPTS:
@@ -264,7 +276,7 @@ def _cola_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) 
         yield from _plain_rows(text_columns, partition, examples)
         return
     for example in examples:
-        yield example.source, example.label, "" if example.label == "1" else "*", *example.texts
+        yield example.category, example.label, "" if example.label == "1" else "*", *example.texts
 
 
 def _sst_rows(text_columns: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
@@ -288,7 +300,7 @@ def _stsb_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
     is_test = partition == "test"
     yield columns if is_test else (*columns, "score")
     for index, example in enumerate(examples):
-        line = (str(index), example.source, "none", "none", str(index), "none", "none", *example.texts)
+        line = (str(index), example.category, "none", "none", str(index), "none", "none", *example.texts)
         yield line if is_test else (*line, example.label)
 
 
@@ -314,7 +326,7 @@ def _mnli_rows(_: _Row, partition: str, examples: list[GlueExample]) -> _Rows:
             str(index),
             str(index),
             f"{index}{example.label[0]}",
-            example.source,
+            example.category,
             *("",) * 4,
             *example.texts,
         )

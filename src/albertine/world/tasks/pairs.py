@@ -15,7 +15,7 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import clause
 from albertine.world.stories import Story
 from albertine.world.tasks.queries import (
-    DEEDS,
+    TASK_DEEDS,
     EventQuery,
     all_events,
     answerable_queries,
@@ -49,7 +49,7 @@ class ScoredTextPair(NamedTuple):
 
 
 def _deeds(story: Story) -> list[Any]:
-    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, DEEDS)]
+    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, TASK_DEEDS)]
 
 
 # --- MRPC
@@ -144,7 +144,7 @@ def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledT
         return None
     firsts, seconds = query.wordings(), other.wordings()
     index = int(random() * len(firsts))
-    if query.asked_field == other.asked_field:
+    if query.answer_field == other.answer_field:
         del seconds[index]
     if not seconds:
         return None
@@ -165,18 +165,18 @@ def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> E
     swapped = with_persons_swapped(query.event)
     draw = random()
     if swapped is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
-        return EventQuery(swapped, query.asked_field)
+        return EventQuery(swapped, query.answer_field)
     if draw < 0.95:
-        other_fields = [name for name in QUESTIONS[query.event.__class__] if name != query.asked_field]
+        other_fields = [name for name in QUESTIONS[query.event.__class__] if name != query.answer_field]
         if other_fields:
             event = swapped if swapped is not None and random() < 0.5 else query.event
             return EventQuery(event, choose(other_fields, random))
-    other = perturbed(query.event, story, random, keep=query.asked_field)
+    other = perturbed(query.event, story, random, keep=query.answer_field)
     if other is None or all(
         getattr(other, name) == getattr(query.event, name) for name in query.known_fields
     ):
         return None
-    return EventQuery(other, query.asked_field)
+    return EventQuery(other, query.answer_field)
 
 
 # --- QNLI

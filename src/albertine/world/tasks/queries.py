@@ -1,10 +1,14 @@
 """Queries: questions about a story as patterns over its events.
 
-A query has an event type, known fields and an asked field; its answers are the values of
-the asked field in the events that match. An answerable query has exactly one answer. An
-unanswerable one has none, and no event that a reader could take for an answer.
+A query is an event type with known fields and an answer field, such as Take with a known
+thing and spot: "Who took the cup from the shelf?" An event matches if it has this type and
+the values of the known fields. Its value of the answer field is an answer.
+
+An answerable query has exactly one answer. An unanswerable query has no answer, and the
+story has no event that a reader could take for one.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,69 +20,92 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import sentence
 from albertine.world.stories import Story
 
-# The events that somebody does on purpose.
-DEEDS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend, e.Meet)
-
-
-class EventQuery(NamedTuple):
-    """A question for one field of the events that agree with a given event in the known fields."""
-
-    event: Any  # supplies the known fields; its other fields are ignored
-    asked_field: str
-
-    @property
-    def known_fields(self) -> tuple[str, ...]:
-        """The fields that the wordings name."""
-        return _KNOWN_FIELDS[self.event.__class__, self.asked_field]
-
-    def fits(self, event: Any) -> bool:
-        """Return whether an event matches the query."""
-        if event.__class__ is not self.event.__class__:
-            return False
-        return all(_same_value(getattr(event, name), getattr(self.event, name)) for name in self.known_fields)
-
-    def wording(self, choice: float) -> str:
-        """Return one wording of the question, chosen by `choice` in [0, 1)."""
-        texts = QUESTIONS[self.event.__class__][self.asked_field]
-        return sentence(texts[int(choice * len(texts))], self.event)
-
-    def wordings(self) -> list[str]:
-        """Return all wordings of the question."""
-        return [sentence(text, self.event) for text in QUESTIONS[self.event.__class__][self.asked_field]]
-
-
-def _same_value(first: object, second: object) -> bool:
-    return first is second or (isinstance(first, (str, int)) and first == second)
-
-
-def _named_fields(event_type: Any, texts: Sequence[str], asked_field: str) -> tuple[str, ...]:
-    """Return the fields that at least one wording of a question names."""
-    return tuple(
-        name
-        for name in event_type._fields
-        if name != asked_field and any(f"{{{name}" in text or f"{{a {name}" in text for text in texts)
-    ) + (("thing",) if any("{thing.place}" in text for text in texts) and asked_field == "thing" else ())
-
-
-_KNOWN_FIELDS = {
-    (event_type, asked_field): _named_fields(event_type, texts, asked_field)
-    for event_type, questions in QUESTIONS.items()
-    for asked_field, texts in questions.items()
-}
-# Event types that a question about one of them could also mean.
-_INTERCHANGEABLE_EVENTS: tuple[frozenset[type], ...] = (
+# The deeds that RACE's options and the sentences of MRPC and STS-B are about. Stories have others too,
+# such as going somewhere.
+TASK_DEEDS = (
+    e.Take,
+    e.Put,
+    e.Give,
+    e.Return,
+    e.Find,
+    e.Buy,
+    e.BuyGoods,
+    e.ShareGoods,
+    e.Break,
+    e.Mend,
+    e.Meet,
+)
+# A question about an event of one of these types could also mean an event of another type in its group:
+# what somebody found, they also took. So a query is answerable only if no other event of its group agrees.
+_CONFUSABLE_TYPES: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
     frozenset((e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)),
     frozenset((e.Has, e.ShareGoods, e.BuyGoods, e.UseGoods)),
     frozenset((e.Lives, e.HasStall)),
 )
-# Event types that say something about the same facts.
-_RELATED_EVENTS = (
-    *_INTERCHANGEABLE_EVENTS,
+# From an event of one of these types a reader could also infer the answer to a question about another
+# type in its group: a thing that was taken from a shelf was on it. So a query is unanswerable only if
+# no event of its group agrees. These groups are larger, since a label "no answer" needs more caution.
+_OVERLAPPING_TYPES = (
+    *_CONFUSABLE_TYPES,
     frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)),
     frozenset((e.Works, e.HasStall)),
 )
+# A reader can know such facts without an event that states them: the members of a family live together,
+# and people who do something together have met. So no query about them is unanswerable.
+_NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
+
+
+class EventQuery(NamedTuple):
+    """A question about an event: the known fields are given, the answer field is asked for."""
+
+    event: Any  # gives the event type and the values of the known fields; its other values are ignored
+    answer_field: str
+
+    @property
+    def known_fields(self) -> tuple[str, ...]:
+        """The fields whose values the question mentions."""
+        return _KNOWN_FIELDS[self.event.__class__, self.answer_field]
+
+    def fits(self, event: Any) -> bool:
+        """Return whether an event matches: whether its answer field is an answer."""
+        if event.__class__ is not self.event.__class__:
+            return False
+        return all(_same_value(getattr(event, name), getattr(self.event, name)) for name in self.known_fields)
+
+    def wording(self, choice: float) -> str:
+        """Return one wording of the question, chosen by `choice` in [0, 1)."""
+        texts = QUESTIONS[self.event.__class__][self.answer_field]
+        return sentence(texts[int(choice * len(texts))], self.event)
+
+    def wordings(self) -> list[str]:
+        """Return all wordings of the question."""
+        return [sentence(text, self.event) for text in QUESTIONS[self.event.__class__][self.answer_field]]
+
+
+def _same_value(first: object, second: object) -> bool:
+    return first is second or (isinstance(first, (str, int)) and first == second)
+
+
+def _mentioned_fields(event_type: Any, wordings: Sequence[str], answer_field: str) -> tuple[str, ...]:
+    """Return the fields that at least one wording of a question mentions."""
+    mentioned = tuple(
+        name
+        for name in event_type._fields
+        if name != answer_field and any(re.search(rf"\{{(a )?{name}\b", wording) for wording in wordings)
+    )
+    # "What did {who} damage {thing.place}?" mentions the place of the answer, for which Break has no field.
+    # So the answer itself is compared. That gives the same, as nobody breaks two fixtures in one place.
+    asks_by_place = answer_field == "thing" and any("{thing.place}" in wording for wording in wordings)
+    return (*mentioned, "thing") if asks_by_place else mentioned
+
+
+_KNOWN_FIELDS = {
+    (event_type, answer_field): _mentioned_fields(event_type, wordings, answer_field)
+    for event_type, questions in QUESTIONS.items()
+    for answer_field, wordings in questions.items()
+}
 
 
 def all_events(story: Story) -> list[Any]:
@@ -87,35 +114,35 @@ def all_events(story: Story) -> list[Any]:
 
 
 def answerable_queries(story: Story) -> list[EventQuery]:
-    """Return every query about a story that has exactly one answer."""
+    """Return every query with exactly one answer, and no event of a confusable type that could be another."""
     events = all_events(story)
     queries: list[EventQuery] = []
     for event in dict.fromkeys(events):
-        for asked_field in QUESTIONS.get(event.__class__, ()):
-            query = EventQuery(event, asked_field)
-            if asked_field in ("number", "price") and sum(map(query.fits, events)) > 1:
-                continue  # the answer would be the sum of the numbers
+        for answer_field in QUESTIONS.get(event.__class__, ()):
+            query = EventQuery(event, answer_field)
+            if answer_field in ("number", "price") and sum(map(query.fits, events)) > 1:
+                continue  # a reader would add the numbers up
             others = (other for other in events if not query.fits(other))
             if len(answers(query, events)) == 1 and not any(
-                _is_related(query, other, _INTERCHANGEABLE_EVENTS) for other in others
+                _agrees(query, other, _CONFUSABLE_TYPES) for other in others
             ):
                 queries.append(query)
     return queries
 
 
 def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
-    """Return the distinct answers that a query has in some events."""
+    """Return the distinct answers to a query among some events."""
     found: list[Any] = []
     for event in events:
         if query.fits(event) and not any(
-            _same_value(getattr(event, query.asked_field), value) for value in found
+            _same_value(getattr(event, query.answer_field), value) for value in found
         ):
-            found.append(getattr(event, query.asked_field))
+            found.append(getattr(event, query.answer_field))
     return found
 
 
 def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -> Any:
-    """Return a variant of an event: its persons swapped or one field replaced; None if there is none.
+    """Return an event with its persons swapped or one value replaced; None if neither is possible.
 
     Args:
         event: an event of the story.
@@ -137,7 +164,7 @@ def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -
 
 
 def with_persons_swapped(event: Any) -> Any:
-    """Return an event with its two persons swapped; None without two persons or for a meeting."""
+    """Return an event with its two persons swapped; None if it has not two, or if order does not matter."""
     names = [name for name in event._fields if isinstance(getattr(event, name), Person)]
     if len(names) != 2 or isinstance(event, e.Meet):
         return None
@@ -146,26 +173,25 @@ def with_persons_swapped(event: Any) -> Any:
 
 
 def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
-    """Return other values of the same type that occur in a story."""
+    """Return values of the same type that occur in a story and not in the event."""
     pool: list[Any]
     if isinstance(value, Fixture):
         return []
     if isinstance(value, Person):
-        pool = [who for who in mentioned(story, Person) if len(who.members) == 1]
+        pool = [who for who in values_in_log(story, Person) if len(who.members) == 1]
     elif isinstance(value, Thing):
-        pool = [thing for thing in mentioned(story, Thing) if not isinstance(thing, Fixture)]
+        pool = [thing for thing in values_in_log(story, Thing) if not isinstance(thing, Fixture)]
     elif isinstance(value, Place):
-        pool = [
-            place for place in mentioned(story, Place) if words.place_type(place) == words.place_type(value)
-        ]
+        place_type = words.place_type(value)
+        pool = [place for place in values_in_log(story, Place) if words.place_type(place) == place_type]
     elif isinstance(value, (Spot, Goods)):
-        pool = mentioned(story, value.__class__)
+        pool = values_in_log(story, value.__class__)
     else:
         return []
     return [other for other in pool if other is not value and other not in event]
 
 
-def mentioned(story: Story, kind: type) -> list[Any]:
+def values_in_log(story: Story, kind: type) -> list[Any]:
     """Return all values of a type that occur in a story, in order."""
     found: dict[Any, None] = {}
     for event in all_events(story):
@@ -177,48 +203,44 @@ def mentioned(story: Story, kind: type) -> list[Any]:
 
 
 def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery, EventQuery] | None:
-    """Return an unanswerable query and the answerable one that it varies; None if that fails."""
-    possible = answerable_queries(story)
-    if not possible:
+    """Return an unanswerable query and the answerable one that it is a variant of; None if that fails."""
+    answerable = answerable_queries(story)
+    if not answerable:
         return None
-    query = possible[int(random() * len(possible))]
+    query = answerable[int(random() * len(answerable))]
     variant = unanswerable_variant(query, story, random)
     return variant and (variant, query)
 
 
 def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return an unanswerable variant of an answerable query; None if that fails."""
+    """Return an answerable query with other known values, so that it has no answer; None if that fails."""
     swapped_event = with_persons_swapped(query.event)
     event = (
         swapped_event
         if swapped_event is not None and random() < 0.8
-        else perturbed(query.event, story, random, keep=query.asked_field)
+        else perturbed(query.event, story, random, keep=query.answer_field)
     )
     if event is None or event.__class__ in _NEVER_UNANSWERABLE:
         return None
     if all(getattr(event, name) == getattr(query.event, name) for name in query.known_fields):
         return None
-    variant = EventQuery(event, query.asked_field)
+    variant = EventQuery(event, query.answer_field)
     return None if any(could_answer(variant, other) for other in all_events(story)) else variant
 
 
-# These imply facts about others that the text omits, such as who lives together or attends a meeting.
-_NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
-
-
 def could_answer(query: EventQuery, event: Any) -> bool:
-    """Return whether a reader could take an event, or a related one with the same values, for an answer."""
-    return query.fits(event) or _is_related(query, event, _RELATED_EVENTS)
+    """Return whether an event answers a query, or a reader could infer an answer from it."""
+    return query.fits(event) or _agrees(query, event, _OVERLAPPING_TYPES)
 
 
-def _is_related(query: EventQuery, event: Any, event_groups: tuple[frozenset[type], ...]) -> bool:
-    """Return whether an event of a related type contains all values that a query names."""
+def _agrees(query: EventQuery, event: Any, type_groups: tuple[frozenset[type], ...]) -> bool:
+    """Return whether an event of another type in a group has all persons, things and goods of a query."""
     event_type = query.event.__class__
     if event.__class__ is event_type and event_type is not e.Meet:
-        return False  # the values have other roles; only a meeting is symmetric
+        return False  # in an event that does not match, they have other roles; only a meeting is symmetric
     if event.__class__ is not event_type and not any(
-        {event_type, event.__class__} <= group for group in event_groups
+        {event_type, event.__class__} <= group for group in type_groups
     ):
         return False
-    named = [getattr(query.event, name) for name in query.known_fields]
-    return all(value in event for value in named if isinstance(value, (Person, Thing, Spot, Goods)))
+    known_values = [getattr(query.event, name) for name in query.known_fields]
+    return all(value in event for value in known_values if isinstance(value, (Person, Thing, Spot, Goods)))

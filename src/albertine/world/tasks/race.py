@@ -17,13 +17,13 @@ from albertine.world.english.speaker import price_in_words
 from albertine.world.english.wording import clause, predicate
 from albertine.world.stories import CORPUS_GENRES, Story, make_story
 from albertine.world.tasks.queries import (
-    DEEDS,
+    TASK_DEEDS,
     EventQuery,
     all_events,
     answerable_queries,
     answers,
-    mentioned,
     perturbed,
+    values_in_log,
 )
 from albertine.world.tasks.state_questions import StateQuestion, earlier_state_questions, end_state_questions
 
@@ -50,14 +50,14 @@ def _query_question(
     query: EventQuery, question: str, story: Story, random: UniformRandom
 ) -> RaceQuestion | None:
     """Return a query as a multiple-choice question; the question names none of the distractors."""
-    value = getattr(query.event, query.asked_field)
+    value = getattr(query.event, query.answer_field)
     correct_values = answers(query, all_events(story))
     distractors = [
         other
-        for other in _distractors(value, query.asked_field, story, random)
+        for other in _distractors(value, query.answer_field, story, random)
         if other not in correct_values and not (isinstance(other, (Person, Place)) and other in query.event)
     ]
-    field = "what" if isinstance(query.event, (e.Near, e.HasOrnament)) else query.asked_field
+    field = "what" if isinstance(query.event, (e.Near, e.HasOrnament)) else query.answer_field
     return _multiple_choice(question, value, distractors, field, random, query)
 
 
@@ -70,8 +70,8 @@ def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
 
 
 def _is_stated(query: EventQuery, story: Story) -> bool:
-    """Return whether the text of an event names all fields of a query, the asked one included."""
-    fields = [*query.known_fields, query.asked_field]
+    """Return whether the text of an event names all known fields of a query and the answer field."""
+    fields = [*query.known_fields, query.answer_field]
     return any(
         form is not None
         and query.fits(event)
@@ -132,7 +132,7 @@ def _distractors(value: Any, field: str, story: Story, random: UniformRandom) ->
         nearby = [value + step for step in (-3, -2, -1, 1, 2, 3, 5) if value + step > 0]
         return _shuffled(nearby, random)
     if isinstance(value, Person):
-        people = [who for who in mentioned(story, Person) if len(who.members) == 1]
+        people = [who for who in values_in_log(story, Person) if len(who.members) == 1]
         names = {who.name for who in people}
         more = [name for name in _shuffled((*words.WOMEN, *words.MEN), random) if name not in names]
         return [*_shuffled(people, random), *more]
@@ -142,17 +142,17 @@ def _distractors(value: Any, field: str, story: Story, random: UniformRandom) ->
         ]
         return [fixture for fixture in _shuffled(fixtures, random) if fixture.kind != value.kind]
     if isinstance(value, Thing):
-        things = [thing for thing in mentioned(story, Thing) if not isinstance(thing, Fixture)]
+        things = [thing for thing in values_in_log(story, Thing) if not isinstance(thing, Fixture)]
         used_names = {thing.name for thing in things}
         new_things = [
             template.thing() for kind in words.THINGS for template in kind if template.name not in used_names
         ]
         return [*_shuffled(things, random), *_shuffled(new_things, random)]
     if isinstance(value, Spot):
-        spots = mentioned(story, Spot)
+        spots = values_in_log(story, Spot)
         return [*_shuffled(spots, random), *_shuffled(words.spots_in(value.place), random)]
     places = [
-        place for place in mentioned(story, Place) if words.place_type(place) == words.place_type(value)
+        place for place in values_in_log(story, Place) if words.place_type(place) == words.place_type(value)
     ]
     pool = {"village": words.VILLAGES, "room": words.ROOMS}.get(words.place_type(value), words.SITES)
     return [*_shuffled(places, random), *_shuffled(pool, random)]
@@ -195,14 +195,14 @@ def _state_question(
     state_question = choose(possible, random)
     distractors = [
         value
-        for value in _distractors(state_question.answer, state_question.asked_field, story, random)
+        for value in _distractors(state_question.answer, state_question.answer_field, story, random)
         if value != state_question.answer
     ]
     return _multiple_choice(
         state_question.question,
         state_question.answer,
         distractors,
-        state_question.asked_field,
+        state_question.answer_field,
         random,
         state_question,
     )
@@ -211,7 +211,7 @@ def _state_question(
 def _unique_deeds(story: Story) -> list[Any]:
     """Return the deeds that happen exactly once."""
     log = story.log
-    return [event for event in log if isinstance(event, DEEDS) and log.count(event) == 1]
+    return [event for event in log if isinstance(event, TASK_DEEDS) and log.count(event) == 1]
 
 
 def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
@@ -277,7 +277,7 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
     deeds = [
         other.event
         for other in stated
-        if other.asked_field == "who" and other.event.who is who and other.event != query.event
+        if other.answer_field == "who" and other.event.who is who and other.event != query.event
     ]
     deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
     if not deeds:
@@ -285,7 +285,7 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
     described = Person(f"the person who {predicate(choose(deeds, random), random())}", "", who.gender)
     questions = [
         text
-        for text in EventQuery(query.event._replace(who=described), query.asked_field).wordings()
+        for text in EventQuery(query.event._replace(who=described), query.answer_field).wordings()
         if "'s" not in text
     ]
     return _query_question(query, choose(questions, random), story, random) if questions else None

@@ -49,10 +49,10 @@ def answerable_questions(story: Story, random: UniformRandom, max_questions: int
     questions += [
         SquadQuestion(state_question.question, spans, (), state_question)
         for state_question in end_state_questions(story, random)
-        if state_question.asked_field != "number"
+        if state_question.answer_field != "number"
         and (
             spans := _spans(
-                state_question.answer, story, state_question.deciding_event, state_question.asked_field
+                state_question.answer, story, state_question.deciding_event, state_question.answer_field
             )
         )
     ]
@@ -75,23 +75,23 @@ def unanswerable_questions(story: Story, random: UniformRandom, max_questions: i
 
 def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
     """Return the answer spans of a query, from a sentence that names all its fields."""
-    fields = [*query.known_fields, query.asked_field]
+    fields = [*query.known_fields, query.answer_field]
     for index, event in enumerate(story.log):
         form = story.rendered.form_of_event[index]
         if not query.fits(event) or form is None:
             continue
         if all(event._fields.index(name) in form.fields for name in fields):
-            return _spans(getattr(event, query.asked_field), story, index, query.asked_field)
+            return _spans(getattr(event, query.answer_field), story, index, query.answer_field)
     return ()
 
 
-def _spans(value: Any, story: Story, event_index: int, asked_field: str) -> tuple[AnswerSpan, ...]:
+def _spans(value: Any, story: Story, event_index: int, answer_field: str) -> tuple[AnswerSpan, ...]:
     """Return the span of a value in the sentence of an event, and spans of its other names."""
     sentence_index = story.rendered.sentence_of_event[event_index]
     if sentence_index < 0:
         return ()
     names = [
-        re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, asked_field)
+        re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, answer_field)
     ]
     earliest_index = 0 if isinstance(value, (Person, Thing)) else sentence_index
     for index in range(sentence_index, earliest_index - 1, -1):
@@ -116,7 +116,7 @@ def _with_other_names(first: AnswerSpan, names: list[re.Pattern[str]], text: str
     return tuple(spans)
 
 
-def _surface_forms(value: Any, asked_field: str) -> list[str]:
+def _surface_forms(value: Any, answer_field: str) -> list[str]:
     if isinstance(value, Person):
         return [value.full_name, value.name]
     if isinstance(value, Thing):
@@ -126,7 +126,7 @@ def _surface_forms(value: Any, asked_field: str) -> list[str]:
     if isinstance(value, Place):
         return [value.the]
     if isinstance(value, int):
-        return [price_in_words(value) if asked_field == "price" else number(value)]
+        return [price_in_words(value) if answer_field == "price" else number(value)]
     return [str(value)]
 
 

@@ -18,14 +18,14 @@ class StateQuestion(NamedTuple):
 
     question: str
     claim: facts.Claim
-    asked_field: str
+    answer_field: str
     num_events: int  # number of events before that point
     deciding_event: int  # index of the event that determines the answer
 
     @property
     def answer(self) -> Any:
-        """The value of the asked field."""
-        return getattr(self.claim, self.asked_field)
+        """The value of the answer field."""
+        return getattr(self.claim, self.answer_field)
 
 
 def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuestion]:
@@ -37,11 +37,11 @@ def end_state_questions(story: Story, random: UniformRandom) -> list[StateQuesti
         StateQuestion(
             _worded_question(LAST[claim.__class__], claim, random),
             claim,
-            asked_field,
+            answer_field,
             len(log),
             deciding_event,
         )
-        for claim, asked_field, deciding_event in _askable_claims(all_events(story), _secretly_moved(story))
+        for claim, answer_field, deciding_event in _askable_claims(all_events(story), _secretly_moved(story))
     ]
 
 
@@ -63,11 +63,11 @@ def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQu
         StateQuestion(
             _worded_question(BEFORE[claim.__class__], claim, random) % when,
             claim,
-            asked_field,
+            answer_field,
             index,
             deciding_event,
         )
-        for claim, asked_field, deciding_event in _askable_claims(log[:index], set())
+        for claim, answer_field, deciding_event in _askable_claims(log[:index], set())
         if isinstance(claim, (facts.HasThing, facts.LiesAt)) and claim.thing not in log[index]
     ]
 
