@@ -24,6 +24,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy import application
 from albertine.deploy.batcher import RequestBatcher
+from albertine.deploy.server import TruncationLog
 from tests.deploy.conftest import TASK_TYPES, ServerClient, running_server
 from tests.task_fixtures import save_untrained_model
 
@@ -171,6 +172,26 @@ def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFac
     assert "the model takes 64" in response["error"]
 
 
+def test_response_to_a_truncated_item_says_so(client_for: ClientFactory, models: dict[str, Path]) -> None:
+    long_text = "ka " * 80
+    num_tokens = len(albertine.load_tokenizer(models["classify"]).encode(long_text, add_special_tokens=False))
+    status, responses = client_for("classify")("/predict", [{"text": "ka"}, {"text": long_text}])
+    assert status == 200
+    assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
+
+
+def test_first_truncation_is_printed_and_all_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    log = TruncationLog()
+    process_batch = log.watch(lambda items: [{"truncated_tokens": item} if item else {} for item in items])
+    assert process_batch([0, 3]) == [{}, {"truncated_tokens": 3}]
+    message = capsys.readouterr().err
+    assert message.startswith("an item is too long for the model and was truncated; its response has")
+    process_batch([0, 0])
+    process_batch([1, 2])
+    assert log.count == 3
+    assert capsys.readouterr().err == ""
+
+
 def test_full_queue_is_503_and_internal_error_is_500(
     client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +220,7 @@ def test_info_lists_endpoints_with_working_examples(
     status, info = client_for("classify")("/info")
     assert status == 200
     assert (info["model"], info["labels"]) == (str(models["classify"]), ["x", "y"])
+    assert info["max_length"] == client_for("pretrained")("/info")[1]["max_length"] == 64
     assert [endpoint["path"] for endpoint in info["endpoints"]] == ["/predict"]
     assert [field["name"] for field in info["endpoints"][0]["fields"]] == ["text", "text_pair"]
     for type_name in (*TASK_TYPES, "pretrained"):  # the initial values of the page are valid requests

@@ -17,6 +17,7 @@ from albertine.errors import InputError
 from albertine.finetune import run as run_module
 from albertine.finetune.finetune import finetune
 from albertine.finetune.finetuning import Finetuning
+from albertine.finetune.prepare import prepare_task
 from albertine.finetune.results_table import show_finetune_results
 from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.inference.evaluate import evaluate
@@ -304,6 +305,20 @@ def test_held_out_split_without_dev(
         with_train_settings(replace(finetune_settings, dev=None), steps=2, warmup=1),
     )
     assert "20 of 200 examples held out for evaluation" in capsys.readouterr().err
+
+
+def test_truncation_and_unknown_tokens_are_reported(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*reviews(1, 8), {**reviews(1, 1)[0], "review": "ka " * 80 + "漢"}]
+    settings = replace(finetune_settings, data=str(write_csv(tmp_path / "long.csv", rows)))
+    prepare_task(str(checkpoint), settings)
+    assert "train: 1 of 9 examples truncated, by" in capsys.readouterr().err
+    rows[-1]["review"] = "ka 漢"
+    prepare_task(str(checkpoint), replace(settings, data=str(write_csv(tmp_path / "long.csv", rows))))
+    messages = capsys.readouterr().err
+    assert "% of the tokens are unknown; the vocabulary lacks their characters" in messages
+    assert "truncated" not in messages
 
 
 def test_transformers_gives_same_probabilities(

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
+from albertine.text.tokenizer import load_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,37 @@ def test_bad_row_stops_or_is_skipped(
     assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
 
 
+def test_unparseable_rows_shift_no_id(reviews_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text('{"review": "ka ka ka"}\n{"review": "ka\n{"review": "lo lo lo"}\n')
+    settings = PredictSettings(data=str(tmp_path / "new.jsonl"), device="cpu", on_error="skip")
+    assert predict(str(reviews_model / "run"), settings, tmp_path / "a.jsonl") == 2
+    predictions = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [(prediction["id"], prediction["label"]) for prediction in predictions] == [
+        ("0", "red"),
+        ("2", "green"),
+    ]
+
+
+def test_truncation_and_unknown_tokens_are_reported(
+    reviews_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["ka ka ka", "ka " * 80, "ka 漢"]
+    data = str(write_jsonl(tmp_path / "new.jsonl", [{"review": text, "stars": "red"} for text in texts]))
+    model = str(reviews_model / "run")
+    predict(model, PredictSettings(data=data, device="cpu"), tmp_path / "a.jsonl")
+    num_tokens = len(load_tokenizer(Path(model)).encode(texts[1], add_special_tokens=False))
+    lost = num_tokens + 2 - 64
+    messages = capsys.readouterr().err
+    assert f"{data}: 1 of 3 examples truncated, by {lost} tokens on average and {lost} at most" in messages
+    assert re.search(f"{data}: [0-9.]+% of the tokens are unknown", messages)
+    predictions = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [prediction.get("truncated_tokens") for prediction in predictions] == [None, lost, None]
+    (result,) = evaluate(model, EvaluateSettings(data=data, device="cpu"))
+    assert f"{model}, dev: 1 of 3 examples truncated, by {lost} tokens" in capsys.readouterr().err
+    assert (result.num_truncated, result.mean_truncated_tokens) == (1, lost)
+    assert 0.01 < result.unknown_share < 0.03
+
+
 @pytest.mark.parametrize("content", ["review\n", ""])
 def test_empty_input_leaves_no_output(content: str, reviews_model: Path, tmp_path: Path) -> None:
     (tmp_path / "none.csv").write_text(content)
@@ -147,7 +180,7 @@ def test_empty_input_leaves_no_output(content: str, reviews_model: Path, tmp_pat
 def test_explicit_id_column_must_exist(reviews_model: Path, tmp_path: Path) -> None:
     data = write_csv(tmp_path / "new.csv", [{"review": "ka ka", "key": "a7"}])
     settings = PredictSettings(data=str(data), device="cpu", id="nosuch")
-    with pytest.raises(InputError, match=r"new.csv: no column nosuch; it has review, key"):
+    with pytest.raises(InputError, match=r"new.csv: no column nosuch; .* has review, key"):
         predict(str(reviews_model / "run"), settings, tmp_path / "a.jsonl")
     predict(str(reviews_model / "run"), replace(settings, id="key"), tmp_path / "a.jsonl")
     assert json.loads((tmp_path / "a.jsonl").read_text())["id"] == "a7"
@@ -189,7 +222,7 @@ def test_option_count_must_match_model(
     ("out", "columns", "message"),
     [
         ("a.xlsx", {}, "a.xlsx: unknown format; name a file that ends in .jsonl, .csv, .tsv"),
-        ("a.csv", {"text": "body"}, "no column body; it has review"),
+        ("a.csv", {"text": "body"}, "no column body; its first line, taken as column names, has review"),
     ],
 )
 def test_predict_errors(

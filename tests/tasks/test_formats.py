@@ -19,6 +19,9 @@ from albertine.tasks.examples import (
     TaggedExample,
     TextExample,
 )
+from albertine.tasks.formats import glue, race
+from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASK_NAMES, find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
@@ -92,20 +95,43 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.csv, line 3: 1 cells, where the header has 2; fix it",
         ),
         ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: not text in UTF-8; save the table as UTF-8"),
-        ("a.csv", "review,label\nx,1\n", "classify", "it has review, label; name another with --text"),
+        (
+            "a.csv",
+            "review,label\nx,1\n",
+            "classify",
+            "its first line, taken as column names, has review, label; name another with --text, or add",
+        ),
+        (
+            "a.tsv",
+            "a fine film\t1\ndull\t0\n",
+            "classify",
+            "has a fine film, 1; name another with --text, or add a line",
+        ),
+        (
+            "a.tsv",
+            "1\t1\tx\n",
+            "classify",
+            "line 1: column 1 occurs twice; rename one of them, or add a line",
+        ),
+        (
+            "a.jsonl",
+            '{"review": "x"}\n',
+            "classify",
+            "no column text; it has review; name another with --text",
+        ),
         (
             "a.csv",
             "text,stars\nx,1\n",
             "regress",
-            "a.csv: no column label; it has text, stars; name another with --label",
+            "a.csv: no column label; its first line, taken as column names, has text, stars; name another",
         ),
         (
             "a.csv",
             "question,text\nx,1\n",
             "span",
-            "it has question, text; name another with --context",
+            "has question, text; name another with --context",
         ),
-        ("a.csv", "a,b,label\nx,y,0\n", "choice", "it has a, b, label; name another with --options"),
+        ("a.csv", "a,b,label\nx,y,0\n", "choice", "has a, b, label; name another with --options"),
         (
             "a.csv",
             "text;label\nx;1\n",
@@ -141,6 +167,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
         ("a.xlsx", "x", "classify", "a.xlsx: unsupported format"),
         ("a.parquet", "x", "classify", "a.parquet: not a complete Parquet file"),
+        ("a.parquet.gz", "x", "classify", "a.parquet.gz: compressed Parquet file; decompress it"),
         ("a.csv.gz", "x", "classify", "corrupt, or its suffix does not match"),
         ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
         ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
@@ -174,6 +201,40 @@ def test_on_error_skip(tmp_path: Path) -> None:
     assert [example.texts[0] for example in examples if isinstance(example, TextExample)] == ["x", "z"]
     assert errors.count == 2
     assert errors.locations[1].endswith("a.csv, line 4: not UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y\n{"text": "z", "label": 1}\n'),
+        ("a.jsonl", '{"text": "x", "label": 1}\n\n[]\n{"text": "z", "label": 1}\n'),
+        ("a.csv", "text,label\nx,1\ny\nz,1\n"),
+        ("a.tsv", "text\tlabel\nx\t1\n\udcff\t1\nz\t1\n"),
+        ("a.conll", "x\tN\n\ny\n\nz\tN\n"),
+    ],
+)
+def test_skipped_rows_shift_no_id(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8", errors="surrogateescape")
+    errors = ReadErrors(skip=True)
+    task = "tag" if name.endswith(".conll") else "classify"
+    examples = find_task(task).read_examples(
+        str(tmp_path / name), "train", COLUMNS, errors, require_labels=True
+    )
+    assert [example.example_id for example in examples] == ["0", "2"]
+    assert errors.count == 1
+
+
+def test_unlabelled_rows_are_skipped_in_training(tmp_path: Path) -> None:
+    entries = [{"id": "1", "question": "q", "answers": []}, {"id": "2", "question": "q"}]
+    squad = {"data": [{"paragraphs": [{"context": "Ida.", "qas": entries}]}]}
+    file = tmp_path / "train-v2.0.json"
+    file.write_text(json.dumps(squad))
+    task = find_task("squad-2.0")
+    with pytest.raises(InputError, match="question 1: has no label, which training and evaluation need; fix"):
+        load_examples(task, str(file), "train", COLUMNS, require_labels=True)
+    skipping = replace(COLUMNS, on_error="skip")
+    (example,) = load_examples(task, str(file), "train", skipping, require_labels=True)
+    assert example.example_id == "1"
 
 
 def test_custom_pairs_ids_and_numbers(tmp_path: Path) -> None:
@@ -307,7 +368,7 @@ def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
             "sst-2",
             "train.tsv",
             "text\tlabel\nx\t1\n",
-            "no column sentence, which SST-2 needs; it has text, label",
+            "no column sentence; its first line, taken as column names, has text, label; add a line",
         ),
         ("rte", "other.tsv", "", "must name the folder RTE of GLUE"),
         ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
@@ -381,6 +442,82 @@ def test_hub_datasets(tmp_path: Path) -> None:
     ]
     custom = read_all("classify", Path(f"hub:{tmp_path / 'set'}::validation"), text="sentence1")
     assert [example.label for example in custom] == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "class_names", "messages"),
+    [
+        (
+            "mrpc",
+            [{"sentence1": None, "label": 1}, {"label": 7}],
+            [],
+            ["column sentence1 holds nothing, not text", "its label is 7; the labels of MRPC are 0, 1"],
+        ),
+        ("sts-b", [{"label": "warm"}], [], ["column label holds warm, not a number"]),
+        (
+            "rte",
+            [{"label": 7}, {"label": "x"}],
+            ["entailment", "not_entailment"],
+            ["its label is 7; expected 0 to 1", "its label is x; expected 0 to 1"],
+        ),
+    ],
+)
+def test_invalid_hub_rows_of_glue_are_skipped(
+    task: str,
+    rows: list[dict[str, Any]],
+    class_names: list[str],
+    messages: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"sentence1": "a", "sentence2": "b"}
+    records = [
+        TableRow(f"row {number}", number, texts | cells) for number, cells in enumerate([*rows, {"label": 1}])
+    ]
+    monkeypatch.setattr(glue, "read_rows", lambda *_: records)
+    monkeypatch.setattr(glue, "class_names", lambda *_: class_names)
+    errors = ReadErrors(skip=True)
+    (example,) = find_task(task).read_examples("hub:x", "dev", COLUMNS, errors, require_labels=True)
+    assert example.example_id == str(len(rows))
+    assert example.is_labelled
+    assert errors.locations == [f"row {number}: {message}" for number, message in enumerate(messages)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (None, "needs article, question and four options, all texts"),
+        ("ab", "needs article, question and four options, all texts"),
+        (["a", "b", "c", None], "needs article, question and four options, all texts"),
+        (["a", "b", "c"], "3 options, where RACE has 4"),
+    ],
+)
+def test_invalid_hub_rows_of_race_are_skipped(
+    options: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = {"article": "x", "question": "q", "answer": "B"}
+    rows = [
+        TableRow("row 0", 0, {**cells, "options": options}),
+        TableRow("row 1", 1, {**cells, "options": ["a", "b", "c", "d"]}),
+    ]
+    monkeypatch.setattr(race, "read_rows", lambda *_: rows)
+    errors = ReadErrors(skip=True)
+    examples = list(find_task("race").read_examples("hub:x", "dev", COLUMNS, errors, require_labels=True))
+    assert [(example.example_id, example.is_labelled) for example in examples] == [
+        ("middle1", True),
+        ("high1", True),
+    ]
+    assert errors.locations == [f"row 0: {message}"] * 2
+
+
+def test_invalid_questions_of_dream_are_skipped_one_by_one(tmp_path: Path) -> None:
+    valid = {"question": "q", "choice": ["a", "b"], "answer": "b"}
+    invalid = [{"question": "q", "choice": "ab", "answer": "a"}, "q", {**valid, "answer": "c"}]
+    (tmp_path / "dev.json").write_text(json.dumps([[["M: Hi."], [*invalid, valid], "5"]]))
+    errors = ReadErrors(skip=True)
+    (example,) = find_task("dream").read_examples(str(tmp_path), "dev", COLUMNS, errors, require_labels=True)
+    assert example.example_id == "5-3"
+    assert errors.count == 3
+    assert errors.locations[0].endswith("question 0: needs a text `question` and a list of texts `choice`")
 
 
 def test_mnli_test_includes_diagnostic_set(tmp_path: Path) -> None:

@@ -52,8 +52,11 @@ def hf_tokenizer(tokenizer: Path) -> Any:
 def test_single_and_pair_inputs_match_transformers(
     albertine_tokenizer: Tokenizer, hf_tokenizer: Any, first: str, second: str, max_length: int
 ) -> None:
-    # `transformers` encodes "[MASK]" in a text as the special token, and ignores an empty second text.
-    first, second = (text.replace("[MASK]", "mask") for text in (first, second or "ka"))
+    # `transformers` encodes "[MASK]" in a text as the special token. Like this package it leaves out an empty
+    # second text, but not one without tokens.
+    first, second = (text.replace("[MASK]", "mask") for text in (first, second))
+    if not albertine_tokenizer.encode(second, add_special_tokens=False):
+        second = ""
     task_type = Classification(albertine_tokenizer, ("a", "b"), max_length, ("accuracy",), 0.0)
     single, pair = task_type.encode(
         [TextExample("", "", (first,), "a"), TextExample("", "", (first, second), "b")]
@@ -65,6 +68,60 @@ def test_single_and_pair_inputs_match_transformers(
         assert sample.ids[0].tolist() == expected["input_ids"]
         assert sample.segments[0].tolist() == expected["token_type_ids"]
     assert [encoded.samples[0].target for encoded in (single, pair)] == [0, 1]
+
+
+@pytest.mark.parametrize("second", ["", " "])
+def test_second_text_without_tokens_is_left_out(albertine_tokenizer: Tokenizer, second: str) -> None:
+    task_type = Regression(albertine_tokenizer, 20, ("pearson",), 0.0)
+    single, pair = task_type.encode([TextExample("", "", ("ka lo",)), TextExample("", "", ("ka lo", second))])
+    assert pair.samples[0].ids[0].tolist() == single.samples[0].ids[0].tolist()
+    assert not pair.samples[0].segments[0].any()
+
+
+def test_truncated_tokens_are_counted(albertine_tokenizer: Tokenizer) -> None:
+    def num_tokens(text: str) -> int:
+        return len(albertine_tokenizer.encode(text, add_special_tokens=False))
+
+    short, long = "ka lo", " ".join(made_up_sentences(1, 30))
+    classification = Classification(albertine_tokenizer, ("a", "b"), 40, ("accuracy",), 0.0)
+    examples = [TextExample("", "", texts) for texts in ((short,), (long,), (short, long), (short, ""))]
+    assert [encoded.num_truncated_tokens for encoded in classification.encode(examples)] == [
+        0,
+        num_tokens(long) + 2 - 40,
+        num_tokens(short) + num_tokens(long) + 3 - 40,
+        0,
+    ]
+    choice = MultipleChoice(albertine_tokenizer, 2, 40, 0.0)
+    questions = [MultipleChoiceExample("", "", context, "mi?", ("vu", short)) for context in (short, long)]
+    longest = num_tokens(long) + num_tokens("mi?") + num_tokens(short) + 3
+    assert [encoded.num_truncated_tokens for encoded in choice.encode(questions)] == [0, longest - 40]
+    # A long passage is read in windows, and a long sentence in parts: only a question or a word is truncated.
+    span = span_extraction(albertine_tokenizer)
+    spans = [QuestionExample("", "", question, long) for question in ("ka?", long)]
+    assert [encoded.num_truncated_tokens for encoded in span.encode(spans)] == [0, num_tokens(long) - 8]
+    tagging = Tagging(albertine_tokenizer, ("A", "B"), 24, 0.0)
+    long_word = "kalomi" * 20
+    sentences = [TaggedExample("", "", words) for words in (tuple(long.split()), ("ka", long_word))]
+    assert [encoded.num_truncated_tokens for encoded in tagging.encode(sentences)] == [
+        0,
+        num_tokens(long_word) + 2 - 24,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"context": ["ka", "lo"], "options": ["mi", "vu"]}, "context: 2 texts for 1 lists of options"),
+        ({"question": ["ka"], "options": [["mi", "vu"]] * 2}, "question: 1 texts for 2 lists of options"),
+        ({"options": [["mi", "vu"], "lo"]}, "options: must be a list of texts, or a list of such lists"),
+        ({"options": {"a": "mi"}}, "options: must be a list of texts, or a list of such lists"),
+    ],
+)
+def test_inconsistent_inputs_of_multiple_choice(
+    inputs: dict[str, Any], message: str, albertine_tokenizer: Tokenizer
+) -> None:
+    with pytest.raises(InputError, match=message):
+        MultipleChoice(albertine_tokenizer, 2, 40, 0.0).parse_inputs(inputs)
 
 
 def test_special_tokens_in_text_are_encoded_as_unknown(albertine_tokenizer: Tokenizer) -> None:
@@ -276,6 +333,19 @@ def test_unanswerable_questions_and_threshold(albertine_tokenizer: Tokenizer, an
     assert task_type.no_answer_threshold >= 40
     assert task_type.compute_metrics(examples, shifted)["f1"] == 1.0
     assert task_type.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every prediction is no answer"
+
+
+def test_threshold_if_no_answer_is_worth_keeping(albertine_tokenizer: Tokenizer) -> None:
+    task_type = span_extraction(albertine_tokenizer, allows_no_answer=True)
+    examples = [QuestionExample("", str(index), "Who?", "Ka.", ()) for index in range(3)]
+    predictions = [
+        {"answer": "", "best_answer": "Ka", "no_answer_score": score} for score in (-4.0, -7.0, 2.0)
+    ]
+    # The official script reports 0, but the fitted threshold is below all scores.
+    assert task_type.compute_metrics(examples, predictions)["best_f1_threshold"] == 0.0
+    assert task_type.fit_threshold(examples, predictions)
+    assert task_type.no_answer_threshold == -8.0
+    assert task_type.compute_metrics(examples, predictions)["f1"] == 1.0
 
 
 def test_empty_context_gives_empty_answer(albertine_tokenizer: Tokenizer) -> None:

@@ -96,6 +96,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
     return {
         "model": model.name,
         "labels": model.labels,
+        "max_length": model.max_length,
         "endpoints": [
             {
                 "path": endpoint.path,

@@ -16,6 +16,7 @@ from albertine.errors import AlbertineError
 
 BatchInput: TypeAlias = Any
 BatchOutput: TypeAlias = Any
+BatchFunction: TypeAlias = Callable[[Sequence[BatchInput]], Sequence[BatchOutput]]
 
 # Limits of a batch: large enough to use the hardware, small enough for short waiting times.
 MAX_BATCH_ITEMS, MAX_BATCH_CHARACTERS = 1_024, 64_000
@@ -50,9 +51,7 @@ class RequestBatcher:
         num_answered: number of items that got a result.
     """
 
-    def __init__(
-        self, process_batch: Callable[[Sequence[BatchInput]], Sequence[BatchOutput]], executor: Executor
-    ):
+    def __init__(self, process_batch: BatchFunction, executor: Executor):
         """Store the function that computes batches, and the executor that runs it.
 
         Args:

@@ -83,11 +83,13 @@ class ServedModel:
     Attributes:
         name: name given by the user.
         labels: labels that the model predicts, if any.
+        max_length: maximum tokens of a sequence.
         endpoints: the endpoints, by path.
     """
 
     name: str
     labels: tuple[str, ...]
+    max_length: int
     endpoints: Mapping[str, Endpoint]
 
 
@@ -97,10 +99,11 @@ def load_served_model(name: str, device: str, precision: str) -> ServedModel:
     model = load_checkpoint(folder)
     if has_masked_head(model):
         endpoints = _fill_mask_endpoints(make_fill_mask_pipeline(folder, model, device, precision))
-        return ServedModel(name, (), {endpoint.path: endpoint for endpoint in endpoints})
+        max_length = model.settings.max_length
+        return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
     pipeline = Pipeline(finetuned_from_model(name, folder, model, device, precision))
     endpoint = _pipeline_endpoint(pipeline)
-    return ServedModel(name, pipeline.labels, {endpoint.path: endpoint})
+    return ServedModel(name, pipeline.labels, pipeline.max_length, {endpoint.path: endpoint})
 
 
 def _pipeline_endpoint(pipeline: Pipeline) -> Endpoint:

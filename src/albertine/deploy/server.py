@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 
 from albertine import progress
 from albertine.deploy.application import create_app
-from albertine.deploy.batcher import RequestBatcher
+from albertine.deploy.batcher import BatchFunction, BatchInput, BatchOutput, RequestBatcher
 from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import SAME_REQUEST_SECONDS, InputError
@@ -30,9 +31,10 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
     startup_errors: list[OSError] = []
     with bind_socket(settings.host, settings.port) as listener:
         model = load_served_model(source, settings.device, settings.precision)
+        truncations = TruncationLog()
         executor = ThreadPoolExecutor(1, "batcher")
         batchers = {
-            path: RequestBatcher(endpoint.process_batch, executor)
+            path: RequestBatcher(truncations.watch(endpoint.process_batch), executor)
             for path, endpoint in model.endpoints.items()
         }
 
@@ -57,13 +59,40 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
         try:
             server.run([listener])
         except KeyboardInterrupt:  # raised again by uvicorn after its shutdown
-            progress.print_message(
-                f"stopped; answered: {sum(batcher.num_answered for batcher in batchers.values()):,}"
-            )
+            num_answered = sum(batcher.num_answered for batcher in batchers.values())
+            truncated = f", truncated: {truncations.count:,}" if truncations.count else ""
+            progress.print_message(f"stopped; answered: {num_answered:,}{truncated}")
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
     for error in startup_errors:
         raise error
+
+
+class TruncationLog:
+    """Counts truncated items, and prints a message about the first one.
+
+    Attributes:
+        count: number of truncated items.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, process_batch: BatchFunction) -> BatchFunction:
+        """Return a function that computes the same results and counts those of truncated items."""
+
+        def watched(items: Sequence[BatchInput]) -> Sequence[BatchOutput]:
+            results = process_batch(items)
+            num_truncated = sum("truncated_tokens" in result for result in results)
+            if num_truncated and not self.count:
+                progress.print_message(
+                    "an item is too long for the model and was truncated; its response has truncated_tokens; "
+                    "later truncated items are only counted"
+                )
+            self.count += num_truncated
+            return results
+
+        return watched
 
 
 class SignalAwareServer(uvicorn.Server):

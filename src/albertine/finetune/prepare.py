@@ -17,6 +17,7 @@ from albertine.model.model import Model
 from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
+from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import create_task_type, find_task
@@ -75,7 +76,9 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout
     )
-    encoded_train, encoded_dev = _encode(task_type, train), _encode(task_type, dev)
+    encoded_train, encoded_dev = (
+        _encode(task_type, tokenizer, examples, name) for name, examples in (("train", train), ("dev", dev))
+    )
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     return FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs)
 
@@ -139,13 +142,23 @@ def build_card(
     return task.task_type.complete_card(card, examples, str(settings.data))
 
 
-def _encode(task_type: TaskType, examples: Sequence[Example]) -> list[EncodedExample]:
+def _encode(
+    task_type: TaskType, tokenizer: Tokenizer, examples: Sequence[Example], name: str
+) -> list[EncodedExample]:
+    """Return encoded examples; print how many are truncated, and the share of unknown tokens."""
+    report = EncodingReport(tokenizer.special_ids)
+    encoded: list[EncodedExample] = []
     chunks = progress.track(
         [examples[start : start + _ENCODING_CHUNK] for start in range(0, len(examples), _ENCODING_CHUNK)],
         "Encoding",
         unit=f"times {_ENCODING_CHUNK:,} examples",
     )
-    return [encoded for chunk in chunks for encoded in task_type.encode(chunk)]
+    for chunk in chunks:
+        encoded_chunk = task_type.encode(chunk)
+        report.add(encoded_chunk)
+        encoded += encoded_chunk
+    report.print_losses(name)
+    return encoded
 
 
 def build_model(

@@ -10,6 +10,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned, resolve_columns
 from albertine.inference.settings import EvaluateSettings
+from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.reading import report_skipped
@@ -34,6 +35,9 @@ class EvaluationResult:
         primary_metric: score by which models are compared: the mean of the main metrics of the task, such
             as F1 and accuracy for MRPC.
         seconds: time for reading, encoding and computing.
+        num_truncated: number of examples that were truncated to the model's maximum length.
+        mean_truncated_tokens: mean number of tokens that these lost.
+        unknown_share: share of unknown tokens, between 0 and 1.
     """
 
     model: str
@@ -43,6 +47,9 @@ class EvaluationResult:
     metrics: dict[str, float]
     primary_metric: float
     seconds: float
+    num_truncated: int = 0
+    mean_truncated_tokens: float = 0.0
+    unknown_share: float = 0.0
 
 
 def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettings) -> list[EvaluationResult]:
@@ -74,7 +81,8 @@ def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSe
         f"Evaluating {model.card.task}, {split_name}",
         unit="examples",
     )
-    pairs = list(model.create_scorer().predict(tracked_examples))
+    report = EncodingReport(model.tokenizer.special_ids)
+    pairs = list(model.create_scorer().predict(tracked_examples, report))
     if not any(example.is_labelled for example, _ in pairs):
         raise InputError(
             f"{settings.data}: {split_name} of {model.card.task} has no labels; "
@@ -82,6 +90,7 @@ def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSe
         )
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
+    report.print_losses(f"{model.source}, {split_name}")
     return EvaluationResult(
         model.source,
         model.card.task,
@@ -90,6 +99,9 @@ def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSe
         metrics,
         model.task.primary_metric(metrics),
         time.monotonic() - started,
+        report.num_truncated,
+        report.mean_truncated_tokens,
+        report.unknown_share,
     )
 
 

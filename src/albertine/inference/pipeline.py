@@ -29,12 +29,14 @@ class Pipeline:
     Attributes:
         type_name: name of its task type.
         labels: labels that it predicts; empty if its task type has none.
+        max_length: maximum tokens of a sequence; longer examples are truncated.
         input_fields: arguments of a call that its task type takes.
     """
 
     def __init__(self, model: FinetunedModel):
         self._scorer, self._task_type = model.create_scorer(), model.task_type
         self.type_name, self.labels = model.card.type_name, model.card.labels
+        self.max_length = model.card.max_length
         self.input_fields: tuple[InputField, ...] = model.task_type.input_fields()
 
     def __call__(
@@ -66,7 +68,7 @@ class Pipeline:
             raise InputError(f"{self.type_name}: expected text or lists of text ({error})") from None
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Return the predictions for examples, in order."""
+        """Return the predictions for examples, in order; see `Scorer.predict`."""
         return [prediction for _, prediction in self._scorer.predict(examples)]
 
 

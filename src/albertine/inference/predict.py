@@ -18,6 +18,7 @@ from albertine.errors import InputError
 from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.settings import PredictSettings
+from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.task import Task, is_folder
 from albertine.tasks.types.task_type import Prediction
@@ -47,8 +48,10 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         examples = read_split(finetuned, name, settings, require_labels=False)
         description = f"Predicting {name}" if official else "Predicting"
         tracked_examples = progress.track(examples, description, unit="examples")
-        predictions = finetuned.create_scorer().predict(tracked_examples)
+        report = EncodingReport(finetuned.tokenizer.special_ids)
+        predictions = finetuned.create_scorer().predict(tracked_examples, report)
         count += write_predictions(finetuned.task, name, predictions, out, official=official)
+        report.print_losses(f"{settings.data}, {name}" if official else settings.data)
     return count
 
 

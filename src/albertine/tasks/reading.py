@@ -1,5 +1,7 @@
 """Reads all examples of a split into a list, checks them and reports skipped rows."""
 
+from collections.abc import Iterable, Iterator
+
 from albertine import progress
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
@@ -28,20 +30,24 @@ def load_examples(
         num_options: number of options of each question; if None, that of the first question.
     """
     errors = ReadErrors(skip=settings.on_error == "skip")
-    examples_read = task.task_type.consistent_examples(
-        task.read_examples(data, split_name, settings, errors, require_labels=require_labels),
-        num_options,
-        errors,
-    )
+    examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
+    if require_labels:
+        examples_read = _labelled_examples(examples_read, errors)
+    examples_read = task.task_type.consistent_examples(examples_read, num_options, errors)
     examples = list(progress.track(examples_read, f"Reading {split_name}", unit="examples"))
     report_skipped(errors)
     if not examples:
         raise InputError(f"{data}: no examples in {split_name}")
-    if require_labels:
-        unlabelled = next((example for example in examples if not example.is_labelled), None)
-        if unlabelled is not None:
-            raise InputError(f"{unlabelled.location}: has no label, which training and evaluation need")
     return examples
+
+
+def _labelled_examples(examples: Iterable[Example], errors: ReadErrors) -> Iterator[Example]:
+    """Yield the labelled examples; the others are errors."""
+    for example in examples:
+        if example.is_labelled:
+            yield example
+        else:
+            errors.handle(example.location, "has no label, which training and evaluation need")
 
 
 def report_skipped(errors: ReadErrors) -> None:

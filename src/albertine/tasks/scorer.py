@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from albertine.engines.engine import Engine
+from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.sequences import EncodedExample, split_by_tokens, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
@@ -31,17 +32,34 @@ class Scorer:
         with self._encoder_lock:
             return self._task_type.encode(examples)
 
-    def score_examples(self, examples: Iterable[E]) -> Iterator[tuple[E, EncodedExample, list[SampleScores]]]:
-        """Yield each example with its encoded form and the scores of its samples, in order."""
+    def score_examples(
+        self, examples: Iterable[E], report: EncodingReport | None = None
+    ) -> Iterator[tuple[E, EncodedExample, list[SampleScores]]]:
+        """Yield each example with its encoded form and the scores of its samples, in order.
+
+        Args:
+            examples: the examples.
+            report: counts truncated and unknown tokens.
+        """
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK_SIZE)):
             encoded = self.encode(chunk)
+            if report is not None:
+                report.add(encoded)
             yield from zip(chunk, encoded, self.score(encoded), strict=True)
 
-    def predict(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
-        """Yield each example with its prediction, in order."""
-        for example, encoded, scores in self.score_examples(examples):
-            yield example, self._task_type.prediction(example, encoded, scores)
+    def predict(
+        self, examples: Iterable[E], report: EncodingReport | None = None
+    ) -> Iterator[tuple[E, Prediction]]:
+        """Yield each example with its prediction, in order; see `score_examples`.
+
+        The prediction for a truncated example has `truncated_tokens`, the number of tokens that did not fit.
+        """
+        for example, encoded, scores in self.score_examples(examples, report):
+            prediction = self._task_type.prediction(example, encoded, scores)
+            if encoded.num_truncated_tokens:
+                prediction["truncated_tokens"] = encoded.num_truncated_tokens
+            yield example, prediction
 
     def score(self, encoded: Sequence[EncodedExample]) -> list[list[SampleScores]]:
         """Return, for each example, the scores of its samples."""

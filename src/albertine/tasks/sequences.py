@@ -47,10 +47,12 @@ class EncodedExample:
         samples: its samples, at least one.
         details: further data with which the task type turns scores into a prediction, such as the windows
             of a passage.
+        num_truncated_tokens: number of tokens of its longest sequence that did not fit.
     """
 
     samples: tuple[TaskSample, ...]
     details: Any = None
+    num_truncated_tokens: int = 0
 
 
 class SequenceBuilder:

@@ -36,6 +36,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
             yield TaggedExample(
                 location, str(sentence_number), tuple(words), tuple(tags) if require_tags else None
             )
+        if words or not is_valid:  # invalid sentences count, so that skipping them shifts no number
             sentence_number += 1
 
     with open_data_file(file) as stream:

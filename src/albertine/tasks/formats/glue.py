@@ -15,8 +15,14 @@ from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import TextExample
-from albertine.tasks.formats.cells import parse_number
-from albertine.tasks.formats.tables import RowError, TableRow, read_rows, read_table
+from albertine.tasks.formats.cells import parse_label, parse_number
+from albertine.tasks.formats.tables import (
+    RowError,
+    TableRow,
+    missing_column_message,
+    read_rows,
+    read_table,
+)
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, class_names
 
@@ -129,8 +135,7 @@ def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> 
     for row in read_table(file, errors, tabs=True, header=header):
         missing = [column for column in task.text_columns if column not in row.cells]
         if missing:
-            columns = display_text(", ".join(row.cells))
-            raise InputError(f"{file}: no column {missing[0]}, which {task.folder} needs; it has {columns}")
+            raise InputError(missing_column_message(str(file), missing[0], list(row.cells)))
         try:
             texts = tuple(row.text(column) for column in task.text_columns)
             yield _parse_row(row, task, texts, has_labels)
@@ -145,10 +150,15 @@ def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels
     label = row.cells.get(task.label_column)
     if not task.labels:
         return TextExample(row.location, example_id, texts, value=parse_number(label, task.label_column))
+    return TextExample(row.location, example_id, texts, label=_known_label(label, task))
+
+
+def _known_label(label: Any, task: GlueTask) -> str:
+    """Return a label; raise `RowError` if it is not one of the task's."""
     if label not in task.labels:
         labels = ", ".join(task.labels)
         raise RowError(f"its label is {display_text(str(label))}; the labels of {task.folder} are {labels}")
-    return TextExample(row.location, example_id, texts, label=str(label))
+    return str(label)
 
 
 def _read_hub(
@@ -159,17 +169,30 @@ def _read_hub(
     source = f"{HUB_PREFIX}{dataset}:{config or name.replace('-', '')}:{split}"
     label_names = class_names(source, "label")
     for row in read_rows(source, errors, (*task.hub_text_columns, "label")):
-        value = row.cells["label"]
-        texts = tuple(row.text(column) for column in task.hub_text_columns)
-        example_id = str(row.cells.get("idx", row.number))
-        if value is None or value == -1 or split_name.startswith("test"):
-            yield TextExample(row.location, example_id, texts)
-        elif not task.labels:
-            yield TextExample(row.location, example_id, texts, value=float(value))
-        else:
-            has_label_names = label_names and task.labels[0] not in _BINARY_LABELS
-            label = label_names[int(value)] if has_label_names else str(value)
-            yield TextExample(row.location, example_id, texts, label=label)
+        try:
+            yield _parse_hub_row(row, task, label_names, has_labels=not split_name.startswith("test"))
+        except RowError as error:
+            errors.handle(row.location, str(error))
+
+
+def _parse_hub_row(row: TableRow, task: GlueTask, label_names: list[str], *, has_labels: bool) -> TextExample:
+    value = row.cells["label"]
+    texts = tuple(row.text(column) for column in task.hub_text_columns)
+    example_id = str(row.cells.get("idx", row.number))
+    if not has_labels or value is None or value == -1:
+        return TextExample(row.location, example_id, texts)
+    if not task.labels:
+        return TextExample(row.location, example_id, texts, value=parse_number(value, "label"))
+    if label_names and task.labels[0] not in _BINARY_LABELS:
+        value = _class_name(value, label_names)
+    return TextExample(row.location, example_id, texts, label=_known_label(parse_label(value), task))
+
+
+def _class_name(value: Any, names: list[str]) -> str:
+    """Return the name of a numbered label; raise `RowError` if there is no such number."""
+    if not isinstance(value, int) or not 0 <= value < len(names):
+        raise RowError(f"its label is {display_text(str(value))}; expected 0 to {len(names) - 1}")
+    return names[value]
 
 
 def submission_file(name: str, split_name: str, out: Path) -> Path:

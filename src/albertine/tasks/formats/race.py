@@ -13,6 +13,7 @@ from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 
 _LEVELS = ("middle", "high")
+_RACE_OPTIONS = ("A", "B", "C", "D")
 
 
 def read_race(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
@@ -66,22 +67,38 @@ def _article_questions(
     for index, question in enumerate(article["questions"]):
         location, options = f"{file}, question {index}", article["options"][index]
         try:
-            if not isinstance(options, list) or len(options) != 4 or not isinstance(question, str):
-                raise RowError("needs a question and four options")
-            answer = article["answers"][index]
-            correct_option = None if answer is None else parse_option(answer, ("A", "B", "C", "D"))
-            require_valid_unicode("".join([article["article"], question, *map(str, options)]))
-            yield MultipleChoiceExample(
+            yield _race_example(
                 location,
                 f"{level}{file.stem}-{index}",
                 article["article"],
                 question,
-                tuple(map(str, options)),
-                correct_option,
+                options,
+                article["answers"][index],
                 level,
             )
         except RowError as error:
             errors.handle(location, str(error))
+
+
+def _race_example(
+    location: str, example_id: str, text: Any, question: Any, options: Any, answer: Any, level: str
+) -> MultipleChoiceExample:
+    """Return a question of RACE; raise `RowError` if it is invalid."""
+    problem = "needs article, question and four options, all texts"
+    text, question, *options = _require_texts(text, question, options, problem)
+    if len(options) != len(_RACE_OPTIONS):
+        raise RowError(f"{len(options)} options, where RACE has {len(_RACE_OPTIONS)}")
+    correct_option = None if answer is None else parse_option(answer, _RACE_OPTIONS)
+    return MultipleChoiceExample(location, example_id, text, question, tuple(options), correct_option, level)
+
+
+def _require_texts(context: Any, question: Any, options: Any, problem: str) -> tuple[str, ...]:
+    """Return passage, question and the options; raise `RowError` with `problem` if anything is not text."""
+    texts = (context, question, *(options if isinstance(options, list) else [None]))
+    if not all(isinstance(text, str) for text in texts):
+        raise RowError(problem)
+    require_valid_unicode("".join(texts))
+    return texts
 
 
 def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
@@ -89,17 +106,10 @@ def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[Multip
     for level in _LEVELS:
         source = f"{HUB_PREFIX}{name}:{level}:{'validation' if split == 'dev' else split}"
         for row in read_rows(source, errors, ("article", "question", "options")):
+            article, question, options = (row.cells[name] for name in ("article", "question", "options"))
+            answer, example_id = row.cells.get("answer"), f"{level}{row.number}"
             try:
-                options = tuple(map(str, row.cells["options"]))
-                answer = row.cells.get("answer")
-                correct_option = (
-                    None if answer is None else parse_option(answer, ("A", "B", "C", "D")[: len(options)])
-                )
-                example_id = f"{level}{row.number}"
-                text, question = row.text("article"), row.text("question")
-                yield MultipleChoiceExample(
-                    row.location, example_id, text, question, options, correct_option, level
-                )
+                yield _race_example(row.location, example_id, article, question, options, answer, level)
             except RowError as error:
                 errors.handle(row.location, str(error))
 
@@ -120,19 +130,24 @@ def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCh
         location = f"{file}, dialogue {number}"
         try:
             turns, questions, dialogue_id = dialogue
-            context = " ".join(turns)
-            for index, question in enumerate(questions):
-                options = tuple(map(str, question["choice"]))
-                correct_option = parse_option(question["answer"], options) if "answer" in question else None
-                yield MultipleChoiceExample(
-                    f"{location}, question {index}",
-                    f"{dialogue_id}-{index}",
-                    context,
-                    question["question"],
-                    options,
-                    correct_option,
-                )
-        except RowError as error:
-            errors.handle(location, str(error))
-        except (TypeError, ValueError, KeyError):
-            errors.handle(location, "not a dialogue of DREAM: turns, questions with choice and answer, an id")
+            context, entries = " ".join(turns), list(questions)
+        except (TypeError, ValueError):
+            errors.handle(location, "not a dialogue of DREAM: a list of turns, a list of questions, an id")
+            continue
+        for index, entry in enumerate(entries):
+            question_location = f"{location}, question {index}"
+            try:
+                yield _dream_example(question_location, f"{dialogue_id}-{index}", context, entry)
+            except RowError as error:
+                errors.handle(question_location, str(error))
+
+
+def _dream_example(location: str, example_id: str, context: str, entry: Any) -> MultipleChoiceExample:
+    """Return a question of DREAM; raise `RowError` if it is invalid."""
+    problem = "needs a text `question` and a list of texts `choice`"
+    if not isinstance(entry, dict):
+        raise RowError(problem)
+    _, question, *texts = _require_texts(context, entry.get("question"), entry.get("choice"), problem)
+    options = tuple(texts)
+    correct_option = parse_option(entry["answer"], options) if "answer" in entry else None
+    return MultipleChoiceExample(location, example_id, context, question, options, correct_option)

@@ -23,6 +23,7 @@ from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
 from albertine.text.unicode_check import is_valid_unicode
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 _MAX_CELL_SIZE = 1 << 30
 
@@ -33,7 +34,7 @@ class TableRow:
 
     Attributes:
         location: file and line, for error messages.
-        number: its number among the valid rows, from 0.
+        number: its number among all rows, from 0; invalid rows count, so that skipping them shifts no number.
         cells: values by column.
     """
 
@@ -80,7 +81,7 @@ def read_rows(
         missing = next((column for column in required_columns if column not in row.cells), None)
         if missing is not None and is_first:
             option = (option_by_column or {}).get(missing)
-            raise InputError(f"{source}: {_missing_column_message(missing, option, list(row.cells))}")
+            raise InputError(missing_column_message(source, missing, list(row.cells), option))
         if missing is not None:
             errors.handle(row.location, f"no column {display_text(missing)}")
             continue
@@ -88,16 +89,30 @@ def read_rows(
         yield row
 
 
-def _missing_column_message(missing: str, option: str | None, available: list[str]) -> str:
-    """Return a message about a missing column, and what to do about it."""
+def missing_column_message(source: str, missing: str, available: list[str], option: str | None = None) -> str:
+    """Return a message about a missing column, and what to do about it.
+
+    Args:
+        source: the file or data set.
+        missing: name of the column.
+        available: names of the columns that exist.
+        option: command-line option that names the column; None if its name is fixed.
+    """
+    problem = f"{source}: no column {display_text(missing)}"
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
-            f"no column {display_text(missing)}; its first line is one cell, {display_text(available[0])}: "
+            f"{problem}; its first line is one cell, {display_text(available[0])}: "
             "cells are separated by commas in .csv, by tabs in .tsv"
         )
     columns = display_text(", ".join(available)) or "none"
-    advice = f"; name another with {option}" if option else ""
-    return f"no column {display_text(missing)}{did_you_mean(missing, available)}; it has {columns}{advice}"
+    advice = [f"name another with {option}"] if option else []
+    if source.startswith(HUB_PREFIX) or data_suffix(Path(source)) not in _SUFFIXES_WITH_HEADER:
+        found = f"it has {columns}"
+    else:  # without a header, these names are the cells of the first row
+        found = f"its first line, taken as column names, has {columns}"
+        advice += ["add a line of column names if there is none"]
+    suggestion = did_you_mean(missing, available)
+    return f"{problem}{suggestion}; {found}{'; ' if advice else ''}{', or '.join(advice)}"
 
 
 def data_suffix(file: Path) -> str:
@@ -138,6 +153,10 @@ def _open_decompressed(file: Path) -> BinaryIO:
 def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
     suffix = data_suffix(file)
     if suffix == ".parquet":
+        if file.suffix.lower() != suffix:
+            raise InputError(
+                f"{file}: compressed Parquet file; decompress it, Parquet has its own compression"
+            )
         yield from _rows_from_parquet(file)
         return
     if suffix not in TABLE_SUFFIXES:
@@ -170,12 +189,14 @@ def _rows_from_text(
             location = f"{file}, line {line}"
             if header is None:
                 header = _header(values, location)
-            elif len(values) != len(header):
+                continue
+            row_number = next(number)
+            if len(values) != len(header):
                 errors.handle(location, f"{len(values)} cells, where the header has {len(header)}")
             elif any(not is_valid_unicode(value) for value in values):
                 errors.handle(location, "not UTF-8")
             else:
-                yield TableRow(location, next(number), dict(zip(header, values, strict=True)))
+                yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
 
 
 def _header(values: list[str], location: str) -> list[str]:
@@ -184,7 +205,10 @@ def _header(values: list[str], location: str) -> list[str]:
     header = [value.strip() for value in values]
     duplicate = next((column for column in header if header.count(column) > 1), None)
     if duplicate is not None:
-        raise InputError(f"{location}: column {display_text(duplicate)} occurs twice; rename one of them")
+        raise InputError(
+            f"{location}: column {display_text(duplicate)} occurs twice; rename one of them, "
+            "or add a line of column names if there is none"
+        )
     return header
 
 
@@ -216,7 +240,7 @@ def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterato
     for line_number, line in enumerate(stream, start=1):
         if not line.strip():
             continue
-        location = f"{file}, line {line_number}"
+        location, row_number = f"{file}, line {line_number}", next(number)
         try:
             record = json.loads(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
@@ -226,7 +250,7 @@ def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterato
             errors.handle(location, f"not JSON ({error})")
             continue
         if isinstance(record, dict):
-            yield TableRow(location, next(number), record)
+            yield TableRow(location, row_number, record)
         else:
             errors.handle(location, f"{_describe(record)}, not a record of columns")
 

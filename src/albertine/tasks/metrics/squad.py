@@ -112,6 +112,8 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Return the best mean score over all thresholds, and its threshold, as the official script does.
 
+    The threshold is 0 if no prediction is worth keeping, even if there are scores below 0.
+
     Args:
         scores: score of each question, exact match or F1, if its prediction is kept.
         predictions: the best answer to each question.
@@ -121,7 +123,7 @@ def best_threshold(
     # The total if every prediction is empty; then predictions are kept one by one.
     total = float(sum(not answerable for answerable in has_answer))
     order = sorted(range(len(no_answer_scores)), key=no_answer_scores.__getitem__)
-    best, threshold = total, min(0.0, no_answer_scores[order[0]] - 1.0) if order else 0.0
+    best, threshold = total, 0.0
     for index in order:
         total += scores[index] if has_answer[index] else -float(bool(predictions[index]))
         if total > best:

@@ -41,6 +41,7 @@ from albertine.tasks.types.task_type import (
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
+_NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
 
@@ -129,15 +130,19 @@ class MultipleChoice(TaskType):
                     f"where others have {self._num_options}"
                 )
             context, question = next(token_ids), next(token_ids)
-            sequences = [self._build_sequence(context, question, next(token_ids)) for _ in example.options]
+            options = [next(token_ids) for _ in example.options]
+            sequences = [self._build_sequence(context, question, option) for option in options]
             ids, segments = zip(*sequences, strict=True)
-            encoded.append(EncodedExample((TaskSample(ids, segments, example.correct_option),)))
+            longest = len(context) + len(question) + max(map(len, options)) + _NUM_SPECIAL_TOKENS
+            num_truncated = max(0, longest - self._builder.max_length)
+            sample = TaskSample(ids, segments, example.correct_option)
+            encoded.append(EncodedExample((sample,), num_truncated_tokens=num_truncated))
         return encoded
 
     def _build_sequence(self, context: Ids, question: Ids, option: Ids) -> tuple[Ids, Ids]:
         """Return token ids and segments of `[CLS] context [SEP] question option [SEP]`."""
         question_and_option = np.concatenate([question, option])
-        max_tokens = self._builder.max_length - 3
+        max_tokens = self._builder.max_length - _NUM_SPECIAL_TOKENS
         if len(question_and_option) > max_tokens:  # too long even without the passage
             question_and_option = question_and_option[-max_tokens:]
         return self._builder.build(context[: max_tokens - len(question_and_option)], question_and_option)
@@ -176,10 +181,12 @@ class MultipleChoice(TaskType):
         options = inputs.get("options")
         if not options:
             raise InputError("options: missing; a question has at least two")
-        is_batch = not isinstance(options[0], str)
+        is_batch = is_list(options) and is_list(options[0])
         option_lists = options if is_batch else [options]
+        if not all(map(is_list, option_lists)):
+            raise InputError("options: must be a list of texts, or a list of such lists")
         contexts, questions = (
-            inputs[name] if is_list(inputs.get(name)) else [inputs.get(name) or ""] * len(option_lists)
+            _texts_for_questions(name, inputs.get(name), len(option_lists))
             for name in ("context", "question")
         )
         all_options = [option for option_list in option_lists for option in option_list]
@@ -233,3 +240,12 @@ class MultipleChoice(TaskType):
             [example.correct_option for example in examples],
             lambda letter: f"option {letter}",
         )
+
+
+def _texts_for_questions(name: str, value: Any, count: int) -> Sequence[str]:
+    """Return a text for each question: those of a list, or the same text, or no text, for all."""
+    if not is_list(value):
+        return [value or ""] * count
+    if len(value) != count:
+        raise InputError(f"{name}: {len(value)} texts for {count} lists of options; give one for each")
+    return list(value)

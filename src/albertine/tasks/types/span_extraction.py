@@ -136,14 +136,12 @@ class SpanExtraction(TaskType):
     def encode(self, examples: Sequence[QuestionExample]) -> list[EncodedExample]:
         """Return one sample for each window of each question."""
         question_ids = self._builder.encode([example.question for example in examples])
-        # At least half of each sequence is for the passage.
-        max_question_length = min(self._sequence.max_question_length, (self._builder.max_length - 3) // 2)
         passages = list(dict.fromkeys(example.context for example in examples))  # questions share passages
         encoded_passages = dict(
             zip(passages, self._literal_tokenizer.encode_with_offsets(passages), strict=True)
         )
         return [
-            self._encode_example(example, question[:max_question_length], *encoded_passages[example.context])
+            self._encode_example(example, question, *encoded_passages[example.context])
             for example, question in zip(examples, question_ids, strict=True)
         ]
 
@@ -158,6 +156,10 @@ class SpanExtraction(TaskType):
             ids: token ids of the passage.
             char_offsets: start and end in characters of each token of the passage.
         """
+        # At least half of each sequence is for the passage.
+        max_question_length = min(self._sequence.max_question_length, (self._builder.max_length - 3) // 2)
+        num_truncated = max(0, len(question) - max_question_length)
+        question = question[:max_question_length]
         window_length = self._builder.max_length - len(question) - 3
         starts = list(window_starts(len(ids), window_length, self._sequence.stride))
         offsets = np.array(char_offsets, np.int64).reshape(-1, 2)
@@ -171,7 +173,7 @@ class SpanExtraction(TaskType):
             window = PassageWindow(len(question) + 2, offsets[in_window], is_max_context)
             samples.append(TaskSample((token_ids,), (segments,), window.answer_position(example)))
             windows.append(window)
-        return EncodedExample(tuple(samples), tuple(windows))
+        return EncodedExample(tuple(samples), tuple(windows), num_truncated_tokens=num_truncated)
 
     # Training.
 
@@ -314,9 +316,17 @@ class SpanExtraction(TaskType):
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]
     ) -> bool:
         """Fit the no-answer threshold, if questions may have no answer."""
-        if self.allows_no_answer:
-            self.no_answer_threshold = self.compute_metrics(examples, predictions)["best_f1_threshold"]
-        return self.allows_no_answer
+        if not self.allows_no_answer:
+            return False
+        metrics = self.compute_metrics(examples, predictions)
+        self.no_answer_threshold = metrics["best_f1_threshold"]
+        num_unanswerable = sum(not example.answers for example in examples)
+        if metrics["best_f1"] == num_unanswerable / len(examples):
+            # It is best to keep no answer. The official script then returns 0, which is below all
+            # probabilities; these scores may be lower.
+            lowest = min(prediction["no_answer_score"] for prediction in predictions)
+            self.no_answer_threshold = min(0.0, lowest - 1.0)
+        return True
 
     def collapse_reason(
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]

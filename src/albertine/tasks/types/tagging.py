@@ -113,7 +113,9 @@ class Tagging(TaskType):
         unknown = np.array([self._builder.tokenizer.special_ids.unk], np.int32)
         encoded = []
         for example in examples:
-            words = [next(token_ids)[: self._builder.max_length - 2] for _ in example.words]
+            full_words = [next(token_ids) for _ in example.words]
+            words = [word[: self._builder.max_length - 2] for word in full_words]
+            num_truncated = max((len(a) - len(b) for a, b in zip(full_words, words, strict=True)), default=0)
             # A word has no tokens if the tokenizer ignores all its characters.
             words = [word if len(word) else unknown for word in words]
             if example.tags is None:
@@ -121,7 +123,8 @@ class Tagging(TaskType):
             else:
                 tag_ids = [self._tag_id(example, tag) for tag in example.tags]
             chunks = self._chunks(words, tag_ids)
-            encoded.append(EncodedExample(tuple(self._sample(*chunk) for chunk in chunks)))
+            samples = tuple(self._sample(*chunk) for chunk in chunks)
+            encoded.append(EncodedExample(samples, num_truncated_tokens=num_truncated))
         return encoded
 
     def _tag_id(self, example: TaggedExample, tag: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.glue import GLUE
-from albertine.tasks.sequences import EncodedExample, SequenceBuilder, TaskSample
+from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, input_location, input_rows
 from albertine.tasks.types.task_type import TaskType, column_options
@@ -37,16 +37,21 @@ class TextTask(TaskType):
         return column_options(columns, "text", *pair, *(["label"] if require_labels else []))
 
     def encode(self, examples: Sequence[TextExample]) -> list[EncodedExample]:
-        """Return each example as one sample of one sequence."""
+        """Return each example as one sample of one sequence.
+
+        As in the reference code, a second text without tokens is left out, together with its separator.
+        """
         token_ids = iter(self._builder.encode([text for example in examples for text in example.texts]))
         encoded = []
         for example in examples:
             first, *rest = (next(token_ids) for _ in example.texts)
-            if rest:
-                ids, segments = self._builder.build(*self._builder.truncated_pair(first, rest[0]))
-            else:
-                ids, segments = self._builder.build(first[: self._builder.max_length - 2])
-            encoded.append(EncodedExample((TaskSample((ids,), (segments,), self.label_target(example)),)))
+            parts: tuple[Ids, ...] = (first[: self._builder.max_length - 2],)
+            if rest and len(rest[0]):
+                parts = self._builder.truncated_pair(first, rest[0])
+            ids, segments = self._builder.build(*parts)
+            num_truncated = sum(map(len, (first, *rest))) - sum(map(len, parts))
+            sample = TaskSample((ids,), (segments,), self.label_target(example))
+            encoded.append(EncodedExample((sample,), num_truncated_tokens=num_truncated))
         return encoded
 
     @abstractmethod

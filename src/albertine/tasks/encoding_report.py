@@ -1,0 +1,65 @@
+"""Counts what examples lose when they become token ids: truncated tokens and unknown tokens."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from albertine import progress
+from albertine.tasks.sequences import EncodedExample
+from albertine.text.tokenizer import SpecialTokenIds
+
+
+class EncodingReport:
+    """Counts of truncated and unknown tokens.
+
+    Attributes:
+        num_examples: number of examples.
+        num_truncated: number of examples that were truncated.
+        max_truncated_tokens: most tokens that an example lost.
+    """
+
+    def __init__(self, special_ids: SpecialTokenIds):
+        self.num_examples, self.num_truncated, self.max_truncated_tokens = 0, 0, 0
+        self._special_ids = special_ids
+        self._truncated_tokens, self._num_tokens, self._num_unknown = 0, 0, 0
+
+    def add(self, encoded: Sequence[EncodedExample]) -> None:
+        """Count the tokens of examples."""
+        truncated = [each.num_truncated_tokens for each in encoded if each.num_truncated_tokens]
+        self.num_examples += len(encoded)
+        self.num_truncated += len(truncated)
+        self._truncated_tokens += sum(truncated)
+        self.max_truncated_tokens = max([self.max_truncated_tokens, *truncated])
+        sequences = [ids for each in encoded for sample in each.samples for ids in sample.ids]
+        ids = np.concatenate([np.empty(0, np.int32), *sequences])
+        is_added = (ids == self._special_ids.cls) | (ids == self._special_ids.sep)
+        self._num_tokens += len(ids) - int(is_added.sum())
+        self._num_unknown += int((ids == self._special_ids.unk).sum())
+
+    @property
+    def mean_truncated_tokens(self) -> float:
+        """Mean number of tokens that the truncated examples lost; 0 if there are none."""
+        return self._truncated_tokens / max(1, self.num_truncated)
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of unknown tokens, between 0 and 1; special tokens such as [CLS] do not count."""
+        return self._num_unknown / max(1, self._num_tokens)
+
+    def print_losses(self, name: str) -> None:
+        """Print a message for each kind of loss that there is.
+
+        Args:
+            name: name of the examples, such as "train".
+        """
+        if self.num_truncated:
+            progress.print_message(
+                f"{name}: {self.num_truncated:,} of {self.num_examples:,} examples truncated, "
+                f"by {self.mean_truncated_tokens:,.0f} tokens on average "
+                f"and {self.max_truncated_tokens:,} at most"
+            )
+        if self._num_unknown:
+            progress.print_message(
+                f"{name}: {100 * self.unknown_share:.2g}% of the tokens are unknown; "
+                "the vocabulary lacks their characters"
+            )
