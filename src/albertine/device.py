@@ -11,7 +11,7 @@ from functools import cache
 
 import torch
 
-from albertine.errors import InputError
+from albertine.errors import InputError, did_you_mean
 
 
 def choose_device(name: str) -> torch.device:
@@ -20,7 +20,13 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda: torch sees no GPU here; leave the device out, or install torch for it")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError:  # only from Python: the commands check the name
+        known = ("auto", "cpu", "cuda")
+        raise InputError(
+            f"device {name}: unknown{did_you_mean(name, known)}; known: {', '.join(known)}"
+        ) from None
 
 
 def default_micro_batch_tokens(device: torch.device) -> int:

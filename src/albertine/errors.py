@@ -81,7 +81,13 @@ def check_format(file: object, found: object, supported: int, advice: str) -> No
     )
 
 
+# Words whose closest spelling is the wrong choice, with the right one.
+_SYNONYMS = {"gpu": "cuda"}
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the known name closest to `name`, or "" if none is close."""
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    known = list(known)
+    synonym = _SYNONYMS.get(name.lower())
+    matches = [synonym] if synonym in known else get_close_matches(name, known, n=1, cutoff=0.6)
     return f" (did you mean {matches[0]}?)" if matches else ""
