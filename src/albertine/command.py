@@ -45,21 +45,27 @@ from albertine.settings.schema import display_text, is_table
 
 S = TypeVar("S", bound=Settings)
 
-_SETTINGS_GROUP = Group(
+_SETTINGS_HELP = "These can also be set in the TOML file of --config, by the same dotted names."
+_SETTINGS_GROUP = Group("Settings", help=_SETTINGS_HELP, sort_key=8)
+_MODEL_SETTINGS_GROUP = Group(
     "Settings",
-    help="These can also be set in the TOML file of --config, by the same dotted names. Commands with "
-    f"--model.* settings take --model PRESET: {', '.join(MODEL_PRESETS)}.",
+    help=f"{_SETTINGS_HELP} A preset sets all of --model.*: --model PRESET, one of "
+    f"{', '.join(MODEL_PRESETS)}.",
     sort_key=8,
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
 # The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
-# returns the values. Options may be typed with underscores too, see `_with_dashes`.
-SETTINGS_PARAMETER = Parameter(
-    name="*",
-    group=_SETTINGS_GROUP,
-    name_transform=lambda name: name.replace("_", "-"),
-    negative_bool="no-",
+# returns the values. Options may be typed with underscores too, see `_with_dashes`. The second parameter is
+# for commands with settings of a model.
+SETTINGS_PARAMETER, MODEL_SETTINGS_PARAMETER = (
+    Parameter(
+        name="*",
+        group=group,
+        name_transform=lambda name: name.replace("_", "-"),
+        negative_bool="no-",
+    )
+    for group in (_SETTINGS_GROUP, _MODEL_SETTINGS_GROUP)
 )
 
 
@@ -213,7 +219,8 @@ def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) 
         if any(token.value == "" and token.implicit_value is UNSET for token in argument.tokens):
             raise InputError(f"{argument.name}: empty value; check that the shell variable is set")
         groups = argument.parameter.group
-        if argument.tokens and isinstance(groups, tuple) and _SETTINGS_GROUP in groups:
+        is_setting = isinstance(groups, tuple) and {_SETTINGS_GROUP, _MODEL_SETTINGS_GROUP} & {*groups}
+        if argument.tokens and is_setting:
             token = argument.tokens[-1]
             table = overrides
             *tables, name = (*argument.keys, "preset") if is_table(argument.hint) else argument.keys

@@ -1,11 +1,12 @@
 """Settings of text reading and tokenizer training; without heavy imports, so that --help is fast."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
+from albertine.errors import did_you_mean
 from albertine.settings import Settings, setting
 from albertine.settings.schema import SettingError
+from albertine.text.languages import SPLITTER_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,14 @@ class ReadingSettings(Settings):
     on_error: Literal["stop", "skip"] = setting("stop", "On unreadable text: stop, or skip and list it.")
 
     def check(self) -> None:
-        """Raise an error if the language is not a code of two or three letters."""
-        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+        """Raise an error for a language that the sentence splitter would treat as English."""
+        if self.language not in SPLITTER_LANGUAGES:
+            similar = did_you_mean(self.language.lower(), SPLITTER_LANGUAGES)
             raise SettingError(
-                "language", self.language, "must be a code of two or three letters, such as en"
+                "language",
+                self.language,
+                f"the sentence splitter has no rules for it{similar}; docs/corpus.md lists the languages "
+                "that it knows; for others, use en",
             )
 
 
