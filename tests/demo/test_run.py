@@ -7,14 +7,17 @@ import subprocess
 import sys
 import sysconfig
 import xml.etree.ElementTree as Tree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.corpus.corpus import Corpus
 from albertine.demo import parallel_runs, workspace
 from albertine.demo.commands import albertine_executable
+from albertine.demo.page import _probe_blocks
 from albertine.demo.workspace import DemoWorkspace
 
 SMALL = (
@@ -99,6 +102,17 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     assert "too little text" not in page
     assert not (out / "world").exists()
     assert "albertine pretrain --corpus" in capsys.readouterr().out
+
+
+def test_the_report_says_how_much_text_is_held_out(corpus: Corpus) -> None:
+    manifest = replace(
+        corpus.manifest, documents={"train": 2, "dev": 1}, tokens={"train": 630_000, "dev": 370_000}
+    )
+    estimate = {"value": 0.5, "low": 0.4, "high": 0.6}
+    probe = {f"{name}_accuracy": estimate for name in ("mask_token", "sop", "nsp")}
+    result = {"probe": {**probe, "mask_token_loss": estimate, "sequences": 100}}
+    page = "".join(_probe_blocks({"albert": result, "bert": result}, manifest))
+    assert "37% of the text, 370,000 tokens in 1 document of 3." in page
 
 
 def test_text_of_one_document_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

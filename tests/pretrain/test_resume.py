@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import albertine
 from albertine.corpus.build import build_corpus
@@ -321,6 +322,26 @@ def test_kernels_may_be_switched_off_on_resume(
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     monkeypatch.setattr(selection, "short_attention", must_not_be_called)
     pretrain(tmp_path / "run", with_train(settings, kernels=False))
+
+
+def test_another_number_of_threads_is_reported_on_resume(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Sums of several threads are added in another order, so the run is not exactly the same."""
+    interrupted_run(settings, tmp_path / "run", monkeypatch)
+    shutil.copytree(tmp_path / "run", tmp_path / "same")
+    capsys.readouterr()
+    pretrain(tmp_path / "same", settings)
+    assert "threads" not in capsys.readouterr().err
+    torch.set_num_threads(2)
+    pretrain(tmp_path / "run", settings)
+    message = (
+        "resuming with 2 threads, not 1: the weights will not be bit for bit those of an uninterrupted run"
+    )
+    assert f"{message}; for that, set OMP_NUM_THREADS=1\n" in capsys.readouterr().err
 
 
 def test_locked_run_folder_raises(settings: PretrainSettings, tmp_path: Path) -> None:

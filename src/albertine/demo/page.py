@@ -6,6 +6,7 @@ from typing import Any
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.manifest import Manifest
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
 from albertine.demo.workspace import BASE_MODEL, MODEL_NAMES, DemoWorkspace
 from albertine.inference.fill_mask import fill_mask_pipeline
@@ -50,7 +51,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
     sections = [
         Section("Architecture", _model_blocks(workspace)),
         Section("Pre-training", _learning_blocks(workspace)),
-        Section("Held-out accuracy", _probe_blocks(probe_results)),
+        Section("Held-out accuracy", _probe_blocks(probe_results, corpus.manifest)),
         *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
@@ -98,7 +99,7 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
     return [paragraphs(explanation), columns(pretraining_charts(runs, "sop"))]
 
 
-def _probe_blocks(probe_results: dict[str, Any]) -> list[str]:
+def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str]:
     rows = []
     for name in MODEL_NAMES:
         probe = probe_results[name]["probe"]
@@ -114,9 +115,19 @@ def _probe_blocks(probe_results: dict[str, Any]) -> list[str]:
         "text; neither model was trained on it."
     )
     return [
-        paragraphs(explanation),
+        paragraphs(_held_out_text(manifest), explanation),
         html_table(("", "masked tokens", "loss", "segment order", "same text"), rows),
     ]
+
+
+def _held_out_text(manifest: Manifest) -> str:
+    """Return how much of the text is held out; of few or long documents, it is more than was asked for."""
+    tokens, documents = manifest.tokens["dev"], manifest.documents["dev"]
+    return (
+        f"Held out, so neither model was trained on it: {tokens / sum(manifest.tokens.values()):.0%} of the "
+        f"text, {tokens:,} tokens in {documents:,} {'document' if documents == 1 else 'documents'} of "
+        f"{sum(manifest.documents.values()):,}."
+    )
 
 
 def _with_interval(estimate: dict[str, float | None]) -> str:

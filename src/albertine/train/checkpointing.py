@@ -5,6 +5,7 @@ import time
 import torch
 from torch import nn
 
+from albertine import progress
 from albertine.errors import WorkError
 from albertine.interop.huggingface import load_folder
 from albertine.train.checkpoints import Checkpoint, CheckpointContents
@@ -65,6 +66,7 @@ class Checkpointing:
             return
         values = state.to_json() | {
             "steps": self._settings.steps,
+            "threads": torch.get_num_threads(),
             "data_fingerprint": self._trainable.data_fingerprint,
         }
         self._recorder.write_checkpoint(
@@ -85,8 +87,18 @@ class Checkpointing:
         state = self._restore(checkpoint)
         self._saved_version, self.last_step = _version(state), state.step
         if checkpoint:
+            self._report_other_threads(checkpoint.state.get("threads"))
             self._recorder.publish_model(checkpoint, None if state.best is None else state.best.step)
         return state
+
+    def _report_other_threads(self, threads: int | None) -> None:
+        """Print a message if the run resumes with another number of threads, which adds in another order."""
+        current = torch.get_num_threads()
+        if self._distributed.device.type == "cpu" and threads not in (None, current):
+            progress.print_message(
+                f"resuming with {current} threads, not {threads}: the weights will not be bit for bit those "
+                f"of an uninterrupted run; for that, set OMP_NUM_THREADS={threads}"
+            )
 
     def roll_back(self, state: TrainerState, loss: float) -> TrainerState:
         """Restore the last checkpoint before the loss diverged; return its state, at half the learning rate.

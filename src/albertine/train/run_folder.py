@@ -29,7 +29,7 @@ from albertine.train.checkpoints import (
     STATE_FILE,
     STATE_FORMAT,
 )
-from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 SETTINGS_FILE = "settings.toml"
 _LOCK_FILE = "run.lock"
@@ -83,6 +83,18 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
             "name another folder"
         )
     return source
+
+
+def unfinished_run_message(run: Path) -> str | None:
+    """Return a message if a folder is a run that has not taken all its steps, else None."""
+    with suppress(InputError, OSError, KeyError):  # not a run, or one of an older format
+        steps = int(read_run_settings(run).values["train"]["steps"])
+        lines = read_last_metrics(run)
+        stopped_early = any(line.get("event_type") == "stopped early" for line in lines)
+        step = max((line.get("step", 0) for line in lines), default=0)
+        if step < steps and not stopped_early:
+            return f"{run}: an unfinished run, about step {step:,} of {steps:,}; using its model so far"
+    return None
 
 
 def _check_run_format(run: Path) -> None:

@@ -1,0 +1,39 @@
+"""Tests of the message about an unfinished run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.train.run_folder import unfinished_run_message
+
+
+def write_run(folder: Path, *lines: dict[str, object]) -> Path:
+    """Write settings and metrics of a run of 600 steps."""
+    folder.mkdir()
+    (folder / "settings.toml").write_text('task = "rte"\n[train]\nsteps = 600\n')
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "ensemble", "serve"])
+def test_an_unfinished_run_is_reported(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", {"step": 199}, {"step": 200})
+    data = [] if command == "serve" else ["--data", "new.csv"]
+    others = [str(tmp_path / "other")] if command == "ensemble" else []
+    assert run_command(app, [command, str(run), *others, *data]) == 2  # the folder has no model
+    line = f"{run}: an unfinished run, about step 200 of 600; using its model so far\n"
+    assert capsys.readouterr().err.startswith(line)
+
+
+def test_a_finished_run_is_not_reported(tmp_path: Path) -> None:
+    assert unfinished_run_message(tmp_path) is None
+    assert unfinished_run_message(tmp_path / "nothing") is None
+    assert unfinished_run_message(write_run(tmp_path / "all", {"step": 599}, {"step": 600})) is None
+    stopped = write_run(tmp_path / "early", {"step": 60}, {"step": 60, "event_type": "stopped early"})
+    assert unfinished_run_message(stopped) is None
+    assert unfinished_run_message(write_run(tmp_path / "started", {"step": 0})) is not None
