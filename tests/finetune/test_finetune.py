@@ -189,7 +189,7 @@ def test_seeds_report_the_median(
     assert read_median_metrics(tmp_path / "run")["accuracy"] == accuracies[1]
     show_finetune_results(tmp_path / "run", results, as_json=False)
     output = " ".join(capsys.readouterr().out.split())
-    assert f"median accuracy {100 * accuracies[1]:.1f}, macro_f1" in output
+    assert f"median accuracy {100 * accuracies[1]:.1f}, macro F1" in output
     assert "\u2026" not in output  # no cell is truncated
     best = max(results.runs, key=lambda run: run.metrics["accuracy"]).run_name
     assert (tmp_path / "run/model.safetensors").read_bytes() == (

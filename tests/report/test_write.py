@@ -110,6 +110,9 @@ def test_report_of_a_finetuning_run(pretraining_run: Path, tmp_path: Path) -> No
     assert "seed-1" in page
     assert "Labels: 0, 1." in page
     assert "Score on dev" in page
+    assert "A model fine-tuned on your own data (classification)." in page
+    assert "</b>macro F1" in page
+    assert "macro_f1" not in page
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_rmse_is_not_shown_as_a_percentage(pretraining_run: Path, tmp_path: Path
     )
     (outcome,) = finetune(str(pretraining_run), tmp_path / "judge", finetune_settings).runs
     page = read_well_formed(write_report(tmp_path / "judge"))
-    assert f"<b>{outcome.metrics['rmse']:.3f}</b>rmse" in page
+    assert f"<b>{outcome.metrics['rmse']:.3f}</b>RMSE" in page
 
 
 def test_report_of_an_incomplete_finetuning_run(pretraining_run: Path, tmp_path: Path) -> None:

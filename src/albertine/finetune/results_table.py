@@ -6,7 +6,13 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.finetune.finetune import FinetuneResults
-from albertine.tasks.metrics.display import format_metric, format_metrics, result_table, shown_metrics
+from albertine.tasks.metrics.display import (
+    format_metric,
+    format_metrics,
+    metric_title,
+    result_table,
+    shown_metrics,
+)
 
 
 def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json: bool) -> None:
@@ -44,7 +50,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         table.add_row("median", *[""] * 4, format_metrics({name: medians[name] for name in names}))
         values_by_metric = {name: [run.metrics[name] for run in runs] for name in names}
         ranges = (
-            f"{name} {format_metric(name, min(values))}-{format_metric(name, max(values))}"
+            f"{metric_title(name)} {format_metric(name, min(values))}-{format_metric(name, max(values))}"
             for name, values in values_by_metric.items()
         )
         table.add_row("range", *[""] * 4, ", ".join(ranges))

@@ -13,7 +13,7 @@ from albertine.report.page import Page, Section, columns, command_block, html_ta
 from albertine.report.pretraining_page import model_blocks
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
-from albertine.tasks.metrics.display import format_metric, format_metrics, shown_metrics
+from albertine.tasks.metrics.display import format_metric, format_metrics, metric_title, shown_metrics
 from albertine.tasks.registry import TASK_TYPES, primary_metric
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 
@@ -35,7 +35,7 @@ def finetuning_page(run: Path) -> Page:
         Section("Architecture", model_blocks(model.settings, output_label)),
         Section("Next steps", [command_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
     ]
-    key_figures = [(name, format_metric(name, scores[name])) for name in shown_metrics(scores)]
+    key_figures = [(metric_title(name), format_metric(name, scores[name])) for name in shown_metrics(scores)]
     return Page(run.resolve().name, _summary(card), key_figures, sections)
 
 
@@ -91,6 +91,7 @@ def _summary(card: TaskCard) -> str:
     label_list = ", ".join(card.labels[:_MAX_LABELS]) + (
         f" and {num_unnamed:,} more" if num_unnamed > 0 else ""
     )
-    return f"A model fine-tuned on {card.task} ({card.type_name})." + (
+    data = card.task if card.is_official else "your own data"
+    return f"A model fine-tuned on {data} ({TASK_TYPES[card.type_name].title})." + (
         f" Labels: {label_list}." if label_list else ""
     )

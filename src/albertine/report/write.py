@@ -4,6 +4,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError
+from albertine.interop.hub import refuse_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.report.finetuning_page import finetuning_page
 from albertine.report.pretraining_page import pretraining_page
@@ -14,7 +15,8 @@ REPORT_FILE = "report.html"
 
 
 def write_report(run: Path) -> Path:
-    """Write the report into the folder of a run, and return the path of the report."""
+    """Write the report of a run to its folder, and return its path."""
+    refuse_ensemble(run)
     if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
         raise InputError(
             f"{run}: not a run; give the --out folder of albertine pretrain or albertine finetune"

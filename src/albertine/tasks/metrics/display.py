@@ -5,6 +5,15 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 _MAX_METRICS = 5  # columns of a table
+_TITLES = {
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "matthews": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "rmse": "RMSE",
+    "exact": "exact match",
+}
 
 
 def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
@@ -14,7 +23,19 @@ def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
 
 def format_metrics(metrics: Mapping[str, float]) -> str:
     """Return metrics as one line of text."""
-    return ", ".join(f"{name} {format_metric(name, value)}" for name, value in metrics.items())
+    return ", ".join(f"{metric_title(name)} {format_metric(name, value)}" for name, value in metrics.items())
+
+
+def metric_title(name: str) -> str:
+    """Return the name of a metric in words; "best_f1_threshold" is "best F1 threshold"."""
+    if name in _TITLES:
+        return _TITLES[name]
+    if name.startswith("best_"):
+        return f"best {metric_title(name.removeprefix('best_'))}"
+    if name.endswith("_threshold"):
+        return f"{metric_title(name.removesuffix('_threshold'))} threshold"
+    metric, separator, group = name.partition("_")
+    return f"{metric_title(metric)} ({group})" if separator else name
 
 
 def format_metric(name: str, value: float) -> str:

@@ -37,6 +37,7 @@ class Classification(TextTask):
     """The task type "classify": one label out of several."""
 
     name = "classify"
+    title = "classification"
     head_kind = "classify"
     metric_names = ("accuracy", "macro_f1", "matthews")
     has_labels = True

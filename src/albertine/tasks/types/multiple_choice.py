@@ -50,6 +50,7 @@ class MultipleChoice(TaskType):
     """The task type "choice": one option of a question; all questions have the same number of options."""
 
     name = "choice"
+    title = "multiple choice"
     head_kind = "choice"
     similar_task = "race"
     table_columns = ("option", "text", "probability")

@@ -30,6 +30,7 @@ class Regression(TextTask):
     """The task type "regress": a number."""
 
     name = "regress"
+    title = "regression"
     head_kind = "regress"
     metric_names = ("pearson", "spearman", "rmse")
     primary_metrics = ("pearson", "spearman")

@@ -63,6 +63,7 @@ class SpanExtraction(TaskType):
     """
 
     name = "span"
+    title = "span extraction"
     head_kind = "span"
     primary_metrics = ("exact", "f1")
     scores_per_token = True

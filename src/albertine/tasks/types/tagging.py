@@ -42,6 +42,7 @@ class Tagging(TaskType):
     """The task type "tag": a tag for each word of a sentence."""
 
     name = "tag"
+    title = "tagging"
     head_kind = "token"
     has_labels = True
     scores_per_token = True

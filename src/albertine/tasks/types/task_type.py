@@ -40,6 +40,7 @@ class TaskType(ABC):
 
     Attributes:
         name: name in settings and task cards.
+        title: name for reports.
         head_kind: kind of its head.
         metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
@@ -53,6 +54,7 @@ class TaskType(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     head_kind: ClassVar[HeadKind]
     metric_names: ClassVar[tuple[str, ...]] = ()
     primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
