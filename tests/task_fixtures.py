@@ -83,6 +83,21 @@ def write_jsonl(file: Path, rows: list[dict[str, Any]]) -> Path:
     return file
 
 
+def write_squad(file: Path) -> Path:
+    """Write a file of SQuAD 2.0 with short passages; return the file. The ids are "0" to "5"."""
+    paragraphs = []
+    for index, name in enumerate(("Ida", "Tom", "Ann")):
+        answers = [{"text": name, "answer_start": 0}]
+        questions = [
+            {"id": f"{2 * index}", "question": "Who ran?", "answers": answers},
+            {"id": f"{2 * index + 1}", "question": "Who sang?", "answers": [], "is_impossible": True},
+        ]
+        paragraphs.append({"context": f"{name} ran home.", "qas": questions})
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return file
+
+
 @pytest.fixture
 def finetune_settings(tmp_path: Path) -> FinetuneSettings:
     """Settings of a short fine-tuning run on reviews."""

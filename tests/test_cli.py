@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from albertine import __version__
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.device import choose_device
+from albertine.errors import InputError
 from albertine.settings import MODEL_PRESETS
 
 
@@ -39,6 +42,48 @@ def test_help_describes_every_command_with_an_example(capsys: pytest.CaptureFixt
     for command in map(str.split, commands):
         assert run_command(app, [*command, "--help"]) == 0
         assert "Example: albertine " + " ".join(command) in capsys.readouterr().out
+
+
+def command_words(words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of all commands, such as ("corpus", "build")."""
+    selected = app
+    for word in words:
+        selected = selected[word]
+    names = [name for name in selected if not name.startswith("-")]
+    if not names:
+        yield words
+    for name in names:
+        yield from command_words((*words, name))
+
+
+@pytest.mark.parametrize("words", list(command_words()), ids=" ".join)
+def test_help_explains_the_presets_of_a_model_where_there_is_one(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, [*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert ("--model PRESET" in text) == ("--model.layers" in text)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["serve", "x", "--device", "gpu"], "one of auto, cpu, cuda (did you mean cuda?)"),
+        (["serve", "x", "--device", "cpus"], "one of auto, cpu, cuda (did you mean cpu?)"),
+    ],
+)
+def test_the_suggested_device_is_the_one_that_was_meant(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, command) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_device_is_an_input_error_in_python() -> None:
+    with pytest.raises(
+        InputError, match=r"device gpu: unknown \(did you mean cuda\?\); known: auto, cpu, cuda"
+    ):
+        choose_device("gpu")
 
 
 def test_info_lists_all_presets(capsys: pytest.CaptureFixture[str]) -> None:

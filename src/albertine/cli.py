@@ -19,7 +19,13 @@ from albertine.bench.settings import (
     RaceSettings,
     StartupBenchSettings,
 )
-from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
+from albertine.command import (
+    DEFAULT_OPTIONS,
+    MODEL_SETTINGS_PARAMETER,
+    SETTINGS_PARAMETER,
+    CommonOptions,
+    NoSettings,
+)
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.demo.settings import DemoSettings
 from albertine.deploy.settings import ServeSettings
@@ -73,7 +79,7 @@ def info(
     *,
     compare: str | None = None,
     json: JsonFlag = False,
-    settings: Annotated[InfoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[InfoSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show parameters, operations and memory of a model, next to BERT and the paper.
@@ -248,7 +254,7 @@ def pretrain(
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
-    settings: Annotated[PretrainSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
@@ -399,14 +405,14 @@ def evaluate(
     Example: albertine evaluate my-cola my-mnli --data glue/
 
     Args:
-        model: Fine-tuned runs, folders of checkpoints (also of transformers), or hub names.
+        model: Fine-tuned runs, folders of checkpoints (also of transformers) or ensembles, or hub names.
     """
     from albertine.inference import results_table
     from albertine.inference.evaluate import evaluate as evaluate_models
 
-    results_table.show_evaluations(
-        evaluate_models(model, options.read_settings(EvaluateSettings)), as_json=json
-    )
+    resolved_settings = options.read_settings(EvaluateSettings)
+    _report_unfinished_runs(*model)
+    results_table.show_evaluations(evaluate_models(model, resolved_settings), as_json=json)
 
 
 @app.command(group=_TASKS)
@@ -425,36 +431,40 @@ def predict(
     Example: albertine predict judge --data new.csv --out answers.csv
 
     Args:
-        model: A fine-tuned run, the folder of a checkpoint (also of transformers), or a hub name.
+        model: A fine-tuned run, a folder of a checkpoint (also of transformers) or ensemble, or a hub name.
         out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; default: JSON on stdout.
     """
     from albertine.inference.predict import predict as predict_file
 
-    predict_file(model, options.read_settings(PredictSettings), out)
+    resolved_settings = options.read_settings(PredictSettings)
+    _report_unfinished_runs(model)
+    predict_file(model, resolved_settings, out)
 
 
 @app.command(group=_TASKS)
 def ensemble(
     *model: str,
     out: Path | None = None,
+    save: Path | None = None,
     json: JsonFlag = False,
     settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Average the predictions of several fine-tuned models, selected on dev, and show the gain.
 
-    Example: albertine ensemble run/seed-0 run/seed-1 run/seed-2 --data glue/RTE --out submission
+    Example: albertine ensemble run/seed-0 run/seed-1 run/seed-2 --data glue/RTE --save rte-ensemble
 
     Args:
         model: Candidates, fine-tuned on the same task.
         out: A new file or folder for the predictions on the test split, as in `albertine predict`.
+        save: A new folder for the ensemble as a model, for `albertine predict`, `evaluate` and `serve`.
     """
     from albertine.inference import results_table
     from albertine.inference.ensemble import evaluate_ensemble
 
-    results_table.show_ensemble(
-        evaluate_ensemble(model, options.read_settings(EnsembleSettings), out), as_json=json
-    )
+    resolved_settings = options.read_settings(EnsembleSettings)
+    _report_unfinished_runs(*model)
+    results_table.show_ensemble(evaluate_ensemble(model, resolved_settings, out, save), as_json=json)
 
 
 @app.command(group=_TASKS)
@@ -472,11 +482,23 @@ def serve(
     Example: albertine serve judge --port 8080
 
     Args:
-        model: A run, the folder of a checkpoint (also of transformers), or a hub name.
+        model: A run, the folder of a checkpoint (also of transformers) or ensemble, or a hub name.
     """
     from albertine.deploy.server import run_server
 
-    run_server(model, options.read_settings(ServeSettings), debug=options.debug)
+    resolved_settings = options.read_settings(ServeSettings)
+    _report_unfinished_runs(model)
+    run_server(model, resolved_settings, debug=options.debug)
+
+
+def _report_unfinished_runs(*sources: str) -> None:
+    """Print a message for each source that is a run which has not taken all its steps."""
+    from albertine import progress
+    from albertine.train.run_folder import unfinished_run_message
+
+    for source in sources:
+        if message := unfinished_run_message(Path(source)):
+            progress.print_message(message)
 
 
 world = App(
@@ -556,7 +578,7 @@ def bench_startup(
 def bench_model(
     *,
     json: JsonFlag = False,
-    settings: Annotated[ModelBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ModelBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare training and forward passes with `transformers`, on the same weights and batches.
@@ -572,7 +594,7 @@ def bench_model(
 def bench_gradients(
     *,
     json: JsonFlag = False,
-    settings: Annotated[GradientBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[GradientBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
@@ -591,7 +613,7 @@ def bench_pretrain(
     *,
     plot: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[RaceSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[RaceSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -219,7 +220,7 @@ def test_info_lists_endpoints_with_working_examples(
 ) -> None:
     status, info = client_for("classify")("/info")
     assert status == 200
-    assert (info["model"], info["labels"]) == (str(models["classify"]), ["x", "y"])
+    assert (info["model"], info["labels"]) == ("classify", ["x", "y"])  # not the path on the server
     assert info["max_length"] == client_for("pretrained")("/info")[1]["max_length"] == 64
     assert [endpoint["path"] for endpoint in info["endpoints"]] == ["/predict"]
     assert [field["name"] for field in info["endpoints"][0]["fields"]] == ["text", "text_pair"]
@@ -229,6 +230,17 @@ def test_info_lists_endpoints_with_working_examples(
             if "options" in example:
                 example["options"] = example["options"].splitlines()
             assert client_for(type_name)(endpoint["path"], example)[0] == 200, type_name
+
+
+def test_an_ensemble_is_served_like_a_model(
+    client_for: ClientFactory, models: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copy(models["classify"] / "task.json", tmp_path)
+    members = [{"folder": str(models["classify"]), "weight": weight} for weight in (1, 3)]
+    (tmp_path / "ensemble.json").write_text(json.dumps({"format": 1, "members": members}))
+    with running_server(tmp_path) as client:
+        assert client("/info")[1]["model"] == tmp_path.name
+        assert client("/predict", {"text": "ka"}) == client_for("classify")("/predict", {"text": "ka"})
 
 
 def test_the_page_is_self_contained_and_covers_all_task_types(client_for: ClientFactory) -> None:

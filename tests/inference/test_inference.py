@@ -10,29 +10,36 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from tests.task_fixtures import reviews, save_untrained_model, with_train_settings, write_csv, write_jsonl
+from tests.task_fixtures import (
+    reviews,
+    save_untrained_model,
+    with_train_settings,
+    write_csv,
+    write_jsonl,
+    write_squad,
+)
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference import evaluate as evaluate_module
 from albertine.inference import predict as predict_module
-from albertine.inference.ensemble import evaluate_ensemble, mean_scores
+from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
 from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
 from albertine.settings import HeadSettings
 from albertine.tasks import scorer
-from albertine.tasks.card import TaskCard
+from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.examples import QuestionExample
 from albertine.tasks.metrics.squad import best_scores
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
+from albertine.tasks.scorer import mean_scores
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import load_tokenizer
@@ -499,15 +506,13 @@ def test_mean_scores() -> None:
         [np.array([0.4, 0.6], np.float32)],
         [np.array([0.3, 0.7], np.float32), np.array([0.1, 0.9], np.float32)],
     ]
-    means = mean_scores([first, second])
+    means = mean_scores([first, second], [1.0, 1.0])
     assert means[0][0] == pytest.approx([0.6, 0.4])
     assert means[1][1] == pytest.approx([0.3, 0.7])
-    assert mean_scores([first]) is first
+    assert mean_scores([first], [1.0])[1][1].tolist() == first[1][1].tolist()
 
 
-def test_greedy_selection(
-    reviews_model: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_greedy_selection(reviews_model: Path, checkpoint: Path, tmp_path: Path) -> None:
     trained_card = json.loads((reviews_model / "run/task.json").read_text())
     card = TaskCard(
         "classify",
@@ -530,13 +535,6 @@ def test_greedy_selection(
     assert result.gain == 0.0
     assert result.primary_metric == max(result.candidates.values()) == 1.0
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 60
-    with monkeypatch.context() as patch:  # the examples to predict are read before any are scored
-        patch.setattr("albertine.inference.ensemble._score_examples", lambda *_: pytest.fail("scored first"))
-        patch.setattr(
-            "albertine.inference.ensemble._examples_to_predict", Mock(side_effect=InputError("no such file"))
-        )
-        with pytest.raises(InputError, match="no such file"):
-            evaluate_ensemble(sources, settings, tmp_path / "more.jsonl")
     all_members = evaluate_ensemble(sources, replace(settings, selection="all"))
     assert all_members.selected == sources
     with pytest.raises(InputError, match="an ensemble needs at least two"):
@@ -553,16 +551,66 @@ def test_greedy_selection(
         evaluate_ensemble([sources[1], str(other_labels)], settings)
 
 
-def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) -> None:
+def squad_models(folder: Path, checkpoint: Path) -> list[str]:
+    """Write two untrained models for SQuAD 2.0; return their folders."""
     card = TaskCard("squad-2.0", "span", allows_no_answer=True, max_length=64)
-    models = [
-        str(
-            save_untrained_model(
-                tmp_path / f"m{seed}", checkpoint, HeadSettings("span", answerable=True), card, seed
-            )
-        )
-        for seed in (1, 2)
-    ]
+    head = HeadSettings("span", answerable=True)
+    return [str(save_untrained_model(folder / f"m{seed}", checkpoint, head, card, seed)) for seed in (1, 2)]
+
+
+@pytest.mark.parametrize("data", ["", "dev-v2.0.json"], ids=["folder", "file"])
+def test_squad_answers_are_json_for_folder_and_file(data: str, checkpoint: Path, tmp_path: Path) -> None:
+    """SQuAD publishes no test split, so its folder has only train and dev."""
+    write_squad(tmp_path / "squad" / "dev-v2.0.json")
+    models, source = squad_models(tmp_path, checkpoint), str(tmp_path / "squad" / data)
+    settings = EnsembleSettings(data=source, device="cpu", precision="fp32")
+    evaluate_ensemble(models, settings, tmp_path / "ensemble.json")
+    predict(models[0], PredictSettings(data=source, device="cpu", precision="fp32"), tmp_path / "single.json")
+    single, ensemble = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("single", "ensemble")
+    )
+    ids = list("012345")
+    assert list(single) == list(ensemble) == ids
+    assert list(json.loads((tmp_path / "ensemble.no_answer.json").read_text())) == ids
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("out.xlsx", "out.xlsx: unknown format; name a file that ends in .json, .jsonl, .csv, .tsv"),
+        ("m1", "m1: unknown format"),
+        ("taken.json", "taken.json: exists already"),
+    ],
+)
+def test_ensemble_refuses_an_output_before_any_work(
+    out: str, message: str, checkpoint: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken.json").write_text("{}")
+    monkeypatch.setattr(
+        "albertine.inference.ensemble._score_examples", lambda *_: pytest.fail("scored first")
+    )
+    monkeypatch.setattr("albertine.inference.ensemble.read_split", lambda *_, **__: pytest.fail("read first"))
+    settings = EnsembleSettings(data=str(world), device="cpu")
+    with pytest.raises(InputError, match=message):
+        evaluate_ensemble(squad_models(tmp_path, checkpoint), settings, tmp_path / out)
+
+
+def test_ensemble_reads_the_rows_to_predict_before_any_work(
+    checkpoint: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(world / "squad", tmp_path / "squad")
+    (tmp_path / "squad" / "test-v2.0.json").write_text("{")
+    monkeypatch.setattr(
+        "albertine.inference.ensemble._score_examples", lambda *_: pytest.fail("scored first")
+    )
+    settings = EnsembleSettings(data=str(tmp_path / "squad"), device="cpu")
+    with pytest.raises(InputError, match=r"test-v2\.0\.json: not JSON"):
+        evaluate_ensemble(squad_models(tmp_path, checkpoint), settings, tmp_path / "out.json")
+
+
+def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) -> None:
+    models = squad_models(tmp_path, checkpoint)
+    card = parse_card(tmp_path / "m1" / "task.json")
     settings = EnsembleSettings(data=str(world), device="cpu", selection="all")
     result = evaluate_ensemble(models, settings)
     assert result.selected == models

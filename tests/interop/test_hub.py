@@ -172,8 +172,10 @@ def expected_output(folder: Path) -> str:
 
 def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Path) -> None:
     expected = expected_output(tmp_path / "small")
+    (tmp_path / "small" / "task.json").write_text("{}")  # of a fine-tuned model
     assert load_in_process({**hub, "HF_TOKEN": "secret"}, "someone/small", COMMIT) == expected
     assert "Bearer secret" in HubHandler.authorizations
+    assert list((tmp_path / "home").rglob("task.json"))
     (tmp_path / "small" / "model.safetensors").rename(tmp_path / "weights")
     assert layers_in_info(hub) == 3  # without weights
     (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")

@@ -7,9 +7,11 @@ GET /info returns paths and fields, from which the page builds its forms.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
+from albertine.inference.ensemble_model import TaskModel, load_ensemble
 from albertine.inference.fill_mask import (
     FillMaskPipeline,
     TokenPrediction,
@@ -18,7 +20,7 @@ from albertine.inference.fill_mask import (
 )
 from albertine.inference.finetuned_model import finetuned_from_model
 from albertine.inference.pipeline import Pipeline
-from albertine.interop.hub import locate_checkpoint
+from albertine.interop.hub import is_ensemble, locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
@@ -81,7 +83,7 @@ class ServedModel:
     """A model and its endpoints.
 
     Attributes:
-        name: name given by the user.
+        name: name of its folder, without the path, or its hub name; clients see it.
         labels: labels that the model predicts, if any.
         max_length: maximum tokens of a sequence.
         endpoints: the endpoints, by path.
@@ -93,15 +95,23 @@ class ServedModel:
     endpoints: Mapping[str, Endpoint]
 
 
-def load_served_model(name: str, device: str, precision: str) -> ServedModel:
-    """Load a fine-tuned or pre-trained model, with its endpoints."""
-    folder = locate_checkpoint(name)
+def load_served_model(source: str, device: str, precision: str) -> ServedModel:
+    """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
+    # Clients do not see the paths of the server.
+    name = Path(source).resolve().name if Path(source).is_dir() else source
+    if is_ensemble(Path(source)):
+        return _served_task_model(name, load_ensemble(Path(source), device, precision))
+    folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     if has_masked_head(model):
         endpoints = _fill_mask_endpoints(make_fill_mask_pipeline(folder, model, device, precision))
         max_length = model.settings.max_length
         return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
-    pipeline = Pipeline(finetuned_from_model(name, folder, model, device, precision))
+    return _served_task_model(name, finetuned_from_model(source, folder, model, device, precision))
+
+
+def _served_task_model(name: str, model: TaskModel) -> ServedModel:
+    pipeline = Pipeline(model)
     endpoint = _pipeline_endpoint(pipeline)
     return ServedModel(name, pipeline.labels, pipeline.max_length, {endpoint.path: endpoint})
 

@@ -1,4 +1,4 @@
-"""Ensembles of fine-tuned models: scores are averaged over the members, which are selected on dev.
+"""`albertine ensemble`: selects the members of an ensemble on dev, and writes its predictions.
 
 As in the paper, an ensemble averages probabilities for labels, tags and options, predicted
 values for regression, and for spans the scores of each token and of no answer. Greedy
@@ -6,25 +6,25 @@ selection starts with the best model and adds the one that raises the metric mos
 raises it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from albertine import progress
-from albertine.atomic import refuse_existing_file
+from albertine.atomic import refuse_existing_folder
 from albertine.errors import InputError
+from albertine.inference.ensemble_model import check_compatible, create_ensemble, write_ensemble
 from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
-from albertine.inference.predict import write_predictions
+from albertine.inference.predict import prediction_writer, split_names_to_predict
 from albertine.inference.settings import EnsembleSettings
+from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
-from albertine.tasks.sequences import EncodedExample
-from albertine.tasks.types.task_type import Prediction, SampleScores
-
-ExampleScores = list[list[SampleScores]]
+from albertine.tasks.scorer import ExampleScores, mean_scores
+from albertine.tasks.task import is_folder
+from albertine.tasks.types.task_type import Metrics, Prediction
 
 
 @dataclass(frozen=True)
@@ -49,158 +49,136 @@ class EnsembleResult:
 
 
 def evaluate_ensemble(
-    sources: Sequence[str | Path], settings: EnsembleSettings, out: str | Path | None = None
+    sources: Sequence[str | Path],
+    settings: EnsembleSettings,
+    out: str | Path | None = None,
+    save: str | Path | None = None,
 ) -> EnsembleResult:
-    """Select the members of an ensemble on dev and evaluate it; with `out`, write its predictions.
+    """Select the members of an ensemble on dev and evaluate it.
 
     Args:
         sources: candidates: fine-tuned runs, folders of checkpoints, or hub names.
         settings: the data, and how members are selected.
-        out: output for predictions of test, or of a file; None to write none.
+        out: output for predictions of the test split, or of a file; None to write none.
+        save: new folder for the ensemble as a model; None to write none.
     """
-    out = None if out is None else Path(out)
+    _check_arguments(sources, settings, save)
+    assert settings.data is not None
+    models = _load_candidates(sources, settings)
+    first = models[0]
+    names_to_predict = split_names_to_predict(first.task, settings.data) if out is not None else ()
+    write = prediction_writer(first.task, settings.data, names_to_predict, None if out is None else Path(out))
+    dev_name = first.task.split_names("dev", settings.data)[0]
+    dev_examples = list(read_split(first, dev_name, settings, require_labels=True))
+    # A file is dev and the rows to predict alike. Of a folder, an unreadable split must fail now.
+    unscored_names = set(names_to_predict) - {dev_name} if is_folder(settings.data) else set()
+    for name in unscored_names:
+        next(read_split(first, name, settings, require_labels=False))
+    candidates = _Candidates(models, dev_examples)
+    members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
+    metrics = candidates.evaluate(members)
+    ensemble = create_ensemble(
+        "ensemble",
+        first.task_type.updated_card(first.card),  # with the threshold that this evaluation has fitted
+        [models[index] for index in members],
+        [1.0] * len(members),
+    )
+    if save is not None:
+        write_ensemble(ensemble, Path(save))
+        progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
+    for name in names_to_predict:
+        if name in unscored_names:
+            examples = read_split(first, name, settings, require_labels=False)
+            tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
+            report = EncodingReport(ensemble.tokenizer.special_ids)
+            write(name, ensemble.create_scorer().predict(tracked_examples, report))
+            report.print_losses(f"{settings.data}, {name}")
+        else:
+            write(name, candidates.predict(members))
+    primary_metric = first.task.primary_metric(metrics)
+    return EnsembleResult(
+        first.card.task,
+        {model.source: metric for model, metric in zip(models, candidates.single_metrics, strict=True)},
+        [models[index].source for index in members],
+        metrics,
+        primary_metric,
+        primary_metric - max(candidates.single_metrics),
+    )
+
+
+def _check_arguments(
+    sources: Sequence[str | Path], settings: EnsembleSettings, save: str | Path | None
+) -> None:
     if len(sources) < 2:
         raise InputError(f"{len(sources)} models: an ensemble needs at least two")
     if len(set(sources)) < len(sources):
         raise InputError("a model is named twice; name each model once")
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, or a file")
-    if out is not None:
-        refuse_existing_file(out)  # before any work is done
+    if save is not None:
+        refuse_existing_folder(Path(save))
+
+
+def _load_candidates(sources: Sequence[str | Path], settings: EnsembleSettings) -> list[FinetunedModel]:
+    """Return the models; raise `InputError` if the scores of some cannot be averaged."""
     models = [
         load_finetuned(source, settings.device, settings.precision, task=settings.task) for source in sources
     ]
-    first = models[0]
     for model in models[1:]:
-        _check_compatible(first, model)
-    split_name = first.task.split_names("dev", settings.data)[0]
-    examples = list(read_split(first, split_name, settings, require_labels=True))
-    examples_by_split = _examples_to_predict(first, settings) if out is not None else {}
-    scores_by_model = [_score_examples(model, examples) for model in models]
-    encoded = first.create_scorer().encode(examples)
-
-    def evaluate_members(members: Sequence[int]) -> tuple[float, dict[str, float]]:
-        scores = mean_scores([scores_by_model[index] for index in members])
-        metrics = _compute_metrics(first, examples, encoded, scores)
-        return first.task.primary_metric(metrics), metrics
-
-    candidate_metrics = [evaluate_members([index])[0] for index in range(len(models))]
-    members = (
-        list(range(len(models)))
-        if settings.selection == "all"
-        else _select_greedily(candidate_metrics, evaluate_members)
-    )
-    # Last, because it leaves the no-answer threshold of these members in `first.task_type`.
-    primary_metric, metrics = evaluate_members(members)
-    if out is not None:
-        _write_ensemble_predictions(
-            first,
-            [models[index] for index in members],
-            out,
-            examples_by_split,
-            official=Path(settings.data).is_dir(),
-        )
-    return EnsembleResult(
-        first.card.task,
-        {model.source: metric for model, metric in zip(models, candidate_metrics, strict=True)},
-        [models[index].source for index in members],
-        metrics,
-        primary_metric,
-        primary_metric - max(candidate_metrics),
-    )
+        check_compatible(models[0], model)
+    return models
 
 
-def _select_greedily(candidate_metrics: Sequence[float], evaluate_members: Any) -> list[int]:
-    """Return the indices of the selected candidates, in the order of their selection."""
-    members = [int(np.argmax(candidate_metrics))]
-    best = candidate_metrics[members[0]]
-    while len(members) < len(candidate_metrics):
-        others = [index for index in range(len(candidate_metrics)) if index not in members]
-        extended_metrics = {index: evaluate_members([*members, index])[0] for index in others}
+class _Candidates:
+    """Models and their scores on dev.
+
+    Attributes:
+        single_metrics: primary metric of each model.
+    """
+
+    def __init__(self, models: Sequence[FinetunedModel], examples: Sequence[Example]):
+        self._task, self._task_type, self._examples = models[0].task, models[0].task_type, examples
+        self._scores = [_score_examples(model, examples) for model in models]
+        self._encoded = models[0].create_scorer().encode(examples)
+        self.single_metrics = [self.primary_metric([index]) for index in range(len(models))]
+
+    def primary_metric(self, members: Sequence[int]) -> float:
+        """Return the primary metric of some models together."""
+        return self._task.primary_metric(self.evaluate(members))
+
+    def evaluate(self, members: Sequence[int]) -> Metrics:
+        """Return the metrics of some models together, after fitting the threshold of the task type."""
+        scores = self._mean_scores(members)
+        self._task_type.fit_threshold(self._examples, self._predictions(scores))
+        return self._task_type.compute_metrics(self._examples, self._predictions(scores))
+
+    def predict(self, members: Sequence[int]) -> Iterator[tuple[Example, Prediction]]:
+        """Yield each example with the prediction of some models together."""
+        yield from zip(self._examples, self._predictions(self._mean_scores(members)), strict=True)
+
+    def _mean_scores(self, members: Sequence[int]) -> list[ExampleScores]:
+        return mean_scores([self._scores[index] for index in members], [1.0] * len(members))
+
+    def _predictions(self, scores: Sequence[ExampleScores]) -> list[Prediction]:
+        triples = zip(self._examples, self._encoded, scores, strict=True)
+        return [self._task_type.prediction(*triple) for triple in triples]
+
+
+def _score_examples(model: FinetunedModel, examples: Sequence[Example]) -> list[ExampleScores]:
+    tracked_examples = progress.track(examples, f"Scoring {model.source}", unit="examples")
+    return [scores for _, _, scores in model.create_scorer().score_examples(tracked_examples)]
+
+
+def _select_greedily(candidates: _Candidates) -> list[int]:
+    """Return the indices of the selected models, in the order of their selection."""
+    members = [int(np.argmax(candidates.single_metrics))]
+    best = candidates.single_metrics[members[0]]
+    while len(members) < len(candidates.single_metrics):
+        others = [index for index in range(len(candidates.single_metrics)) if index not in members]
+        extended_metrics = {index: candidates.primary_metric([*members, index]) for index in others}
         best_addition = max(extended_metrics, key=extended_metrics.__getitem__)
         if extended_metrics[best_addition] <= best:
             break
         members.append(best_addition)
         best = extended_metrics[best_addition]
     return members
-
-
-def _check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
-    """Raise `InputError` if the scores of two models cannot be averaged."""
-    if other.card.type_name != first.card.type_name or other.card.labels != first.card.labels:
-        raise InputError(f"{other.source}: has another task type or other labels than {first.source}")
-    has_same_tokens = (
-        other.tokenizer.fingerprint == first.tokenizer.fingerprint
-        and other.card.sequence == first.card.sequence
-    )
-    if first.task_type.scores_per_token and not has_same_tokens:
-        raise InputError(
-            f"{other.source}: tokenizes text differently from {first.source}, "
-            "so their scores cannot be averaged"
-        )
-    if other.engine.head_settings.answerable != first.engine.head_settings.answerable:
-        raise InputError(
-            f"{other.source}: computes the no-answer score differently from {first.source}, "
-            "so their scores cannot be averaged"
-        )
-
-
-def _score_examples(model: FinetunedModel, examples: Sequence[Example]) -> ExampleScores:
-    tracked_examples = progress.track(examples, f"Scoring {model.source}", unit="examples")
-    return [scores for _, _, scores in model.create_scorer().score_examples(tracked_examples)]
-
-
-def mean_scores(scores_by_model: Sequence[ExampleScores]) -> ExampleScores:
-    """Return scores averaged over models; all models must have scored the same samples."""
-    if len(scores_by_model) == 1:
-        return scores_by_model[0]
-    return [
-        [_mean(sample_scores) for sample_scores in zip(*example_scores, strict=True)]
-        for example_scores in zip(*scores_by_model, strict=True)
-    ]
-
-
-def _mean(scores: Sequence[SampleScores]) -> SampleScores:
-    mean: SampleScores = np.stack(scores).astype(np.float64).mean(axis=0).astype(np.float32)
-    return mean
-
-
-def _compute_metrics(
-    model: FinetunedModel,
-    examples: Sequence[Example],
-    encoded: Sequence[EncodedExample],
-    scores: ExampleScores,
-) -> dict[str, float]:
-    """Return the metrics of scores, after fitting the no-answer threshold of the model's task type."""
-
-    def predictions() -> list[Prediction]:
-        return [model.task_type.prediction(*each) for each in zip(examples, encoded, scores, strict=True)]
-
-    model.task_type.fit_threshold(examples, predictions())
-    return model.task_type.compute_metrics(examples, predictions())
-
-
-def _examples_to_predict(model: FinetunedModel, settings: EnsembleSettings) -> dict[str, list[Example]]:
-    """Return the examples to predict, by split: those of test for a folder, else those of the file."""
-    assert settings.data is not None
-    split_names = model.task.split_names("test" if Path(settings.data).is_dir() else "dev", settings.data)
-    return {name: list(read_split(model, name, settings, require_labels=False)) for name in split_names}
-
-
-def _write_ensemble_predictions(
-    first: FinetunedModel,
-    models: Sequence[FinetunedModel],
-    out: Path,
-    examples_by_split: dict[str, list[Example]],
-    *,
-    official: bool,
-) -> None:
-    """Write the predictions of an ensemble, with the no-answer threshold that `first.task_type` has."""
-    for split_name, examples in examples_by_split.items():
-        all_encoded = first.create_scorer().encode(examples)
-        all_scores = mean_scores([_score_examples(model, examples) for model in models])
-        predictions = (
-            (example, first.task_type.prediction(example, encoded, scores))
-            for example, encoded, scores in zip(examples, all_encoded, all_scores, strict=True)
-        )
-        write_predictions(first.task, split_name, predictions, out, official=official)

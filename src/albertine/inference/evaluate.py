@@ -8,7 +8,8 @@ from statistics import fmean
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.finetuned_model import FinetunedModel, load_finetuned, resolve_columns
+from albertine.inference.ensemble_model import TaskModel, load_task_model
+from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
@@ -56,7 +57,7 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
     """Return the metrics of fine-tuned models, each on its own task or on the task in the settings.
 
     Args:
-        models: one or several runs, folders of checkpoints, or hub names.
+        models: one or several runs, folders of checkpoints or ensembles, or hub names.
         settings: the data, and its columns where they differ from those of the training data.
     """
     sources = [models] if isinstance(models, str | Path) else list(models)
@@ -66,7 +67,7 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
     results = []
     for source in sources:
-        model = load_finetuned(source, settings.device, settings.precision, task=settings.task)
+        model = load_task_model(source, settings.device, settings.precision, task=settings.task)
         for split_name in model.task.split_names(settings.split, settings.data):
             results.append(_evaluate_split(model, split_name, settings))
             if len(sources) > 1:  # not only at the end, in case a later model fails
@@ -74,7 +75,7 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
     return results
 
 
-def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
+def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
     started = time.monotonic()
     tracked_examples = progress.track(
         read_split(model, split_name, settings, require_labels=True),
@@ -106,7 +107,7 @@ def _evaluate_split(model: FinetunedModel, split_name: str, settings: EvaluateSe
 
 
 def read_split(
-    model: FinetunedModel, split_name: str, settings: DataSettings, *, require_labels: bool
+    model: TaskModel, split_name: str, settings: DataSettings, *, require_labels: bool
 ) -> Iterator[Example]:
     """Yield the examples of a split; raise `InputError` if there are none.
 

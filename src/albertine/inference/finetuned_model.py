@@ -25,6 +25,7 @@ class FinetunedModel:
 
     Attributes:
         source: name given by the user: a run, a folder or a hub name.
+        folder: folder of its checkpoint.
         card: task card of the model.
         engine: runs the model.
         tokenizer: tokenizer of the model.
@@ -32,6 +33,7 @@ class FinetunedModel:
     """
 
     source: str
+    folder: Path
     card: TaskCard
     engine: Engine
     tokenizer: Tokenizer
@@ -87,7 +89,7 @@ def finetuned_from_model(
         card = card_for_task(card, find_task(task), name)
     engine = prepare_torch_engine(model, device, precision)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
-    return FinetunedModel(name, card, engine, tokenizer, task_type)
+    return FinetunedModel(name, folder, card, engine, tokenizer, task_type)
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:

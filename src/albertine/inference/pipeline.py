@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
-from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
+from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.tasks.examples import Example
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.task_type import Prediction
@@ -33,7 +33,7 @@ class Pipeline:
         input_fields: arguments of a call that its task type takes.
     """
 
-    def __init__(self, model: FinetunedModel):
+    def __init__(self, model: TaskModel):
         self._scorer, self._task_type = model.create_scorer(), model.task_type
         self.type_name, self.labels = model.card.type_name, model.card.labels
         self.max_length = model.card.max_length
@@ -75,12 +75,12 @@ class Pipeline:
 def pipeline(
     source: str | Path, *, device: str = "auto", precision: str = "auto", revision: str | None = None
 ) -> Pipeline:
-    """Load a fine-tuned model as a function.
+    """Load a fine-tuned model or an ensemble as a function.
 
     Args:
-        source: a run, the folder of a checkpoint (also of `transformers`), or a hub name.
+        source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "auto", "fp32" or "bf16".
         revision: branch, tag or commit of a hub repository.
     """
-    return Pipeline(load_finetuned(source, device, precision, revision=revision))
+    return Pipeline(load_task_model(source, device, precision, revision=revision))

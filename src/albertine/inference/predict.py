@@ -1,26 +1,26 @@
 """Writes predictions for a file or a split while they are computed, so that memory is bounded.
 
-For a file, the output has a row for each of its rows, as JSON lines, CSV or TSV. For the folder
-of an official task, it is in the format of the task's submission server or official script.
+The output has a row for each example, as JSON lines, CSV or TSV, or it is in the format of the
+task's submission server or official script: a folder for GLUE, a .json file for SQuAD.
 """
 
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from albertine import progress
 from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
+from albertine.inference.ensemble_model import load_task_model
 from albertine.inference.evaluate import read_split
-from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.settings import PredictSettings
 from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
-from albertine.tasks.task import Task, is_folder
+from albertine.tasks.settings import Split
+from albertine.tasks.task import SubmissionFormat, Task, is_folder
 from albertine.tasks.types.task_type import Prediction
 
 Predictions = Iterator[tuple[Example, Prediction]]
@@ -30,59 +30,84 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     """Write predictions for a file or a split; return their number.
 
     Args:
-        model: a fine-tuned run, the folder of a checkpoint, or a hub name.
+        model: a fine-tuned run, the folder of a checkpoint or of an ensemble, or a hub name.
         settings: the data, and its columns where they differ from those of the training data.
         out: a file of JSON lines, CSV or TSV; a folder for GLUE, a .json for SQuAD. Without it, JSON lines
             are written to standard output.
     """
     if settings.data is None:
         raise InputError("--data is missing: a file, the task's folder, or hub:OWNER/NAME")
-    out = None if out is None else Path(out)
-    finetuned = load_finetuned(model, settings.device, settings.precision, task=settings.task)
-    official = is_folder(settings.data)
-    split_names = finetuned.task.split_names(settings.split, settings.data)
-    for name in split_names if official else ():  # an unreadable split must fail before any is predicted
+    finetuned = load_task_model(model, settings.device, settings.precision, task=settings.task)
+    split_names = split_names_to_predict(finetuned.task, settings.data, settings.split)
+    write = prediction_writer(finetuned.task, settings.data, split_names, None if out is None else Path(out))
+    is_official = is_folder(settings.data)
+    for name in split_names if is_official else ():  # an unreadable split must fail before any is predicted
         next(read_split(finetuned, name, settings, require_labels=False))
     count = 0
     for name in split_names:
         examples = read_split(finetuned, name, settings, require_labels=False)
-        description = f"Predicting {name}" if official else "Predicting"
+        description = f"Predicting {name}" if is_official else "Predicting"
         tracked_examples = progress.track(examples, description, unit="examples")
         report = EncodingReport(finetuned.tokenizer.special_ids)
-        predictions = finetuned.create_scorer().predict(tracked_examples, report)
-        count += write_predictions(finetuned.task, name, predictions, out, official=official)
-        report.print_losses(f"{settings.data}, {name}" if official else settings.data)
+        count += write(name, finetuned.create_scorer().predict(tracked_examples, report))
+        report.print_losses(f"{settings.data}, {name}" if is_official else settings.data)
     return count
 
 
-def write_predictions(
-    task: Task, split_name: str, predictions: Predictions, out: Path | None, *, official: bool
-) -> int:
-    """Write predictions in the format of their destination; return their number."""
-    if official and task.write_submission:
-        return task.write_submission(split_name, predictions, out)
-    with _open_output(out) as (stream, suffix):
-        count = _WRITERS[suffix](predictions, stream, task.task_type.table_columns)
+def split_names_to_predict(task: Task, data: str, split: Split | None = None) -> tuple[str, ...]:
+    """Return the names of the parts of a split; without a split, of the one to predict by default."""
+    if split is None:
+        split = task.split_to_predict(data)
+        if split != "test":
+            progress.print_message(f"{data}: no test split of {task.name}; predicting {split}")
+    return task.split_names(split, data)
+
+
+def prediction_writer(
+    task: Task, data: str, split_names: Sequence[str], out: Path | None
+) -> Callable[[str, Predictions], int]:
+    """Return the function that writes the predictions for a part of a split and returns their number.
+
+    Raises `InputError` if the output cannot be written, before any prediction is computed.
+    """
+    submission = task.submission
+    if submission and _is_submission(submission, task, data, out):
+        assert out is not None
+        files = {name: submission.file(name, out) for name in split_names}
+        for file in files.values():
+            refuse_existing_file(file)
+        return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
-        progress.print_message(f"{out}: {count:,} predictions")
-    return count
+        suffixes = [*([submission.suffix] if submission and submission.suffix else []), *_WRITERS]
+        if out.suffix.lower() not in _WRITERS:
+            raise InputError(f"{out}: unknown format; name a file that ends in {', '.join(suffixes)}")
+        if out.is_dir():
+            raise InputError(f"{out}: a folder; name a file")
+        refuse_existing_file(out)
+    return lambda _, predictions: _write_table(predictions, out, task.task_type.table_columns)
 
 
-@contextmanager
-def _open_output(out: Path | None) -> Iterator[tuple[TextIO, str]]:
-    """Yield standard output, or a file that is written atomically, each with the suffix of its format."""
+def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:
+    """Return whether to write the official format: a file by its suffix, a folder for an official layout."""
+    if submission.suffix:
+        return out is not None and out.suffix.lower() == submission.suffix
+    if is_folder(data) and (out is None or out.suffix):
+        raise InputError(
+            f"{out or '--out'}: predictions for the folder of {task.name} are files for its server; "
+            "name a folder for them"
+        )
+    return is_folder(data)
+
+
+def _write_table(predictions: Predictions, out: Path | None, columns: tuple[str, ...]) -> int:
+    """Write a row for each prediction, as JSON lines to standard output or to a file in its format."""
     if out is None:
-        yield sys.stdout, ".jsonl"
-        return
-    suffix = out.suffix.lower()
-    if suffix not in _WRITERS:
-        raise InputError(f"{out}: unknown format; name a file that ends in {', '.join(_WRITERS)}")
-    if out.is_dir():
-        raise InputError(f"{out}: a folder; name a file")
-    refuse_existing_file(out)
+        return _WRITERS[".jsonl"](predictions, sys.stdout, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        yield stream, suffix
+        count = _WRITERS[out.suffix.lower()](predictions, stream, columns)
+    progress.print_message(f"{out}: {count:,} predictions")
+    return count
 
 
 def _write_jsonl(predictions: Predictions, stream: TextIO, columns: tuple[str, ...]) -> int:  # noqa: ARG001

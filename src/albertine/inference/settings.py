@@ -29,7 +29,9 @@ class EvaluateSettings(InferenceSettings):
 class PredictSettings(InferenceSettings):
     """Predictions for a file or a split."""
 
-    split: Split = setting("test", "Split of the task's folder.")
+    split: Split | None = setting(
+        None, "Split of the task's folder; by default test, or dev if there is no test split, as in SQuAD."
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from albertine.settings import MODEL_PRESETS
 # Files to download with or without the weights.
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
+_SMALL_FILES += ["task.json"]
+
+ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
 
 _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 
@@ -22,6 +25,19 @@ def is_hub_name(source: str) -> bool:
     """Return whether `source` has the form OWNER/NAME."""
     match = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source, re.ASCII)
     return len(source) <= _MAX_NAME_LENGTH and match is not None
+
+
+def is_ensemble(folder: Path) -> bool:
+    """Return whether a folder is an ensemble, which names several checkpoints."""
+    return (folder / ENSEMBLE_FILE).is_file()
+
+
+def refuse_ensemble(folder: Path) -> None:
+    """Raise `InputError` if a folder is an ensemble."""
+    if is_ensemble(folder):
+        raise InputError(
+            f"{folder}: an ensemble, where one model is expected; name a member, as in its {ENSEMBLE_FILE}"
+        )
 
 
 def locate_checkpoint(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
@@ -33,6 +49,7 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
         weights: whether to download the weights too.
     """
     if Path(source).is_dir():
+        refuse_ensemble(Path(source))
         return Path(source)
     if str(source) in MODEL_PRESETS:
         raise InputError(

@@ -7,7 +7,7 @@ from albertine.errors import InputError, did_you_mean
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.formats import glue, race, squad
-from albertine.tasks.task import Task
+from albertine.tasks.task import SubmissionFormat, Task
 from albertine.tasks.types.classification import Classification
 from albertine.tasks.types.multiple_choice import MultipleChoice
 from albertine.tasks.types.regression import Regression
@@ -22,6 +22,9 @@ TASK_TYPES: Mapping[str, type[TaskType]] = {
 }
 
 
+_SQUAD_SUBMISSION = SubmissionFormat(".json", lambda _, out: out, squad.write_predictions)
+
+
 def _glue_task(name: str, layout: glue.GlueTask) -> Task:
     return Task(
         name,
@@ -33,7 +36,9 @@ def _glue_task(name: str, layout: glue.GlueTask) -> Task:
         reader=partial(glue.read_examples, name),
         reads_files=False,
         official_split_names=partial(glue.split_names, name),
-        write_submission=partial(glue.write_submission, name),
+        submission=SubmissionFormat(
+            "", partial(glue.submission_file, name), partial(glue.write_submission, name)
+        ),
     )
 
 
@@ -44,7 +49,8 @@ _OFFICIAL_TASKS = (
         SpanExtraction,
         aliases=("squad", "squad1.1", "squad-v1.1"),
         reader=partial(squad.read_examples, "squad-1.1"),
-        write_submission=squad.write_predictions,
+        has_split=partial(squad.has_split, "squad-1.1"),
+        submission=_SQUAD_SUBMISSION,
     ),
     Task(
         "squad-2.0",
@@ -52,7 +58,8 @@ _OFFICIAL_TASKS = (
         allows_no_answer=True,
         aliases=("squad2", "squad2.0", "squad-v2.0"),
         reader=partial(squad.read_examples, "squad-2.0"),
-        write_submission=squad.write_predictions,
+        has_split=partial(squad.has_split, "squad-2.0"),
+        submission=_SQUAD_SUBMISSION,
     ),
     Task("race", MultipleChoice, reader=race.read_race),
     Task("dream", MultipleChoice, similar_task="race", reader=race.read_dream),

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix
-from albertine.tasks.settings import DataSettings
+from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -17,8 +17,21 @@ from albertine.text.hub_datasets import HUB_PREFIX
 ExampleReader: TypeAlias = Callable[[str, str, ReadErrors], Iterator[Example]]
 # (split, data) -> split names: one for each part of the split
 SplitNames: TypeAlias = Callable[[str, str], tuple[str, ...]]
-# (split name, predictions, output) -> number of predictions
-SubmissionWriter: TypeAlias = Callable[[str, Iterator[tuple[Any, dict[str, Any]]], Path | None], int]
+
+
+@dataclass(frozen=True)
+class SubmissionFormat:
+    """The format in which a task's server or official script takes predictions.
+
+    Attributes:
+        suffix: suffix of its file; empty for a folder, with a file for each part of a split.
+        file: returns the file of a part of a split, from the name of the part and the output.
+        write: writes predictions to a file and returns their number.
+    """
+
+    suffix: str
+    file: Callable[[str, Path], Path]
+    write: Callable[[Iterator[tuple[Any, dict[str, Any]]], Path], int]
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,8 @@ class Task:
         reader: reads the official layout; None for the user's own data.
         reads_files: whether `reader` also accepts a single file.
         official_split_names: returns the split names in the official layout; None if each split has one part.
-        write_submission: writes predictions in the format of the task's server or script.
+        has_split: returns whether data in the official layout have a split; None if they have all splits.
+        submission: format in which the task's server or script takes predictions.
     """
 
     name: str
@@ -52,7 +66,8 @@ class Task:
     reader: ExampleReader | None = None
     reads_files: bool = True
     official_split_names: SplitNames | None = None
-    write_submission: SubmissionWriter | None = None
+    has_split: Callable[[str, str], bool] | None = None
+    submission: SubmissionFormat | None = None
 
     @property
     def type_name(self) -> str:
@@ -69,6 +84,12 @@ class Task:
         if self.official_split_names and is_folder(data):
             return self.official_split_names(split, data)
         return (split,)
+
+    def split_to_predict(self, data: str) -> Split:
+        """Return the split to predict if the user names none: test, or dev if data have no test split."""
+        if self.has_split and is_folder(data) and not self.has_split("test", data):
+            return "dev"
+        return "test"
 
     def primary_metric(self, metrics: Mapping[str, float]) -> float:
         """Return the number by which models are compared: the mean that the benchmark computes."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file, refuse_existing_file
+from albertine.atomic import atomic_file
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import TextExample
@@ -201,17 +201,9 @@ def submission_file(name: str, split_name: str, out: Path) -> Path:
     return out / f"{_SUBMISSION_NAMES.get(part, GLUE[name].folder)}.tsv"
 
 
-def write_submission(
-    name: str, split_name: str, predictions: Iterator[tuple[TextExample, dict[str, Any]]], out: Path | None
-) -> int:
+def write_submission(name: str, predictions: Iterator[tuple[TextExample, dict[str, Any]]], file: Path) -> int:
     """Write predictions in the format of GLUE's server; return their number."""
-    if out is None or out.suffix:
-        raise InputError(
-            f"{out or '--out'}: GLUE's server expects a file for each task; name a folder for them"
-        )
-    file = submission_file(name, split_name, out)
-    refuse_existing_file(file)
-    out.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     has_labels = bool(GLUE[name].labels)
     lines = [
         f"{example.example_id}\t{prediction['label'] if has_labels else format(prediction['value'], '.3f')}\n"

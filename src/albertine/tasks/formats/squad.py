@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from albertine.atomic import atomic_file, refuse_existing_file
+from albertine import progress
+from albertine.atomic import atomic_file
 from albertine.errors import InputError
 from albertine.tasks.examples import AnswerText, QuestionExample
 from albertine.tasks.formats.cells import parse_answers
@@ -16,14 +17,26 @@ from albertine.text.hub_datasets import HUB_PREFIX
 _VERSIONS = {"squad-1.1": "v1.1", "squad-2.0": "v2.0"}
 
 
+def has_split(name: str, split: str, data: str) -> bool:
+    """Return whether a folder has the file of a split; the hub and the official files have no test split."""
+    return not data.startswith(HUB_PREFIX) and any(file.is_file() for file in _split_files(name, split, data))
+
+
+def _split_files(name: str, split: str, data: str | Path) -> list[Path]:
+    """Return the paths that the file of a split may have in a folder."""
+    file_name = f"{split}-{_VERSIONS[name]}.json"
+    return [Path(data) / file_name, Path(data) / "squad" / file_name]
+
+
 def find_split_file(name: str, data: Path, split: str) -> Path:
     """Return the file of a split in a folder; a file is returned as it is."""
     if not data.is_dir():
         return data
-    file_name = f"{split}-{_VERSIONS[name]}.json"
-    for folder in (data, data / "squad"):
-        if (folder / file_name).is_file():
-            return folder / file_name
+    files = _split_files(name, split, data)
+    for file in files:
+        if file.is_file():
+            return file
+    file_name = files[0].name
     raise InputError(f"{data}: has no {file_name}; name the folder of SQuAD's files, or a file")
 
 
@@ -93,15 +106,8 @@ def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExa
             errors.handle(row.location, str(error))
 
 
-def write_predictions(
-    split_name: str,  # noqa: ARG001  # SQuAD has one part per split
-    predictions: Iterator[tuple[QuestionExample, dict[str, Any]]],
-    out: Path | None,
-) -> int:
+def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any]]], out: Path) -> int:
     """Write answers by question id, and no-answer probabilities; return the number of answers."""
-    if out is None or out.suffix.lower() != ".json":
-        raise InputError(f"{out or '--out'}: SQuAD's script reads answers from a .json file; name one")
-    refuse_existing_file(out)
     answers_by_id: dict[str, str] = {}
     no_answer_probabilities: dict[str, float] = {}
     for example, prediction in predictions:
@@ -109,12 +115,13 @@ def write_predictions(
         if "no_answer_score" in prediction:
             no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
     out.parent.mkdir(parents=True, exist_ok=True)
-    for file, content in (
-        (out, answers_by_id),
-        (out.with_suffix(".no_answer.json"), no_answer_probabilities),
+    for file, content, description in (
+        (out, answers_by_id, "answers"),
+        (out.with_suffix(".no_answer.json"), no_answer_probabilities, "no-answer probabilities"),
     ):
         if content:
             with atomic_file(file) as partial:
                 text = json.dumps(content, ensure_ascii=False, indent=1)
                 partial.write_text(text + "\n", encoding="utf-8")
+            progress.print_message(f"{file}: {len(content):,} {description}")
     return len(answers_by_id)

@@ -1,0 +1,203 @@
+"""An ensemble of fine-tuned models, used like one model: a small folder that names its members.
+
+    FOLDER/ensemble.json    folder or hub name of each member, and its weight
+    FOLDER/task.json        the task card, with the no-answer threshold of the ensemble
+
+The scores of the members are averaged. Members are named by relative paths, so that they can
+move together with the ensemble.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from albertine.atomic import atomic_folder
+from albertine.errors import InputError, check_format
+from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
+from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
+from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.tasks.card import TaskCard, parse_card
+from albertine.tasks.checkpoint_card import card_for_task
+from albertine.tasks.registry import create_task_type, find_task
+from albertine.tasks.scorer import EnsembleScorer
+from albertine.tasks.task import Task
+from albertine.tasks.types.task_type import TaskType
+from albertine.text.tokenizer import Tokenizer
+
+ENSEMBLE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class EnsembleModel:
+    """An ensemble, ready to score examples.
+
+    Attributes:
+        source: name given by the user.
+        card: task card of the ensemble.
+        members: the models whose scores are averaged.
+        weights: weight of each member.
+        task_type: computes predictions from averaged scores.
+    """
+
+    source: str
+    card: TaskCard
+    members: Sequence[FinetunedModel]
+    weights: Sequence[float]
+    task_type: TaskType
+
+    @property
+    def task(self) -> Task:
+        """The task named in the card."""
+        return find_task(self.card.task)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the first member."""
+        return self.members[0].tokenizer
+
+    def create_scorer(self) -> EnsembleScorer:
+        """Return a scorer that runs all members."""
+        return EnsembleScorer(
+            [member.create_scorer() for member in self.members], self.weights, self.task_type
+        )
+
+
+TaskModel: TypeAlias = FinetunedModel | EnsembleModel
+
+
+def load_task_model(
+    source: str | Path,
+    device: str,
+    precision: str = "auto",
+    *,
+    task: str | None = None,
+    revision: str | None = None,
+) -> TaskModel:
+    """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
+    if is_ensemble(Path(source)):
+        return load_ensemble(Path(source), device, precision, task=task)
+    return load_finetuned(source, device, precision, task=task, revision=revision)
+
+
+def load_ensemble(
+    folder: Path, device: str, precision: str = "auto", *, task: str | None = None
+) -> EnsembleModel:
+    """Load the members of an ensemble; `task` replaces the task of its card."""
+    entries = _read_members(folder / ENSEMBLE_FILE)
+    card_file = folder / TASK_CARD_FILE
+    if not card_file.is_file():
+        raise InputError(f"{card_file}: missing; create the ensemble again with albertine ensemble")
+    card = parse_card(card_file)
+    if task is not None:
+        card = card_for_task(card, find_task(task), str(folder))
+    members = [
+        load_finetuned(entry.source, device, precision, task=card.task, revision=entry.revision)
+        for entry in entries
+    ]
+    return create_ensemble(str(folder), card, members, [entry.weight for entry in entries])
+
+
+def create_ensemble(
+    source: str, card: TaskCard, members: Sequence[FinetunedModel], weights: Sequence[float]
+) -> EnsembleModel:
+    """Return an ensemble of loaded models; raise `InputError` if their scores cannot be averaged."""
+    first = members[0]
+    if (card.type_name, card.labels) != (first.card.type_name, first.card.labels):
+        raise InputError(f"{source}: its member {first.source} has another task type or other labels")
+    for other in members[1:]:
+        check_compatible(first, other)
+    answerable = first.engine.head_settings.answerable
+    return EnsembleModel(
+        source, card, members, weights, create_task_type(card, first.tokenizer, answerable=answerable)
+    )
+
+
+def check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
+    """Raise `InputError` if the scores of two models cannot be averaged."""
+    if other.card.type_name != first.card.type_name or other.card.labels != first.card.labels:
+        raise InputError(f"{other.source}: has another task type or other labels than {first.source}")
+    has_same_tokens = (
+        other.tokenizer.fingerprint == first.tokenizer.fingerprint
+        and other.card.sequence == first.card.sequence
+    )
+    if first.task_type.scores_per_token and not has_same_tokens:
+        raise InputError(
+            f"{other.source}: tokenizes text differently from {first.source}, "
+            "so their scores cannot be averaged"
+        )
+    if other.engine.head_settings.answerable != first.engine.head_settings.answerable:
+        raise InputError(
+            f"{other.source}: computes the no-answer score differently from {first.source}, "
+            "so their scores cannot be averaged"
+        )
+
+
+def write_ensemble(ensemble: EnsembleModel, folder: Path) -> None:
+    """Write the folder of an ensemble, which must not exist."""
+    members = [
+        {**_location(member, folder.resolve()), "weight": weight}
+        for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
+    ]
+    text = json.dumps({"format": ENSEMBLE_FORMAT, "members": members}, indent=2, ensure_ascii=False)
+    with atomic_folder(folder) as partial:
+        (partial / ENSEMBLE_FILE).write_text(text + "\n", encoding="utf-8")
+        ensemble.card.write(partial)
+
+
+def _location(member: FinetunedModel, folder: Path) -> dict[str, str]:
+    """Return where a member is: its path from the ensemble's folder, or its hub name and commit."""
+    if not Path(member.source).is_dir():
+        return {"hub": member.source, "revision": member.folder.name}  # the hub's cache has commits
+    path = member.folder.resolve()
+    # Folders with nothing but the root in common do not move together.
+    is_near = os.path.commonpath([path, folder]) != path.anchor
+    return {"folder": os.path.relpath(path, folder) if is_near else str(path)}
+
+
+class _Member(NamedTuple):
+    """A member as `ensemble.json` names it."""
+
+    source: str | Path
+    revision: str | None
+    weight: float
+
+
+def _read_members(file: Path) -> list[_Member]:
+    """Return the members of an ensemble; raise `InputError` if the folder of one is missing."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        check_format(file, content.get("format"), ENSEMBLE_FORMAT, "create the ensemble again")
+        members = [_parse_member(file.parent, **entry) for entry in content["members"]]
+        if not members:
+            raise ValueError("no members")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file}: not an ensemble ({error}); create it again with albertine ensemble"
+        ) from None
+    for member in members:
+        if isinstance(member.source, Path) and not member.source.is_dir():
+            raise InputError(
+                f"{file}: its member {member.source} is missing; move it back, or correct its path there"
+            )
+    return members
+
+
+def _parse_member(
+    parent: Path,
+    *,
+    weight: float,
+    folder: str | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
+) -> _Member:
+    """Return a member from its entry in the file, whose keys are the keyword arguments."""
+    if (folder is None) == (hub is None):
+        raise ValueError("a member needs either a folder or a hub name")
+    if isinstance(weight, bool) or not (math.isfinite(weight) and weight > 0):
+        raise ValueError(f"weight {weight}: must be a positive number")
+    source = str(hub) if folder is None else (parent / folder).resolve()
+    return _Member(source, revision, weight)

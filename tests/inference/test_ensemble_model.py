@@ -1,0 +1,165 @@
+"""Tests of ensembles as models: their folder, and its use by evaluate, predict and pipelines."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.task_fixtures import reviews, save_untrained_model, write_csv, write_squad
+
+import albertine
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import InputError
+from albertine.inference.ensemble import EnsembleResult, evaluate_ensemble
+from albertine.inference.ensemble_model import _location
+from albertine.inference.evaluate import evaluate
+from albertine.inference.finetuned_model import load_finetuned
+from albertine.inference.pipeline import pipeline
+from albertine.inference.predict import predict
+from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard
+
+CARD = TaskCard(
+    "classify",
+    "classify",
+    ("blue", "green", "red"),
+    ("accuracy", "macro_f1"),
+    max_length=64,
+    columns={"text": "review", "label": "stars"},
+)
+
+
+@pytest.fixture
+def members(checkpoint: Path, tmp_path: Path) -> list[Path]:
+    """Folders of two untrained models that classify reviews."""
+    head = HeadSettings("classify", labels=3)
+    return [
+        save_untrained_model(tmp_path / "work" / "runs" / f"m{seed}", checkpoint, head, CARD, seed)
+        for seed in (1, 2)
+    ]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "dev.csv", reviews(2, 60))
+
+
+def save_ensemble(members: list[Path], data: Path, **options: Any) -> tuple[Path, EnsembleResult]:
+    """Write an ensemble of all models beside their folder; return its folder and its metrics."""
+    folder = members[0].parent.parent / "both"
+    settings = EnsembleSettings(data=str(data), device="cpu", precision="fp32", selection="all")
+    return folder, evaluate_ensemble(list(map(str, members)), settings, save=folder, **options)
+
+
+def test_a_saved_ensemble_is_used_like_a_model(members: list[Path], data: Path, tmp_path: Path) -> None:
+    folder, result = save_ensemble(members, data, out=tmp_path / "out.jsonl")
+    assert sorted(file.name for file in folder.iterdir()) == ["ensemble.json", "task.json"]
+    moved = (tmp_path / "work").rename(tmp_path / "moved") / "both"  # together with its members
+    settings = {"data": str(data), "device": "cpu", "precision": "fp32"}
+    (evaluation,) = evaluate(moved, EvaluateSettings(**settings))  # type: ignore[arg-type]
+    assert evaluation.metrics == result.metrics
+    assert predict(moved, PredictSettings(**settings), tmp_path / "again.jsonl") == 60  # type: ignore[arg-type]
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "out.jsonl").read_text()
+
+
+def test_members_are_averaged_by_weight(members: list[Path], data: Path) -> None:
+    folder, _ = save_ensemble(members, data)
+    file = folder / "ensemble.json"
+    content = json.loads(file.read_text())
+    assert content == {
+        "format": 1,
+        "members": [{"folder": f"../runs/m{seed}", "weight": 1.0} for seed in (1, 2)],
+    }
+    content["members"][0]["weight"] = 3
+    file.write_text(json.dumps(content))
+    first, second, ensemble = (
+        pipeline(one, device="cpu", precision="fp32")("ka lo")["probabilities"] for one in (*members, folder)
+    )
+    for label in CARD.labels:
+        assert ensemble[label] == pytest.approx(0.75 * first[label] + 0.25 * second[label], abs=2e-6)
+
+
+def test_the_threshold_of_the_ensemble_is_saved(checkpoint: Path, tmp_path: Path) -> None:
+    card = TaskCard("squad-2.0", "span", allows_no_answer=True, max_length=64)
+    head = HeadSettings("span", answerable=True)
+    models = [
+        save_untrained_model(tmp_path / "work" / "runs" / f"m{seed}", checkpoint, head, card, seed)
+        for seed in (1, 2)
+    ]
+    data = write_squad(tmp_path / "dev-v2.0.json")
+    folder, result = save_ensemble(models, data)
+    assert json.loads((folder / "task.json").read_text())["no_answer_threshold"] != 0
+    settings = EvaluateSettings(data=str(data), device="cpu", precision="fp32")
+    assert evaluate(folder, settings)[0].metrics == result.metrics
+
+
+def test_a_missing_member_is_named(
+    members: list[Path], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = save_ensemble(members, data)
+    members[1].rename(members[1].with_name("elsewhere"))
+    capsys.readouterr()
+    assert run_command(app, ["predict", str(folder), "--data", str(data), "--device", "cpu"]) == 2
+    assert capsys.readouterr().err == (
+        f"albertine: {folder / 'ensemble.json'}: its member {members[1]} is missing; "
+        "move it back, or correct its path there\n"
+    )
+
+
+def test_members_that_no_longer_fit_are_refused(members: list[Path], data: Path, checkpoint: Path) -> None:
+    folder, _ = save_ensemble(members, data)
+    shutil.rmtree(members[1])
+    card = replace(CARD, labels=("x", "y"))
+    save_untrained_model(members[1], checkpoint, HeadSettings("classify"), card)
+    with pytest.raises(InputError, match="m2: has another task type or other labels than"):
+        pipeline(folder, device="cpu")
+    shutil.rmtree(members[0])
+    save_untrained_model(members[0], checkpoint, HeadSettings("classify"), card)
+    with pytest.raises(InputError, match=r"both: its member .*m1 has another task type or other labels"):
+        pipeline(folder, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not an ensemble"),
+        ('{"format": 2, "members": []}', "format 2, written by a newer version of Albertine"),
+        ('{"format": 1, "members": []}', "not an ensemble .no members."),
+        ('{"format": 1, "members": [{"weight": 1}]}', "needs either a folder or a hub name"),
+        ('{"format": 1, "members": [{"folder": "../m1", "weight": 0}]}', "must be a positive number"),
+        ('{"format": 1, "members": [{"folder": "../m1"}]}', "not an ensemble .*weight"),
+    ],
+)
+def test_an_invalid_file_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "ensemble.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        pipeline(tmp_path, device="cpu")
+
+
+def test_one_model_is_expected(members: list[Path], data: Path, tmp_path: Path) -> None:
+    folder, _ = save_ensemble(members, data)
+    message = "both: an ensemble, where one model is expected; name a member"
+    settings = EnsembleSettings(data=str(data), device="cpu")
+    uses: list[Callable[[], object]] = [
+        lambda: albertine.load(folder),
+        lambda: albertine.load_tokenizer(folder),
+        lambda: evaluate_ensemble([folder, members[0]], settings),
+    ]
+    for use in uses:
+        with pytest.raises(InputError, match=message):
+            use()
+    for command, *others in (["info"], ["report"], ["convert", str(tmp_path / "converted")]):
+        assert run_command(app, [command, str(folder), *others]) == 2
+
+
+def test_a_member_far_away_is_named_by_its_absolute_path(members: list[Path]) -> None:
+    member = replace(load_finetuned(members[0], "cpu"), folder=Path("/a/runs/m1"))
+    assert _location(member, Path("/b/both")) == {"folder": "/a/runs/m1"}
+    assert _location(member, Path("/a/both")) == {"folder": "../runs/m1"}
+    on_hub = replace(member, source="owner/name", folder=Path("/cache/snapshots/4f2c"))
+    assert _location(on_hub, Path("/a/both")) == {"hub": "owner/name", "revision": "4f2c"}
