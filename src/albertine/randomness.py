@@ -37,6 +37,7 @@ class Stream(IntEnum):
     BATCH_POOL = 5
     FINETUNING_ORDER = 9
     HELD_OUT_EXAMPLES = 11
+    HELD_OUT_PASSAGES = 12
 
 
 def random_bits(*key: Any) -> RandomBits:

@@ -16,6 +16,7 @@ from albertine.finetune.paper_defaults import (
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.settings import MODEL_PRESETS
 from albertine.tasks.registry import TASK_NAMES, find_task
+from albertine.train.schedule import LearningRateSchedule
 
 BASE = MODEL_PRESETS["albert-base"]
 
@@ -33,15 +34,23 @@ def test_defaults_match_the_paper(task: str) -> None:
     )
     assert (settings.dropout, settings.classifier_dropout) == (row.dropout, 0.1)
     assert (train.optimizer, train.weight_decay, train.max_gradient_norm, train.schedule) == (
-        "adamw",
+        "bert-adam",
         0.01,
         1.0,
-        "linear",
+        "linear-from-start",
     )
     twice_the_data = with_task_defaults(
         FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length
     )
     assert twice_the_data.train.steps == row.steps
+
+
+def test_rates_of_rte_match_google() -> None:
+    """By hand: 3e-5 * step / 200 in the warm-up, then 3e-5 * (1 - step / 800)."""
+    train = with_task_defaults(FinetuneSettings(), "rte", BASE, 2_490, 512).train
+    schedule = LearningRateSchedule.from_resolved_settings(train)
+    expected = {0: 0.0, 1: 1.5e-7, 100: 1.5e-5, 199: 2.985e-5, 200: 2.25e-5, 400: 1.5e-5, 799: 3.75e-8}
+    assert {step: schedule.lr_at(step) for step in expected} == pytest.approx(expected)
 
 
 def test_albert_v2_defaults() -> None:

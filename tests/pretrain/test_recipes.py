@@ -34,4 +34,6 @@ def test_paper_recipes_use_the_paper_lr(file: Path) -> None:
     train = build_settings(PretrainSettings, read_settings_file(file)).train
     schedule = LearningRateSchedule.from_settings(train)
     assert (schedule.peak_lr, schedule.warmup) == (0.00176, 3125)
+    rates = [schedule.lr_at(step) for step in (0, 3124, 3125, 62_500)]  # as in Google's code
+    assert rates == pytest.approx([0, 0.00176 * 3124 / 3125, 0.001716, 0.00088])
     assert train.batch_tokens == 4096 * 512

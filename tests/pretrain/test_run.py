@@ -20,6 +20,7 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError, WorkError
 from albertine.model.losses import ObjectiveLoss
 from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -29,6 +30,7 @@ from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import read_run_settings
 from albertine.train.schedule import LearningRateSchedule
 from albertine.train.settings import PretrainTrainSettings
+from albertine.train.step_metrics import StepMetrics
 from tests.conftest import ForkServer
 
 from .conftest import MODEL, read_untimed_metrics, weight_bytes, with_train
@@ -346,6 +348,40 @@ def test_run_stops_after_the_last_rollback(
     with pytest.raises(WorkError, match="after 3 rollbacks, each at half the rate; lower"):
         pretrain(tmp_path / "run", settings)
     assert all(parameter.isfinite().all() for parameter in albertine.load(tmp_path / "run").parameters())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lr": 1.0}, {"lr": 1.0, "optimizer": "adamw", "warmup": 3000, "steps": 3000}],
+    ids=["early", "gradual"],
+)
+def test_too_high_learning_rate_ends_with_advice(
+    change: dict[str, Any], settings: PretrainSettings, tmp_path: Path
+) -> None:
+    settings = with_train(settings, **{"steps": 400, "save_every": None, "evaluate_every": None} | change)
+    with pytest.raises(WorkError, match=r"diverged at step .*, after 3 rollbacks, .*; lower --train\.lr"):
+        pretrain(tmp_path / "run", settings)
+    events = [line["event_type"] for line in read_untimed_metrics(tmp_path / "run") if "event" in line]
+    assert events == ["rollback"] * 3
+    assert all(torch.isfinite(one).all() for one in albertine.load(tmp_path / "run").parameters())
+
+
+@pytest.mark.parametrize(
+    ("loss", "place"),
+    [
+        (567.0, "is above the unigram baseline (5.348)"),
+        (5.3, "is still at the unigram baseline (5.348)"),
+        (4.95, "is still at the no-context baseline (4.952)"),
+        (4.8, None),
+    ],
+)
+def test_plateau_message_names_the_place_of_the_loss(
+    loss: float, place: str | None, settings: PretrainSettings
+) -> None:
+    detector = PlateauDetector(with_train(settings, steps=400), 5.348, 0.0)
+    metrics = StepMetrics(400, 1, 1.0, loss, {"mlm": loss}, {}, 1.0, 1.0, 1.0, 0.1, 0)
+    assert (place or "") in (detector.diagnose(metrics) or "")
+    assert (detector.diagnose(metrics) is None) == (place is None)
 
 
 def test_plateau_is_reported(

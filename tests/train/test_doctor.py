@@ -51,6 +51,48 @@ def test_only_a_lasting_loss_spike_causes_a_rollback() -> None:
     assert doctor.last_healthy_step == 259
 
 
+CEILING = 6.0  # of a model that has learned next to nothing
+
+
+def test_divergence_in_the_first_steps_causes_a_rollback() -> None:
+    doctor = Doctor()
+    assert doctor.check_step(1, 5.9, 1.0, CEILING) == "ok"
+    found = [doctor.check_step(2 + n, 64.0 + 6 * n, 5.0, CEILING) for n in range(20)]
+    assert found == ["ok"] * 19 + ["rollback"]
+    assert doctor.last_healthy_step == 0
+
+
+def test_divergence_without_a_jump_causes_a_rollback() -> None:
+    losses = [4.9 + 0.01 * n for n in range(1000)]
+    doctor = Doctor()
+    verdicts = [doctor.check_step(1 + n, loss, 1.0, CEILING) for n, loss in enumerate(losses)]
+    first = verdicts.index("rollback")
+    assert losses[first] < CEILING + 1.0
+    assert losses[doctor.last_healthy_step] <= CEILING + 0.71
+    assert "rollback" not in [Doctor().check_step(1 + n, loss, 1.0) for n, loss in enumerate(losses)]
+
+
+def test_run_may_start_above_the_ceiling_and_come_down() -> None:
+    doctor = Doctor()
+    for step in range(1, 301):  # new weights: at first the loss is that of a uniform guess, or worse
+        assert doctor.check_step(step, max(5.0, 9.0 - 0.02 * step), 1.0, CEILING) == "ok"
+    found = [doctor.check_step(301 + n, 8.0, 1.0, CEILING) for n in range(20)]
+    assert found[-1] == "rollback"
+
+
+def test_rollback_forgets_the_lowest_loss() -> None:
+    doctor = Doctor()
+    run_healthy_steps(doctor, 60, loss=5.0)
+    doctor.record_rollback()
+    assert all(doctor.check_step(1 + n, 9.0, 1.0, CEILING) == "ok" for n in range(40))
+
+
+def test_state_of_an_earlier_version_is_read() -> None:
+    values = asdict(Doctor(average_loss=5.0, averaged_steps=60))
+    del values["lowest_average"]
+    assert Doctor(**values).check_step(61, 5.0, 1.0, CEILING) == "ok"
+
+
 def test_every_rollback_halves_the_learning_rate() -> None:
     doctor = Doctor()
     assert doctor.lr_factor == 1

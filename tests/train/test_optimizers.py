@@ -113,6 +113,30 @@ def test_adamw_matches_torch_and_decays_only_matrices() -> None:
         torch.testing.assert_close(actual[name], expected, rtol=1e-6, atol=1e-8)
 
 
+def test_bert_adam_matches_the_reference_at_every_step() -> None:
+    """AdamWeightDecayOptimizer of Google's `optimization.py`, one weight at a time, in fp64."""
+    rates, decay = [0.01 * (step + 1) for step in range(STEPS)], 0.1
+    network = Model(SMALL, seed=3)
+    expected = {name: one.detach().double() for name, one in network.named_parameters()}
+    firsts = {name: torch.zeros_like(one) for name, one in expected.items()}
+    seconds = {name: torch.zeros_like(one) for name, one in expected.items()}
+    for steps in range(1, STEPS + 1):
+        for name, gradient in random_gradients(network, steps - 1).items():
+            firsts[name] = 0.9 * firsts[name] + 0.1 * gradient.double()
+            seconds[name] = 0.999 * seconds[name] + 0.001 * gradient.double() ** 2
+            update = firsts[name] / (seconds[name].sqrt() + 1e-6)
+            if not ("norm" in name or name.endswith("bias")):
+                update = update + decay * expected[name]
+            expected[name] = expected[name] - rates[steps - 1] * update
+        found = weights_after(
+            Model(SMALL, seed=3),
+            PretrainTrainSettings(optimizer="bert-adam", weight_decay=decay),
+            rates[:steps],
+        )
+        for name, weight in expected.items():
+            torch.testing.assert_close(found[name], weight, rtol=2e-5, atol=2e-6, msg=f"{name}, step {steps}")
+
+
 def test_muon_matches_torch_on_each_matrix() -> None:
     """In torch, queries, keys and values are three matrices, and updates are scaled by 1, not by 3.2."""
     rates = [1e-2, 2e-2, 1e-2]

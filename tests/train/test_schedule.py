@@ -39,6 +39,30 @@ def test_lr_warms_up_then_decays(name: ScheduleName) -> None:
     assert rates[-1] == pytest.approx(last)
 
 
+def google_lr(peak: float, warmup: int, steps: int, step: int) -> float:
+    """Return the rate of `create_optimizer` in Google's `optimization.py`, with its names."""
+    learning_rate = (peak - 0.0) * (1 - min(step, steps) / steps) ** 1.0 + 0.0
+    warmup_learning_rate = peak * (step / warmup)
+    is_warmup = float(step < warmup)
+    return (1.0 - is_warmup) * learning_rate + is_warmup * warmup_learning_rate
+
+
+@pytest.mark.parametrize(
+    ("peak", "warmup", "steps"), [(3e-5, 200, 800), (1e-5, 320, 5336), (0.00176, 3125, 125_000)]
+)
+def test_linear_from_start_matches_google(peak: float, warmup: int, steps: int) -> None:
+    schedule = LearningRateSchedule(peak, warmup, steps, "linear-from-start")
+    for step in (0, 1, warmup - 1, warmup, warmup + 1, steps // 2, steps - 1):
+        assert schedule.lr_at(step) == pytest.approx(google_lr(peak, warmup, steps, step), rel=1e-12), step
+
+
+def test_linear_from_start_without_warmup() -> None:
+    schedule = LearningRateSchedule(1.0, 0, 10, "linear-from-start")
+    assert [schedule.lr_at(step) for step in range(10)] == pytest.approx(
+        [1 - step / 10 for step in range(10)]
+    )
+
+
 def test_default_warmup_is_at_most_a_quarter_of_the_run() -> None:
     for steps in (1, 10, 1000, 125_000):
         for tokens in (1024, 65_536, 1 << 24):

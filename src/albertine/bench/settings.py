@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.settings import MODEL_PRESETS, DeviceName, ModelSettings, PrecisionName, Settings, setting
 from albertine.text.settings import ReadingSettings
 
@@ -54,6 +54,9 @@ class FinetuneBenchSettings(FinetuneSettings):
 
     seeds: int = setting(
         3, "Runs of each side with different seeds; the result is the median.", minimum=1, maximum=1000
+    )
+    train: FinetuneTrainSettings = setting(
+        FinetuneTrainSettings(optimizer="adamw", schedule="linear"), "Training, with the AdamW of torch."
     )
 
 

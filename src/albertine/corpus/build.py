@@ -56,9 +56,10 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
             sources=[source.name for source in found],
             settings={key: value for key, value in asdict(settings).items() if key != "workers"},
             versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
+            held_out_passages=counts.passages or None,
         )
         write_manifest(out, manifest)
-    _report_large_held_out(manifest, settings.held_out)
+    _report_held_out(manifest, settings.held_out)
     return manifest
 
 
@@ -73,11 +74,16 @@ def _collect_read_errors(jobs: Sequence[EncodeJob]) -> tuple[int, list[str]]:
     return total, all_locations[:_MAX_LISTED]
 
 
-def _report_large_held_out(manifest: Manifest, requested: float) -> None:
-    """Print a message if the held-out documents have more than twice the requested fraction of tokens."""
+def _report_held_out(manifest: Manifest, requested: float) -> None:
+    """Print a message if passages are held out, or more than twice the requested fraction of tokens."""
     fraction = manifest.tokens["dev"] / max(1, sum(manifest.tokens.values()))
-    if fraction > 2 * requested > 0:
+    if manifest.held_out_passages:
+        progress.print_message(
+            f"held out: {manifest.held_out_summary} ({fraction:.1%} of the tokens), because the documents "
+            "are few and long"
+        )
+    elif fraction > 2 * requested > 0:
         progress.print_message(
             f"held out: {fraction:.0%} of the tokens, {100 * requested:g}% requested; "
-            "only whole documents are held out, and the text has few or long ones"
+            "whole documents are held out, and the text has few, or of very different lengths"
         )

@@ -70,7 +70,7 @@ class PretrainDataset:
                 f"{corpus.folder}: no document of {split} is long enough for a sample; "
                 "build it from longer documents"
             )
-        if objective.pair == "nsp" and corpus.manifest.documents[split] < 2:
+        if objective.pair == "nsp" and sum(shard.num_texts for shard in self._shards) < 2:
             raise InputError(
                 f"{corpus.folder}: objective.pair nsp needs two documents, {split} has one; use sop or none"
             )

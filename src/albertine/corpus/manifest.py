@@ -37,6 +37,8 @@ class Manifest:
         duplicates: number of documents that were dropped as duplicates.
         skipped: number of files, lines or records that could not be read.
         skipped_locations: location and problem of the first of these.
+        held_out_passages: number of passages of different documents that dev consists of; None if it
+            consists of whole documents.
     """
 
     tokenizer_fingerprint: str
@@ -53,12 +55,28 @@ class Manifest:
     sources: list[str]
     settings: dict[str, Any]
     versions: dict[str, str]
+    held_out_passages: int | None = None
     format: int = field(default=MANIFEST_FORMAT)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as JSON values, without those that do not apply."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+    @property
+    def held_out_summary(self) -> str:
+        """What the split dev consists of, for a message."""
+        match self.held_out_passages:
+            case None:
+                return "whole documents"
+            case 1:
+                return "a passage of one document"
+            case count:
+                return f"a passage of each of {count:,} documents"
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest, which marks the corpus as finished."""
-    text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(manifest.to_json(), indent=2, ensure_ascii=False, sort_keys=True)
     with atomic_file(folder / MANIFEST_FILE) as file:
         file.write_text(text + "\n", encoding="utf-8")
 

@@ -2,6 +2,8 @@
 
 A window is split in two after a random sentence. SOP swaps the two segments with
 probability 1/2; NSP replaces the second by text of another document with probability 1/2.
+The other text is drawn for both labels; if it is shorter than the second segment, that is
+shortened to its length for both. So the lengths say nothing about the label.
 With `pair = "none"` there is one segment. A pair that is too long loses tokens one by one
 from its longer segment, each at the front or at the end at random.
 
@@ -24,7 +26,7 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.shards import Shard
 from albertine.randomness import RandomStream
 
-_ATTEMPTS = 8  # random sentences that are tried, to find another document
+_ATTEMPTS = 16  # random sentences that are tried, to find enough text of another document
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Segment:
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+    def first(self, length: int) -> "Segment":
+        """Return the first `length` tokens."""
+        return Segment(self.shard, self.start, self.start + length)
 
     @property
     def tokens(self) -> NDArray[Any]:
@@ -73,11 +79,11 @@ def draw_pair(
     cut = _split_point(window, rng)
     a, b = Segment(window.shard, window.start, cut), Segment(window.shard, cut, window.stop)
     label = rng.integer(2)
-    if label and objective.pair == "sop":
-        a, b = b, a
-    elif label:
-        # At most as long as the segment that it replaces, so that the length does not reveal the label.
-        b = _segment_of_other_document(a, len(b), shards, rng)
+    if objective.pair == "sop":
+        a, b = (b, a) if label else (a, b)
+    else:
+        other = _segment_of_other_document(a, len(b), shards, rng)
+        b = other if label else b.first(len(other))
     return SegmentPair(truncate_pair(a, b, max_tokens, rng), label)
 
 
@@ -111,32 +117,43 @@ def _sentences_between(shard: Shard, start: int, stop: int) -> NDArray[np.int64]
 
 
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
-    """Return at most `length` tokens of another document than that of `a`, from a random sentence on."""
+    """Return `length` tokens of another document than that of `a`, from a random sentence on.
+
+    If no sentence that was tried has as many tokens up to the end of its document, the segment is the
+    longest one found.
+    """
     shard_ends = np.cumsum([len(shard.sentence_starts) for shard in shards])  # in sentences
-    own_document = _document_index(a.shard, a.start)
+    own_text = a.shard.text_index(a.start)
+    longest: Segment | None = None
     for _ in range(_ATTEMPTS):
         sentence = rng.integer(int(shard_ends[-1]))
         shard_index = int(np.searchsorted(shard_ends, sentence, side="right"))
         shard = shards[shard_index]
         shard_start = int(shard_ends[shard_index - 1]) if shard_index else 0
         start = int(shard.sentence_starts[sentence - shard_start])
-        document = _document_index(shard, start)
-        if shard is not a.shard or document != own_document:
-            return Segment(shard, start, min(start + length, int(shard.document_offsets[document + 1])))
-    # The document of `a` is nearly the whole corpus: take an adjacent one, from its start.
-    documents = len(a.shard.document_offsets) - 1
-    if documents > 1:
-        shard = a.shard
-        document = own_document + 1 if own_document + 1 < documents else own_document - 1
+        if shard is a.shard and shard.text_index(start) == own_text:
+            continue
+        stop = min(start + length, int(shard.document_offsets[shard.document_index(start) + 1]))
+        if longest is None or stop - start > len(longest):
+            longest = Segment(shard, start, stop)
+        if len(longest) == length:
+            break
+    return longest or _segment_of_adjacent_document(a, length, shards)
+
+
+def _segment_of_adjacent_document(a: Segment, length: int, shards: list[Shard]) -> Segment:
+    """Return at most `length` tokens from the start of the nearest other document.
+
+    It is used where the document of `a` is nearly the whole corpus.
+    """
+    texts = a.shard.text_indices
+    others = np.flatnonzero(texts != a.shard.text_index(a.start))
+    if len(others):
+        shard, document = a.shard, int(others[np.abs(others - a.shard.document_index(a.start)).argmin()])
     else:
         shard, document = next(shard for shard in shards if shard is not a.shard), 0
-    start = int(shard.document_offsets[document])
-    return Segment(shard, start, min(start + length, int(shard.document_offsets[document + 1])))
-
-
-def _document_index(shard: Shard, token_index: int) -> int:
-    dtype = shard.document_offsets.dtype.type
-    return int(np.searchsorted(shard.document_offsets, dtype(token_index), side="right")) - 1
+    start, end = (int(shard.document_offsets[document + side]) for side in (0, 1))
+    return Segment(shard, start, min(start + length, end))
 
 
 def truncate_pair(a: Segment, b: Segment, max_tokens: int, rng: RandomStream) -> tuple[Segment, Segment]:

@@ -14,11 +14,14 @@ class CorpusSettings(ReadingSettings):
     """Settings of a corpus build."""
 
     held_out: float = setting(
-        0.0, "Fraction of the documents to hold out as split dev.", minimum=0, maximum=0.5
+        0.0,
+        "Fraction to hold out as split dev: whole documents, or passages if documents are few and long.",
+        minimum=0,
+        maximum=0.5,
     )
     keep_duplicates: bool = setting(False, "Keep exact duplicates of documents.")
     seed: int = setting(
-        0, "Random seed for the choice of held-out documents.", minimum=0, maximum=LARGEST_EXACT_INTEGER
+        0, "Random seed for the choice of held-out text.", minimum=0, maximum=LARGEST_EXACT_INTEGER
     )
     workers: int = setting(0, "Number of processes; 0: one per core.", minimum=0, maximum=1024)
 

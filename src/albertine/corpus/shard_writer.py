@@ -10,23 +10,25 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from albertine import progress
 from albertine.atomic import atomic_file
+from albertine.corpus.held_out import HeldOutText, choose_held_out
 from albertine.corpus.manifest import CorpusSplit, ShardEntry, checksum
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import (
     EncodedDocuments,
     from_record_batch,
+    read_fingerprints,
     read_record_batches,
     to_record_batch,
     write_record_batches,
 )
 from albertine.errors import InputError
-from albertine.randomness import random_bits
 
 SHARD_TOKENS = 1 << 24
 _FINGERPRINTS_PER_PASS = 1 << 22  # bounds the memory of one pass
@@ -43,6 +45,7 @@ class CorpusCounts:
         tokens: number of tokens.
         words: number of words in both splits.
         duplicates: documents dropped because an earlier one has the same text.
+        passages: number of held-out passages; 0 if whole documents are held out.
     """
 
     token_counts: NDArray[np.int64]
@@ -51,6 +54,7 @@ class CorpusCounts:
     tokens: dict[str, int] = field(default_factory=lambda: {"train": 0, "dev": 0})
     words: int = 0
     duplicates: int = 0
+    passages: int = 0
 
     def unigram_entropy(self) -> float:
         """Return the entropy of the token frequencies of train, in nats."""
@@ -63,17 +67,19 @@ def write_shards(
 ) -> tuple[list[ShardEntry], CorpusCounts]:
     """Write the shards of a corpus from its parts; return their manifest entries and the counts."""
     kept = first_occurrences(parts) if not settings.keep_duplicates else _all_documents(parts)
-    held_out = held_out_documents(parts, kept, settings)
-    counts = CorpusCounts(np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()))
+    held_out = choose_held_out(parts, kept, settings)
+    counts = CorpusCounts(
+        np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()), passages=len(held_out.passages)
+    )
     entries: list[ShardEntry] = []
-    for split, selected in (("train", kept & ~held_out), ("dev", held_out)):
-        selected_documents = _selected_documents(parts, selected)
-        for number, documents in enumerate(_grouped_by_tokens(selected_documents, SHARD_TOKENS)):
+    for split in get_args(CorpusSplit):
+        split_documents = _split_documents(parts, split, kept, held_out)
+        for number, documents in enumerate(_grouped_by_tokens(split_documents, SHARD_TOKENS)):
             file = folder / f"{split}-{number:05d}.arrow"
             if not file.exists():
                 with atomic_file(file) as partial:
                     write_record_batches(partial, [to_record_batch(documents)])
-            entries.append(_add_shard(file, split, documents, counts))  # type: ignore[arg-type]
+            entries.append(_add_shard(file, split, documents, counts))
     if not counts.documents["train"]:
         for part in parts:
             part.unlink()  # without parts, the build folder is removed as well
@@ -97,15 +103,8 @@ def _add_shard(
     return ShardEntry(file.name, split, *sizes, checksum(file))
 
 
-def _read_fingerprints(parts: Sequence[Path]) -> Iterator[NDArray[np.uint64]]:
-    """Yield the fingerprints of the documents of each batch [documents, 2]."""
-    for part in parts:
-        for batch in read_record_batches(part):
-            yield batch.column("fingerprint").values.to_numpy().reshape(-1, 2)
-
-
 def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
-    return np.ones(sum(map(len, _read_fingerprints(parts))), np.bool_)
+    return np.ones(sum(map(len, read_fingerprints(parts))), np.bool_)
 
 
 def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
@@ -117,7 +116,7 @@ def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
     passes = math.ceil(len(kept) / _FINGERPRINTS_PER_PASS)
     for remainder in range(passes):
         selected_indices, selected, base = [], [], 0
-        for batch in _read_fingerprints(parts):
+        for batch in read_fingerprints(parts):
             in_pass = np.flatnonzero(batch[:, 0] % np.uint64(passes) == remainder)
             selected_indices.append(in_pass + base)
             selected.append(batch[in_pass])
@@ -130,49 +129,22 @@ def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
     return kept
 
 
-def held_out_documents(
-    parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
-) -> NDArray[np.bool_]:
-    """Return whether each document is held out [documents]: those with the smallest seeded hashes are."""
-    held_out = np.zeros_like(kept)
-    if not settings.held_out:
-        return held_out
-    total = int(kept.sum())
-    if total < 2:
-        raise InputError(
-            f"--held-out {settings.held_out:g}: only whole documents are held out, and the text is "
-            f"{total} document{'' if total == 1 else 's'}; give more files, or --held-out 0"
-        )
-    count = min(total - 1, max(1, round(settings.held_out * total)))
-    keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
-    for fingerprints in _read_fingerprints(parts):
-        kept_indices = np.flatnonzero(kept[base : base + len(fingerprints)])
-        keys = np.concatenate([keys, _held_out_keys(fingerprints[kept_indices], settings.seed)])
-        indices = np.concatenate([indices, kept_indices + base])
-        if len(keys) > count:
-            smallest = np.lexsort((indices, keys))[:count]
-            keys, indices = keys[smallest], indices[smallest]
-        base += len(fingerprints)
-    held_out[indices] = True
-    return held_out
-
-
-def _held_out_keys(fingerprints: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return a seeded hash of each fingerprint [documents]."""
-    return (
-        random_bits(seed, fingerprints[:, 0], fingerprints[:, 1]) if len(fingerprints) else fingerprints[:, 0]
-    )
-
-
-def _selected_documents(parts: Sequence[Path], selected: NDArray[np.bool_]) -> Iterator[EncodedDocuments]:
-    """Yield the selected documents of each batch, in order."""
+def _split_documents(
+    parts: Sequence[Path], split: CorpusSplit, kept: NDArray[np.bool_], held_out: HeldOutText
+) -> Iterator[EncodedDocuments]:
+    """Yield the documents of a split from each batch, in order."""
     base = 0
     for part in progress.track(parts, "Writing shards", unit="parts"):
         for batch in read_record_batches(part):
-            selected_in_batch = selected[base : base + batch.num_rows]
-            base += batch.num_rows
-            if selected_in_batch.any():
-                yield from_record_batch(batch).select(selected_in_batch)
+            first, base = base, base + batch.num_rows
+            if split == "dev" and not held_out.has_any(first, base):
+                continue
+            documents = from_record_batch(batch)
+            divided, is_held_out = held_out.divide(documents, first)
+            divisions = np.diff(np.searchsorted(divided.document_offsets, documents.document_offsets))
+            selected = np.repeat(kept[first:base], divisions) & (is_held_out == (split == "dev"))
+            if selected.any():
+                yield divided.select(selected)
 
 
 def _grouped_by_tokens(batches: Iterator[EncodedDocuments], min_tokens: int) -> Iterator[EncodedDocuments]:

@@ -3,7 +3,9 @@
     tokens     list<uint16>   token ids of a document (uint32 for a vocabulary of more than 65,536)
     starts     list<bool>     whether each token begins a word
     sentences  list<uint32>   position in the shard of the first token of each sentence
+    continues  bool           whether the document is of the same text as the one before; only if any is
 
+A text from whose middle a passage is held out gives two documents of train.
 All documents of a shard are in one record batch, so each column is one contiguous array.
 `tokens` and `starts` are indexed by the token's position in the shard. The parts of an
 unfinished corpus have several record batches and a fourth column, `fingerprint`: a hash of
@@ -11,7 +13,8 @@ each document's text, as two uint64.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +34,15 @@ class EncodedDocuments:
         word_starts: whether each token begins a word [tokens].
         sentence_starts: index in `tokens` where each sentence begins [sentences].
         document_offsets: index in `tokens` where each document begins, and the end [documents + 1].
+        continuation_starts: index in `tokens` where each document begins that is of the same text as
+            the one before [continuations].
     """
 
     tokens: NDArray[Any]
     word_starts: NDArray[np.bool_]
     sentence_starts: NDArray[np.int64]
     document_offsets: NDArray[np.int64]
+    continuation_starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.document_offsets) - 1
@@ -48,16 +54,18 @@ class EncodedDocuments:
         lengths = np.diff(self.document_offsets)
         kept_tokens = np.repeat(kept, lengths)
         removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # number of removed tokens before each token
-        sentence_starts = (
-            self.sentence_starts[kept_tokens[self.sentence_starts]]
-            if len(self.sentence_starts)
-            else self.sentence_starts
-        )
+
+        def moved(starts: NDArray[np.int64]) -> NDArray[np.int64]:
+            """Return the kept ones of some token indices, as indices of kept tokens."""
+            starts = starts[kept_tokens[starts]]
+            return starts - removed_before[starts]
+
         return EncodedDocuments(
             self.tokens[kept_tokens],
             self.word_starts[kept_tokens],
-            sentence_starts - (removed_before[sentence_starts] if len(sentence_starts) else 0),
+            moved(self.sentence_starts),
             np.concatenate([[0], np.cumsum(lengths[kept])]),
+            moved(self.continuation_starts),
         )
 
     @classmethod
@@ -65,14 +73,13 @@ class EncodedDocuments:
         """Return the documents of all batches."""
         batches = list(batches)
         bases = np.cumsum([0, *(len(batch.tokens) for batch in batches)])[:-1]
-        offsets = (batch.document_offsets[1:] + base for batch, base in zip(batches, bases, strict=True))
+        based = list(zip(batches, bases, strict=True))
         return cls(
             np.concatenate([batch.tokens for batch in batches]),
             np.concatenate([batch.word_starts for batch in batches]),
-            np.concatenate(
-                [batch.sentence_starts + base for batch, base in zip(batches, bases, strict=True)]
-            ),
-            np.concatenate([[0], *offsets]),
+            np.concatenate([batch.sentence_starts + base for batch, base in based]),
+            np.concatenate([[0], *(batch.document_offsets[1:] + base for batch, base in based)]),
+            np.concatenate([batch.continuation_starts + base for batch, base in based]),
         )
 
 
@@ -91,6 +98,9 @@ def to_record_batch(
             sentence_offsets, pa.array(documents.sentence_starts, pa.uint32())
         ),
     }
+    if len(documents.continuation_starts):
+        continues = np.isin(documents.document_offsets[:-1], documents.continuation_starts)
+        columns["continues"] = pa.array(continues)
     if fingerprints is not None:
         columns["fingerprint"] = pa.FixedSizeListArray.from_arrays(pa.array(fingerprints.reshape(-1)), 2)
     return pa.RecordBatch.from_pydict(columns)
@@ -122,6 +132,20 @@ def read_record_batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Return an iterator over the record batches of a file."""
     reader = _open_arrow(file)
     return (reader.get_batch(index) for index in range(reader.num_record_batches))
+
+
+def read_fingerprints(parts: Iterable[Path]) -> Iterator[NDArray[np.uint64]]:
+    """Yield the fingerprints of the documents of each record batch of some parts [documents, 2]."""
+    for part in parts:
+        for batch in read_record_batches(part):
+            yield batch.column("fingerprint").values.to_numpy().reshape(-1, 2)
+
+
+def read_document_lengths(parts: Iterable[Path]) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of tokens of the documents of each record batch of some parts [documents]."""
+    for part in parts:
+        for batch in read_record_batches(part):
+            yield np.diff(batch.column("tokens").offsets.to_numpy()).astype(np.int64)
 
 
 def _open_arrow(file: Path) -> Any:
@@ -159,10 +183,34 @@ class Shard:
             self.tokens: NDArray[Any] = tokens.values.to_numpy()
             self.document_offsets: NDArray[np.int32] = tokens.offsets.to_numpy()
             self.sentence_starts: NDArray[np.uint32] = batch.column("sentences").values.to_numpy()
+            continues = batch.column("continues") if "continues" in batch.schema.names else None
+            self._continues = None if continues is None else continues.to_numpy(zero_copy_only=False)
             bits = batch.column("starts").values
             self._word_start_bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
         except _CORRUPTION_ERRORS as error:
             raise _corrupt_shard(file, error) from None
+
+    @cached_property
+    def text_indices(self) -> NDArray[np.int64]:
+        """Index of the text of each document; documents of one text have the same [documents]."""
+        documents = np.arange(len(self.document_offsets) - 1)
+        return documents if self._continues is None else documents - np.cumsum(self._continues)
+
+    @property
+    def num_texts(self) -> int:
+        """Number of texts."""
+        continuations = 0 if self._continues is None else int(self._continues.sum())
+        return len(self.document_offsets) - 1 - continuations
+
+    def document_index(self, position: int) -> int:
+        """Return the index of the document of a token."""
+        dtype = self.document_offsets.dtype.type  # numpy would convert the whole column for another type
+        return int(np.searchsorted(self.document_offsets, dtype(position), side="right")) - 1
+
+    def text_index(self, position: int) -> int:
+        """Return the index of the text of a token."""
+        document = self.document_index(position)
+        return document if self._continues is None else int(self.text_indices[document])
 
     def word_starts(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return whether each token from `start` to `stop` (exclusive) begins a word [stop - start]."""

@@ -1,6 +1,5 @@
 """Output of `albertine corpus`: the counts of a corpus, and samples with highlighted tokens to predict."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ _MASKED, _KEPT, _REPLACED = "bold yellow", "bold green", "bold red"
 def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
     """Print the counts of a corpus, or its manifest as JSON."""
     if as_json:
-        print(json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False))
+        print(json.dumps(manifest.to_json(), indent=2, ensure_ascii=False))
         return
     out = progress.result_console()
     for split in ("train", "dev"):
@@ -36,6 +35,12 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
                 f"{manifest.tokens[split]:>16,} tokens",
                 highlight=False,
             )
+    if manifest.held_out_passages:
+        out.print(
+            f"held out: {manifest.held_out_summary}; the text before and after a passage is two documents "
+            "of train",
+            highlight=False,
+        )
     summary = (
         f"{manifest.duplicates:,} duplicate documents dropped" if manifest.duplicates else "no duplicates"
     )

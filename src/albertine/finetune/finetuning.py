@@ -1,6 +1,7 @@
 """Fine-tuning as a `Trainable`: batches in a new order each epoch, losses, evaluation on dev."""
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, is_dataclass
 from pathlib import Path
@@ -136,6 +137,11 @@ class Finetuning:
             )
 
     # Training.
+
+    @property
+    def loss_ceiling(self) -> float:
+        """Infinity: how large a loss is normal depends on the task."""
+        return math.inf
 
     def after_step(self, model: Model, step: int) -> None:
         """Do nothing: only the optimizer updates weights."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from albertine.settings import DeviceName, SettingError, Settings, setting
 from albertine.tasks.settings import DataSettings, SequenceSettings
-from albertine.train.settings import OptimizerName, TrainerSettings
+from albertine.train.settings import OptimizerName, ScheduleName, TrainerSettings
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,10 @@ class FinetuneTrainSettings(TrainerSettings):
         minimum=1,
         maximum=1_000_000,
     )
-    optimizer: OptimizerName = setting("adamw", "Optimizer: AdamW as in the paper, Muon, or LAMB.")
+    optimizer: OptimizerName = setting(
+        "bert-adam",
+        "Optimizer: AdamW without bias correction as in the paper (bert-adam), AdamW, Muon, or LAMB.",
+    )
     lr: float | None = setting(
         None,
         "Peak learning rate; if not set, the paper's for task and batch size, higher for narrow models.",
@@ -32,6 +35,11 @@ class FinetuneTrainSettings(TrainerSettings):
     )
     warmup: int | None = setting(
         None, "Warm-up steps; if not set, the paper's fraction of the steps.", minimum=0
+    )
+    schedule: ScheduleName = setting(
+        "linear-from-start",
+        "Learning rate after the warm-up: linear decay counted from the first step as in Google's code "
+        "(linear-from-start) or from the end of the warm-up (linear), cosine decay to 0, or constant.",
     )
     evaluate_every: int | None = setting(
         None, "Steps between evaluations; if not set, a tenth of the run.", minimum=1

@@ -54,15 +54,20 @@ class PlateauDetector:
     def _message(self) -> str:
         causes = self._unusual_settings() or self._usual_causes()
         no_context_loss = no_context_baseline(self.unigram_baseline)
-        if self._average_loss > self.unigram_baseline - _MARGIN:
+        if self._average_loss > self.unigram_baseline + _MARGIN:
             where = (
-                f"at the unigram baseline ({self.unigram_baseline:.3f}): "
+                f"above the unigram baseline ({self.unigram_baseline:.3f}): "
+                "the model predicts worse than by token frequencies alone"
+            )
+        elif self._average_loss > self.unigram_baseline - _MARGIN:
+            where = (
+                f"still at the unigram baseline ({self.unigram_baseline:.3f}): "
                 "the model has learned only token frequencies"
             )
         else:
-            where = f"at the no-context baseline ({no_context_loss:.3f}): the model uses no context"
+            where = f"still at the no-context baseline ({no_context_loss:.3f}): the model uses no context"
         return (
-            f"the MLM loss ({self._average_loss:.3f}) is still {where}. "
+            f"the MLM loss ({self._average_loss:.3f}) is {where}. "
             f"Usual causes, with the values of this run: {'; '.join(causes)}"
         )
 

@@ -1,5 +1,6 @@
 """Pre-training as the trainer sees it: masked tokens and sentence pairs of a corpus, under a curriculum."""
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,6 +132,11 @@ class Pretraining:
             )
 
     # Batches and losses.
+
+    @property
+    def loss_ceiling(self) -> float:
+        """Loss of a model that knows only token frequencies and guesses the labels of pairs."""
+        return self._plateau_detector.unigram_baseline + (math.log(2) if self._has_pairs else 0.0)
 
     def objective_changes(self, step: int) -> bool:
         """Return whether length, masking or depth change with this step."""

@@ -53,8 +53,8 @@ class ProbeResult:
         mask_token_accuracy: accuracy on the masked tokens that became [MASK].
         sop_loss: loss of sentence order.
         sop_accuracy: accuracy of sentence order.
-        nsp_loss: loss of next sentence.
-        nsp_accuracy: accuracy of next sentence.
+        nsp_loss: loss of next sentence; NaN if text of only one document is held out.
+        nsp_accuracy: accuracy of next sentence; NaN likewise.
     """
 
     sequences: int
@@ -87,7 +87,7 @@ def probe(source: str, settings: ProbeSettings) -> ProbeResult:
         raise InputError(f"--max-length {max_length}: the model takes {model.settings.max_length} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
     sop = _objective_sums(model, corpus, objective, settings.tokens)
-    nsp = sop[:0]  # NSP needs two documents
+    nsp = sop[:0]
     if corpus.manifest.documents["dev"] > 1:
         nsp = _objective_sums(model, corpus, replace(objective, pair="nsp"), settings.tokens)
     return ProbeResult(
@@ -164,3 +164,9 @@ def show_probe(source: str, result: ProbeResult, *, as_json: bool) -> None:
         "baseline: the loss of a model that knows only token frequencies, or of guessing",
         highlight=False,
     )
+    if math.isnan(result.nsp_accuracy.value):
+        console.print(
+            "NSP is unknown: it needs held-out text of two documents, and the corpus has one; "
+            "build it from more documents, or with a larger --held-out",
+            highlight=False,
+        )

@@ -2,6 +2,11 @@
 
     loss or gradient not finite       skip the step; after several in a row, roll back
     loss far above its average        take the step; after many in a row, roll back
+    loss far above the ceiling        take the step; after many in a row, roll back
+
+The average is known only after some steps, and follows a loss that rises slowly. So the
+`Trainable` gives a ceiling: the loss of a model that has learned next to nothing. A run
+that starts above it may stay there, but it may not rise again after it has come down.
 
 A rollback restores the last checkpoint from before the loss diverged and halves the
 learning rate. After a few rollbacks the run ends with advice on what to change.
@@ -16,7 +21,7 @@ from albertine.train.step_metrics import moving_average
 Verdict = Literal["ok", "skip", "rollback"]
 
 _NONFINITE_PATIENCE = 5  # steps in a row without a finite gradient
-_HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average
+_HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average or the ceiling
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
 # "Far above the average": by this many nats, and by this many average deviations.
@@ -32,8 +37,9 @@ class Doctor:
         average_loss: moving average of the loss.
         average_deviation: moving average of the absolute deviation from it.
         averaged_steps: number of steps in both averages.
+        lowest_average: lowest value of `average_loss`; None before the first step.
         nonfinite_steps: number of steps in a row that were skipped.
-        high_loss_steps: number of steps in a row far above the average.
+        high_loss_steps: number of steps in a row far above the average or the ceiling.
         last_healthy_step: last step whose weights gave a normal loss.
         rollbacks: number of rollbacks.
         skipped_steps: number of skipped steps in the whole run.
@@ -42,6 +48,7 @@ class Doctor:
     average_loss: float = 0.0
     average_deviation: float = 0.0
     averaged_steps: int = 0
+    lowest_average: float | None = None
     nonfinite_steps: int = 0
     high_loss_steps: int = 0
     last_healthy_step: int = 0
@@ -53,16 +60,21 @@ class Doctor:
         """Factor on the learning rate."""
         return 0.5**self.rollbacks
 
-    def check_step(self, step: int, loss: float, gradient_norm: float) -> Verdict:
-        """Return what to do with a step, counted from 1, before its gradient is used."""
+    def check_step(self, step: int, loss: float, gradient_norm: float, ceiling: float = math.inf) -> Verdict:
+        """Return what to do with a step before its gradient is used.
+
+        Args:
+            step: number of the step, from 1.
+            loss: its loss.
+            gradient_norm: norm of its gradient.
+            ceiling: `Trainable.loss_ceiling`.
+        """
         if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
             self.nonfinite_steps += 1
             self.skipped_steps += 1
             return "rollback" if self.nonfinite_steps >= _NONFINITE_PATIENCE else "skip"
         self.nonfinite_steps = 0
-        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + max(
-            _MIN_EXCESS, _EXCESS_DEVIATIONS * self.average_deviation
-        ):
+        if self._is_high(loss, ceiling):
             self.high_loss_steps += 1
             return "rollback" if self.high_loss_steps >= _HIGH_LOSS_PATIENCE else "ok"
         # The loss was computed with the weights of the step before.
@@ -70,12 +82,22 @@ class Doctor:
         self._update_averages(loss)
         return "ok"
 
+    def _is_high(self, loss: float, ceiling: float) -> bool:
+        """Return whether a loss is far above the average, or far above the ceiling."""
+        margin = max(_MIN_EXCESS, _EXCESS_DEVIATIONS * self.average_deviation)
+        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + margin:
+            return True
+        # The loss of the first step is that of the initial weights, which have not diverged.
+        return self.lowest_average is not None and loss > max(ceiling, self.lowest_average) + _MIN_EXCESS
+
     def _update_averages(self, loss: float) -> None:
         self.averaged_steps += 1
         deviation = abs(loss - self.average_loss) if self.averaged_steps > 1 else 0.0
         count = self.averaged_steps
         self.average_loss = moving_average(self.average_loss, loss, count, _DECAY)
         self.average_deviation = moving_average(self.average_deviation, deviation, count, _DECAY)
+        lowest = self.average_loss if self.lowest_average is None else self.lowest_average
+        self.lowest_average = min(lowest, self.average_loss)
 
     def record_rollback(self) -> None:
         """Count a rollback and start new averages."""
@@ -84,5 +106,5 @@ class Doctor:
 
     def reset_average(self) -> None:
         """Start new averages, because later losses are not comparable with earlier ones."""
-        self.average_loss, self.average_deviation = 0.0, 0.0
+        self.average_loss, self.average_deviation, self.lowest_average = 0.0, 0.0, None
         self.averaged_steps, self.nonfinite_steps, self.high_loss_steps = 0, 0, 0

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from albertine.train.bert_adam import make_bert_adam
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon
 from albertine.train.settings import TrainerSettings
@@ -152,6 +153,9 @@ def _make_optimizers(
         case "adamw":
             qkv = make_groups(parameters.qkv_matrices, weight_decay=decay)
             yield AdamW([*qkv, *hidden, *other, *vectors], 0.0, _BETAS, fused=True)
+        case "bert-adam":
+            qkv = make_groups(parameters.qkv_matrices, weight_decay=decay)
+            yield make_bert_adam([*qkv, *hidden, *other, *vectors])
         case "lamb":
             matrices = [
                 *make_groups(parameters.qkv_matrices, weight_decay=decay, matrix_count=3),

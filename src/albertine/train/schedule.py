@@ -1,10 +1,13 @@
 """The learning rate at every step, and its defaults.
 
 The rate rises linearly during the warm-up; then it falls to 0, linearly or as a cosine,
-or stays constant. The default peak grows with the square root of the batch size, and the
-default warm-up in proportion to the batch size: the rule of the LAMB paper, which the
-ALBERT paper follows (0.00176, and a warm-up of 1/40 of the run, at 4096 sequences of 512
-tokens). See
+or stays constant. `linear-from-start` is the schedule of Google's code: the decay counts
+from the first step of the run, so that the rate drops where the warm-up ends. See
+docs/decisions/google-schedule-and-adam.md.
+
+The default peak grows with the square root of the batch size, and the default warm-up in
+proportion to the batch size: the rule of the LAMB paper, which the ALBERT paper follows
+(0.00176, and a warm-up of 1/40 of the run, at 4096 sequences of 512 tokens). See
 docs/decisions/learning-rate-and-batch-size.md.
 """
 
@@ -26,6 +29,7 @@ class ReferenceRate:
 REFERENCE_RATES: dict[OptimizerName, ReferenceRate] = {
     "lamb": ReferenceRate(0.00176, 4096 * 512, 0.005),
     "adamw": ReferenceRate(0.001, 8192, 0.002),
+    "bert-adam": ReferenceRate(0.001, 8192, 0.002),
     "muon": ReferenceRate(0.006, 8192, 0.01),
 }
 _WARMUP_FRACTION, _WARMUP_TOKENS = 1 / 40, 4096 * 512
@@ -75,6 +79,8 @@ class LearningRateSchedule:
 
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step."""
+        if self.name == "linear-from-start":
+            return self.peak_lr * (step / self.warmup if step < self.warmup else 1 - step / self.steps)
         if step < self.warmup:
             return self.peak_lr * (step + 1) / (self.warmup + 1)
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)

@@ -11,9 +11,9 @@ from albertine.settings import PrecisionName, SettingError, Settings, setting
 
 LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact in fp64, nor in all readers of JSON
 
-OptimizerName = Literal["muon", "adamw", "lamb"]
+OptimizerName = Literal["muon", "adamw", "bert-adam", "lamb"]
 TrackerName = Literal["none", "tensorboard", "wandb"]
-ScheduleName = Literal["linear", "cosine", "constant"]
+ScheduleName = Literal["linear", "linear-from-start", "cosine", "constant"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class TrainerSettings(Settings):
         maximum=1_000_000_000,
     )
     optimizer: OptimizerName = setting(
-        "muon", "Muon (matrices; AdamW for the rest), AdamW, or LAMB as in the paper."
+        "muon",
+        "Muon (matrices; AdamW for the rest), AdamW, AdamW without bias correction as in Google's code "
+        "(bert-adam), or LAMB as in the paper.",
     )
     lr: float | None = setting(
         None, "Peak learning rate; by default it follows from the batch.", minimum=0.0, maximum=10.0
@@ -38,7 +40,9 @@ class TrainerSettings(Settings):
         None, "Number of warm-up steps; by default it follows from the batch.", minimum=0
     )
     schedule: ScheduleName = setting(
-        "linear", "Learning rate after the warm-up: linear or cosine decay to 0, or constant."
+        "linear",
+        "Learning rate after the warm-up: linear or cosine decay to 0, constant, or as in Google's code: "
+        "linear decay counted from the first step of the run (linear-from-start).",
     )
     weight_decay: float = setting(
         0.01, "Weight decay of matrices; norms and biases have none.", minimum=0, maximum=1

@@ -56,6 +56,13 @@ class Trainable(Protocol):
         """Names of the objectives."""
 
     @property
+    def loss_ceiling(self) -> float:
+        """Loss of a model that has learned next to nothing, infinite if unknown.
+
+        A run whose loss stays far above it has diverged.
+        """
+
+    @property
     def data_position(self) -> dict[str, Any]:
         """Position in the data after the last batch, as JSON values."""
 

@@ -174,7 +174,8 @@ class Trainer:
         losses, accuracies = _means(sums, totals.target_counts)
         loss = sum(losses)
 
-        verdict = state.doctor.check_step(state.step + 1, loss, gradient_norm)
+        ceiling = self._trainable.loss_ceiling
+        verdict = state.doctor.check_step(state.step + 1, loss, gradient_norm, ceiling)
         if verdict == "rollback":
             self._roll_back(loss)
             return None

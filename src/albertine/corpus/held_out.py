@@ -1,0 +1,168 @@
+"""Which text of a corpus is held out as split dev: whole documents, or passages of few and long ones.
+
+The fraction to hold out may be less than one of some long documents. Then one passage of
+each document is held out, of that fraction of its tokens but long enough for a sample, in as
+many documents as the fraction needs. A passage is a document of dev, and the text before
+and after it are two documents of train. So no sample of train has any token of a passage,
+or text from both of its sides.
+
+See docs/decisions/held-out-passages.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine.corpus.settings import CorpusSettings
+from albertine.corpus.shards import EncodedDocuments, read_document_lengths, read_fingerprints
+from albertine.errors import InputError
+from albertine.randomness import Stream, integers, random_bits
+
+_MIN_DOCUMENTS = 10  # with fewer held-out documents, dev is a matter of chance
+_MIN_PASSAGE_TOKENS = 512  # a sample of the default length
+_LONG_DOCUMENT_TOKENS = 20 * _MIN_PASSAGE_TOKENS
+_MAX_SHIFT = _MIN_PASSAGE_TOKENS // 2  # tokens by which a passage is shifted to begin or end at a sentence
+
+
+@dataclass(frozen=True)
+class HeldOutText:
+    """The documents and passages that are held out.
+
+    Attributes:
+        documents: whether each document is held out as a whole [documents].
+        passages: start in its document, and length, of each passage, by index of the document.
+    """
+
+    documents: NDArray[np.bool_]
+    passages: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def has_any(self, first: int, stop: int) -> bool:
+        """Return whether anything is held out of the documents from `first` to `stop` (exclusive)."""
+        return bool(self.documents[first:stop].any()) or any(first <= one < stop for one in self.passages)
+
+    def divide(self, documents: EncodedDocuments, first: int) -> tuple[EncodedDocuments, NDArray[np.bool_]]:
+        """Return documents, divided where a passage begins or ends, and which of them are held out.
+
+        Args:
+            documents: a batch of the documents.
+            first: index of the first one.
+        """
+        stop = first + len(documents)
+        passages = {index - first: self.passages[index] for index in self.passages if first <= index < stop}
+        return divide(documents, passages) if passages else (documents, self.documents[first:stop])
+
+
+def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings) -> HeldOutText:
+    """Return what is held out of the documents of some parts.
+
+    Args:
+        parts: the parts.
+        kept: whether each document is in the corpus [documents].
+        settings: the fraction to hold out, and the seed.
+    """
+    total = int(kept.sum())
+    if not settings.held_out or not total:
+        return HeldOutText(np.zeros_like(kept))
+    if round(settings.held_out * total) < _MIN_DOCUMENTS:
+        passages = _choose_passages(parts, kept, settings)
+        if passages:
+            return HeldOutText(np.zeros_like(kept), passages)
+    if total == 1:
+        raise InputError(
+            f"--held-out {settings.held_out:g}: the text is one document of fewer than "
+            f"{_LONG_DOCUMENT_TOKENS:,} tokens, too short to divide; give more files, or --held-out 0"
+        )
+    return HeldOutText(_choose_documents(parts, kept, settings))
+
+
+def _choose_documents(
+    parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
+) -> NDArray[np.bool_]:
+    """Return whether each document is held out [documents]: those with the smallest seeded hashes are."""
+    held_out, total = np.zeros_like(kept), int(kept.sum())
+    count = min(total - 1, max(1, round(settings.held_out * total)))
+    keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
+    for fingerprints in read_fingerprints(parts):
+        kept_indices = np.flatnonzero(kept[base : base + len(fingerprints)])
+        keys = np.concatenate([keys, _document_keys(fingerprints[kept_indices], settings.seed)])
+        indices = np.concatenate([indices, kept_indices + base])
+        if len(keys) > count:
+            smallest = np.lexsort((indices, keys))[:count]
+            keys, indices = keys[smallest], indices[smallest]
+        base += len(fingerprints)
+    held_out[indices] = True
+    return held_out
+
+
+def _choose_passages(
+    parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
+) -> dict[int, tuple[int, int]]:
+    """Return a passage of each of some long documents; none if long documents are less than half of the text.
+
+    The documents with the smallest seeded hashes are used, at least two: next-sentence prediction needs them.
+    """
+    all_lengths = np.concatenate(list(read_document_lengths(parts))) * kept
+    total, documents = all_lengths.sum(), np.flatnonzero(all_lengths >= _LONG_DOCUMENT_TOKENS)
+    if 2 * all_lengths[documents].sum() < total:
+        return {}
+    fingerprints = np.concatenate(list(read_fingerprints(parts)))[documents]
+    order = np.argsort(_document_keys(fingerprints, settings.seed), kind="stable")
+    documents, fingerprints = documents[order], fingerprints[order]
+    lengths = all_lengths[documents]
+    sizes = np.maximum(_MIN_PASSAGE_TOKENS, np.round(settings.held_out * lengths)).astype(np.int64)
+    bits = random_bits(settings.seed, Stream.HELD_OUT_PASSAGES, fingerprints[:, 0], fingerprints[:, 1])
+    starts = integers(bits, lengths - sizes - 2 * _MAX_SHIFT + 1)
+    count = max(2, int(np.searchsorted(sizes.cumsum(), settings.held_out * total)) + 1)
+    passages = zip(starts[:count].tolist(), sizes[:count].tolist(), strict=True)
+    return dict(zip(documents[:count].tolist(), passages, strict=True))
+
+
+def _document_keys(fingerprints: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Return a seeded hash of each fingerprint [documents]."""
+    return (
+        random_bits(seed, fingerprints[:, 0], fingerprints[:, 1]) if len(fingerprints) else fingerprints[:, 0]
+    )
+
+
+def divide(
+    documents: EncodedDocuments, passages: dict[int, tuple[int, int]]
+) -> tuple[EncodedDocuments, NDArray[np.bool_]]:
+    """Return documents with passages as documents of their own, and which ones are passages.
+
+    Args:
+        documents: the documents.
+        passages: start in its document, and length, of each passage, by index in `documents`.
+    """
+    starts, stops, continuations = [], [], []
+    for index, (offset, length) in passages.items():
+        begin = int(documents.document_offsets[index])
+        starts.append(_division_point(documents, begin + offset))
+        stops.append(_division_point(documents, starts[-1] + length))
+        if starts[-1] > begin:
+            continuations.append(stops[-1])
+    offsets = np.union1d(documents.document_offsets, np.array([*starts, *stops], np.int64))
+    begins = offsets[:-1]
+    word_starts = documents.word_starts.copy()
+    word_starts[begins] = True
+    divided = EncodedDocuments(
+        documents.tokens,
+        word_starts,
+        np.union1d(documents.sentence_starts, begins),
+        offsets,
+        np.sort(np.array(continuations, np.int64)),
+    )
+    return divided, np.isin(begins, starts)
+
+
+def _division_point(documents: EncodedDocuments, position: int) -> int:
+    """Return the first sentence from a position on, or the first word if that sentence is too far."""
+    sentence = int(np.searchsorted(documents.sentence_starts, position))
+    if sentence < len(documents.sentence_starts):
+        start = int(documents.sentence_starts[sentence])
+        if start < position + _MAX_SHIFT:
+            return start
+    words = np.flatnonzero(documents.word_starts[position : position + _MAX_SHIFT])
+    return position + (int(words[0]) if len(words) else 0)
