@@ -29,7 +29,7 @@ from albertine.command import (
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.demo.settings import DemoSettings
 from albertine.deploy.settings import ServeSettings
-from albertine.errors import InputError
+from albertine.errors import InputError, NothingLearned
 from albertine.finetune.settings import SweepSettings
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, FillMaskSettings, PredictSettings
 from albertine.info.model_info import InfoSettings
@@ -374,6 +374,8 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task of the paper or on your own labeled file. Resumes if interrupted.
 
+    The exit status is 3 if the run is complete but its model has learned nothing.
+
     Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
 
     Args:
@@ -389,6 +391,8 @@ def finetune(
         raise InputError("--out is missing; give the folder of the run")
     results = run_finetuning(model, out, resolved_settings, sweep=sweep)
     show_finetune_results(out, results, as_json=json)
+    if results.problem is not None:
+        raise NothingLearned(f"{out}: {results.problem}")
 
 
 @app.command(group=_TASKS)

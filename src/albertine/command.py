@@ -2,8 +2,8 @@
 
 A command is a plain function in `cli.py`. This module adds the options that every command has,
 reads the settings (a TOML file, then dotted options), and maps the outcome to an exit status:
-0 success, 1 failure, 2 wrong input, 130 interrupted, 143 terminated. A failure prints one line on
-standard error; `--debug` prints the traceback.
+0 success, 1 failure, 2 wrong input, 3 a complete run that has learned nothing, 130 interrupted,
+143 terminated. A failure prints one line on standard error; `--debug` prints the traceback.
 """
 
 import contextlib

@@ -1,9 +1,10 @@
 """Error types and exit statuses.
 
 An `InputError` can be fixed by other input. A `WorkError` means that the input was valid
-but the work failed (a full disk, a diverged run). Any other exception is a defect of
-Albertine and is reported as one. `command.py` prints an error as one line and exits with
-its status; Python callers catch `AlbertineError`.
+but the work failed (a full disk, a diverged run); `NothingLearned`, that a run finished
+but its model is useless. Any other exception is a defect of Albertine and is reported as
+one. `command.py` prints an error as one line and exits with its status; Python callers
+catch `AlbertineError`.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ class ExitStatus(IntEnum):
     DONE = 0
     FAILED = 1
     BAD_INPUT = 2
+    NOTHING_LEARNED = 3
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -35,6 +37,12 @@ class AlbertineError(Exception):
 
 class WorkError(AlbertineError):
     """Failure of the work on valid input."""
+
+
+class NothingLearned(WorkError):  # noqa: N818  # the run is complete
+    """A fine-tuning run is complete, but its model has learned nothing."""
+
+    status = ExitStatus.NOTHING_LEARNED
 
 
 class InputError(AlbertineError):

@@ -13,7 +13,9 @@ import torch
 import transformers
 from tests.task_fixtures import LABELS, random_words, reviews, with_train_settings, write_csv, write_jsonl
 
-from albertine.errors import InputError
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import ExitStatus, InputError
 from albertine.finetune import run as run_module
 from albertine.finetune.finetune import finetune
 from albertine.finetune.finetuning import Finetuning
@@ -21,10 +23,15 @@ from albertine.finetune.prepare import prepare_task
 from albertine.finetune.results_table import show_finetune_results
 from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.inference.evaluate import evaluate
+from albertine.inference.finetuned_model import load_finetuned
+from albertine.inference.pipeline import pipeline as albertine_pipeline
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.load import load
+from albertine.settings.toml import settings_to_toml
 from albertine.tasks.settings import SequenceSettings
-from albertine.train.metrics_log import read_metrics
+from albertine.tasks.types.classification import Classification
+from albertine.tasks.types.regression import Regression
+from albertine.train.metrics_log import metric_curve, read_metrics
 
 
 def read_median_metrics(out: Path) -> dict[str, float]:
@@ -165,11 +172,12 @@ def test_patience_stops_a_run_early(
 ) -> None:
     finetune_settings = with_train_settings(finetune_settings, steps=600, evaluate_every=10, patience=3)
     (result,) = finetune(str(checkpoint), tmp_path / "run", finetune_settings).runs
-    last_step = max(line["step"] for line in read_metrics(tmp_path / "run"))
-    assert last_step == result.best_step + 30 < 600
+    accuracies = dict(metric_curve(read_metrics(tmp_path / "run"), "held_out_accuracy"))
+    last_step = max(accuracies)
+    # The loss on dev still falls, and decides which model is the best, but the run does not wait for it.
+    assert result.best_step > last_step - 30 == min(step for step in accuracies if accuracies[step] == 1.0)
     assert (
-        f"no better evaluation since step {result.best_step:,}; the run stops early"
-        in capsys.readouterr().err
+        f"no better evaluation since step {last_step - 30:,}; the run stops early" in capsys.readouterr().err
     )
     resumed = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
     assert resumed.runs == (result,)  # it does not train again
@@ -191,7 +199,7 @@ def test_seeds_report_the_median(
     output = " ".join(capsys.readouterr().out.split())
     assert f"median accuracy {100 * accuracies[1]:.1f}, macro F1" in output
     assert "\u2026" not in output  # no cell is truncated
-    best = max(results.runs, key=lambda run: run.metrics["accuracy"]).run_name
+    best = min(results.runs, key=lambda run: (-run.metrics["accuracy"], run.loss)).run_name
     assert (tmp_path / "run/model.safetensors").read_bytes() == (
         tmp_path / "run" / best / "model.safetensors"
     ).read_bytes()
@@ -227,19 +235,161 @@ def test_collapsed_run_restarts_with_lower_rate(
     checkpoint: Path,
     finetune_settings: FinetuneSettings,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(run_module, "_MIN_STEPS_BEFORE_CHECK", 10)
     collapsing_settings = with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1)
     (result,) = finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs
     messages = capsys.readouterr().err
     assert "collapsed, every prediction is" in messages
     assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in messages
+    assert "up to step 20; restarting" in messages  # the first evaluation: the loss has diverged
+    remark = "the learning rate 3 is 6,000 times the usual 0.0005; lower --train.lr"
+    assert remark in messages
+    assert result.problem
+    assert result.problem.startswith("nothing was learned: ")
+    assert result.problem.endswith(remark)
     assert result.restarts == 2
     assert result.lr == 0.75
     # The number of restarts is read from the run folder.
     assert finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs == (result,)
+
+
+def test_run_of_100_steps_is_checked_in_the_middle(
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Classification, "collapse_reason", lambda *_: "every prediction is red")
+    settings = with_train_settings(finetune_settings, steps=100, lr=1e-4, evaluate_every=10, batch_size=2)
+    (result,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
+    assert capsys.readouterr().err.count("every prediction is red up to step 50; restarting") == 2
+    assert result.problem
+    assert result.problem.endswith(
+        "same prediction for all examples of dev; take more than 100 steps (--train.steps)"
+    )
+
+
+def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return reviews whose marks are years, from 1850 to 1950."""
+    return [{**row, "mark": 1883 + 33 * row["mark"]} for row in rows]
+
+
+def year_settings(settings: FinetuneSettings, folder: Path) -> FinetuneSettings:
+    return with_train_settings(
+        replace(
+            settings,
+            task="regress",
+            label="mark",
+            data=str(write_csv(folder / "years.csv", numbered(reviews(1, 200)))),
+            dev=str(write_csv(folder / "years-dev.csv", numbered(reviews(2, 60)))),
+        ),
+        optimizer="muon",
+        lr=1e-2,
+    )
+
+
+def test_regression_of_years(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
+    """Targets are standardized in training; metrics, predictions and saved weights are in years."""
+    settings = with_train_settings(year_settings(finetune_settings, tmp_path), steps=100)
+    (result,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
+    assert result.restarts == 0
+    assert result.metrics["rmse"] < 15  # the standard deviation of the years is 40
+    losses = [line["number_loss"] for line in read_metrics(tmp_path / "run") if "number_loss" in line]
+    assert max(losses) < 10
+    (evaluation,) = evaluate([str(tmp_path / "run")], EvaluateSettings(data=settings.dev, device="cpu"))
+    assert evaluation.metrics == pytest.approx(result.metrics, rel=1e-4)
+    texts = [row["review"] for row in reviews(2, 60)]
+    reference: Any = transformers.pipeline(
+        "text-classification", model=str(tmp_path / "run"), device="cpu", function_to_apply="none"
+    )
+    predictions = albertine_pipeline(tmp_path / "run", device="cpu")(texts)
+    assert [one["value"] for one in predictions] == pytest.approx(
+        [one["score"] for one in reference(texts)], abs=0.01
+    )
+    assert not (tmp_path / "run" / "trained_weights.safetensors").exists()
+
+
+def test_regression_resumes_exactly(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = with_train_settings(
+        year_settings(finetune_settings, tmp_path), steps=8, warmup=1, save_every=3, evaluate_every=4
+    )
+    finetune(str(checkpoint), tmp_path / "uninterrupted", settings)
+    next_batch = Finetuning.next_batch
+
+    def interrupted_next_batch(self: Finetuning, step: int) -> Any:
+        if step == 5:
+            raise KeyboardInterrupt
+        return next_batch(self, step)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Finetuning, "next_batch", interrupted_next_batch)
+        finetune(str(checkpoint), tmp_path / "interrupted", settings)
+    finetune(str(checkpoint), tmp_path / "interrupted", settings)
+    weights = [
+        (tmp_path / run / "model.safetensors").read_bytes() for run in ("uninterrupted", "interrupted")
+    ]
+    assert weights[0] == weights[1]
+
+
+def test_regression_run_of_an_older_version_is_refused(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = with_train_settings(year_settings(finetune_settings, tmp_path), steps=1, warmup=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Regression, "target_transform", {})
+        finetune(str(checkpoint), tmp_path / "run", settings)
+    with pytest.raises(InputError, match="older version of Albertine, which did not standardize"):
+        finetune(str(checkpoint), tmp_path / "run", settings)
+
+
+def test_trained_model_is_preferred_to_an_untrained_one(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A learning rate of 0 gives the same scores before and after training; the command reports it."""
+    config = tmp_path / "settings.toml"
+    unchanged = with_train_settings(finetune_settings, steps=4, lr=0.0, warmup=1, evaluate_every=2)
+    config.write_text(settings_to_toml(unchanged), encoding="utf-8")
+    arguments = ["finetune", str(checkpoint), "--config", str(config), "--out", str(tmp_path / "run")]
+    assert run_command(app, arguments) == ExitStatus.NOTHING_LEARNED == 3
+    captured = capsys.readouterr()
+    assert "2 of 4" in " ".join(captured.out.split())
+    (line,) = [line for line in captured.err.splitlines() if line.startswith("albertine: ")]
+    assert "run: nothing was learned: " in line
+    assert line.endswith("take more than 4 steps (--train.steps)")
+    report = json.loads((tmp_path / "run/results.json").read_text())
+    assert report["runs"][0]["best_step"] == 2
+
+
+def test_predictions_that_vary_at_the_last_evaluation_count(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    settings = with_train_settings(finetune_settings, steps=60, evaluate_every=60, optimizer="muon", lr=2e-2)
+    (result,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
+    assert result.metrics["accuracy"] > 0.6
+    assert result.problem is None
+
+
+def test_precision_is_that_of_the_fine_tuning(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=1, warmup=0))
+    monkeypatch.setattr("albertine.device.has_fast_bf16", lambda _: True)
+
+    def loaded_dtype(precision: str) -> torch.dtype:
+        engine: Any = load_finetuned(tmp_path / "run", "cpu", precision).engine
+        dtype: torch.dtype = engine.model.encoder.compute_options.dtype
+        return dtype
+
+    assert loaded_dtype("auto") == torch.float32
+    assert loaded_dtype("bf16") == torch.bfloat16
+    card = json.loads((tmp_path / "run/task.json").read_text())
+    assert card.pop("precision") == "fp32"
+    (tmp_path / "run/task.json").write_text(json.dumps(card))  # as written by earlier versions
+    assert loaded_dtype("auto") == torch.bfloat16
 
 
 def test_layer_decay_and_frozen_embeddings(
@@ -402,7 +552,7 @@ def test_output_folder_without_runs_is_refused(
 ) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"photo")
-    with pytest.raises(InputError, match="exists already and is no run"):
+    with pytest.raises(InputError, match="exists already and is not a run folder"):
         finetune(str(checkpoint), tmp_path / "photos", finetune_settings)
 
 
@@ -449,7 +599,6 @@ def test_label_only_in_held_out_split(
 def test_kill_during_restart_discards_collapsed_run(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "_MIN_STEPS_BEFORE_CHECK", 10)
     finetune_settings = with_train_settings(finetune_settings, lr=3.0, max_gradient_norm=0.0, warmup=1)
     expected = finetune(str(checkpoint), tmp_path / "uninterrupted", finetune_settings)
 

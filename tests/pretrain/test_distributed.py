@@ -132,7 +132,7 @@ def test_an_error_is_reported_once(
     (tmp_path / "photos" / "summer.jpg").touch()
     exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "photos", tmp_path), world_size=2)
     assert exit_codes == [2, 2]
-    assert output.count("exists already and is no run") == 1
+    assert output.count("exists already and is not a run folder") == 1
     assert "defect" not in output
     command = command_line(settings, tmp_path / "small-batch", tmp_path)
     options = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]

@@ -356,7 +356,7 @@ def test_locked_run_folder_raises(settings: PretrainSettings, tmp_path: Path) ->
 def test_folder_that_is_no_run_raises(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
-    with pytest.raises(InputError, match="exists already and is no run"):
+    with pytest.raises(InputError, match="exists already and is not a run folder"):
         pretrain(tmp_path / "photos", settings)
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["summer.jpg"]
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from albertine.errors import InputError
+from albertine.model.heads import PredictionOutput
 from albertine.model.span_head import SpanOutput
 from albertine.tasks.examples import (
     AnswerText,
@@ -171,9 +172,47 @@ def test_regression_predictions(albertine_tokenizer: Tokenizer) -> None:
     task_type = Regression(albertine_tokenizer, 20, ("pearson",), 0.0)
     examples = [TextExample("", "", ("ka",), value=float(index)) for index in range(4)]
     nearly_same = [{"value": 1.5 + 0.001 * index} for index in range(4)]
-    assert task_type.collapse_reason(examples * 5, nearly_same * 5) == "every prediction is about 1.5"
+    assert task_type.collapse_reason(examples * 5, nearly_same * 5) == "every prediction is about 1.502"
     proportional = [{"value": 2.0 * index} for index in range(4)]
     assert task_type.compute_metrics(examples, proportional) == pytest.approx({"pearson": 1.0})
+
+
+def test_regression_standardizes_targets_and_folds_them_into_saved_weights(
+    albertine_tokenizer: Tokenizer,
+) -> None:
+    task_type = Regression(albertine_tokenizer, 20, ("rmse",), 0.0)
+    examples = [TextExample("", "", ("ka",), value=value) for value in (1813.0, 1851.0, 1922.0)]
+    samples = [encoded.samples[0] for encoded in task_type.encode(examples)]
+    assert task_type.target_transform == {}
+    task_type.fit_target_transform(samples, "novels.csv")
+    targets = task_type.targets(samples)
+    assert float(targets.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(targets.std(correction=0)) == pytest.approx(1)
+    pooled, weight, bias = torch.randn(3, 8), torch.randn(1, 8), torch.randn(1)
+    saved = task_type.weights_to_save({"head.out.weight": weight, "head.out.bias": bias})
+    standardized = torch.nn.functional.linear(pooled, weight, bias).squeeze(1)
+    numbers = torch.nn.functional.linear(pooled, saved["head.out.weight"], saved["head.out.bias"]).squeeze(1)
+    scores = task_type.sample_scores(PredictionOutput(standardized, None), None)  # type: ignore[arg-type]
+    assert np.concatenate(scores) == pytest.approx(numbers.numpy(), rel=1e-5)
+    nearly_same = [{"value": 1900 + 0.01 * index} for index in range(30)]
+    collapse_reason = task_type.collapse_reason(examples * 10, nearly_same)
+    assert collapse_reason == "every prediction is about 1900"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((3.0, 3.0), "a.csv: all numbers are 3; there must be at least two"),
+        ((1.0, -1e200), "a.csv: the number -1e.200 is too large; divide all numbers"),
+    ],
+)
+def test_numbers_that_cannot_be_standardized(
+    albertine_tokenizer: Tokenizer, values: tuple[float, ...], message: str
+) -> None:
+    task_type = Regression(albertine_tokenizer, 20, ("rmse",), 0.0)
+    encoded = task_type.encode([TextExample("", "", ("ka",), value=value) for value in values])
+    with pytest.raises(InputError, match=message):
+        task_type.fit_target_transform([one.samples[0] for one in encoded], "a.csv")
 
 
 def test_long_sentences_are_split_and_every_word_is_tagged(albertine_tokenizer: Tokenizer) -> None:

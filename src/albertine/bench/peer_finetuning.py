@@ -49,6 +49,7 @@ class PeerFinetuning:
         self.task_type = create_task_type(
             prepared.card, prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
         )
+        self.task_type.fit_target_transform(prepared.train_samples, str(settings.data))
         head = self.task_type.head_settings
         torch.manual_seed(settings.train.seed)
         model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
@@ -83,7 +84,7 @@ class PeerFinetuning:
     def train(self) -> float:
         """Take all training steps; return their seconds."""
         train = self._settings.train
-        samples = [sample for example in self._prepared.train for sample in example.samples]
+        samples = self._prepared.train_samples
         schedule = LearningRateSchedule.from_resolved_settings(train)
         self.model.train()
         seconds = 0.0

@@ -13,5 +13,7 @@ class ServeSettings(Settings):
     port: int = setting(8000, "Port; 0 for a free one.", minimum=0, maximum=65_535)
     device: DeviceName = setting("auto", "Device; auto uses a GPU if there is one.")
     precision: PrecisionName = setting(
-        "auto", "Precision of matrix products; auto uses bf16 if the machine computes it fast."
+        "auto",
+        "Precision of matrix products; auto uses fp32 if the model was fine-tuned in fp32, "
+        "else bf16 if the machine computes it fast.",
     )

@@ -6,6 +6,7 @@ OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -13,12 +14,12 @@ from statistics import median
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.errors import InputError
+from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import trials
-from albertine.tasks.registry import primary_metric
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import init_distributed
 from albertine.train.run_folder import publish_model
@@ -41,13 +42,23 @@ class FinetuneResults:
 
     @property
     def best(self) -> FinetuneResult:
-        """The run with the highest primary metric on dev."""
-        return max(self.runs, key=lambda run: primary_metric(self.task, run.metrics))
+        """The run with the best model on dev; see `model_selection`."""
+
+        def score(run: FinetuneResult) -> float:
+            loss = math.inf if run.loss is None else run.loss
+            return score_to_minimize(self.task, {**run.metrics, LOSS: loss}, run.best_step)
+
+        return min(self.runs, key=score)
 
     @property
     def median_metrics(self) -> dict[str, float]:
         """The median of each metric over the runs."""
         return {name: median(run.metrics[name] for run in self.runs) for name in self.runs[0].metrics}
+
+    @property
+    def problem(self) -> str | None:
+        """Why even the best run learned nothing, and what to do; None if it learned something."""
+        return self.best.problem if self.runs else None
 
     def write(self, out: Path) -> None:
         """Write `results.json` into the output folder."""
@@ -112,4 +123,4 @@ def _check_output_folder(out: Path) -> None:
         or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
     )
     if not is_usable:
-        raise InputError(f"{out}: exists already and is no run; name another folder or remove it")
+        raise InputError(f"{out}: exists already and is not a run folder; name another folder or remove it")

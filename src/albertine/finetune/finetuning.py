@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
+from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
+from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.interop.huggingface import checkpoint_writer
+from albertine.interop.safetensors_file import write_tensors
 from albertine.model.cost import count_flops
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.model import Model
@@ -21,19 +23,20 @@ from albertine.model.strip import Strip
 from albertine.randomness import Stream, random_bits
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
-from albertine.tasks.registry import primary_metric
-from albertine.tasks.scorer import Scorer
 from albertine.tasks.sequences import EncodedExample, TaskSample, split_by_tokens, strip_from_samples
-from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
+from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer
+from albertine.train.checkpoints import TRAINED_WEIGHTS_FILE
 from albertine.train.distributed import Distributed
 from albertine.train.sharding import full_tensor
 from albertine.train.step_metrics import StepMetrics
 from albertine.train.trainable import StepBatch
 
+_DIVERGED_LOSS = 1.5  # held-out loss, relative to that before training
+
 
 class TrainingCollapsed(Exception):  # noqa: N818  # not an error: the run restarts
-    """All predictions on dev have been the same up to the middle of the run."""
+    """All predictions on dev have been the same, up to the middle of the run or until the loss diverged."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Finetuning:
         seed: int,
         distributed: Distributed,
         micro_batch_tokens: int,
-        collapse_check_step: int,
+        collapse_check_step: int | None,
         is_sharded: bool = False,
     ):
         """Store the data and the settings of a run.
@@ -87,48 +90,62 @@ class Finetuning:
             seed: seed of the order of the samples.
             distributed: the processes.
             micro_batch_tokens: maximum tokens of a micro-batch.
-            collapse_check_step: first step whose evaluation may raise `TrainingCollapsed`.
+            collapse_check_step: first step whose evaluation raises `TrainingCollapsed` even if the loss has
+                not diverged; None if no evaluation raises it.
             is_sharded: whether the weights are sharded over the processes.
         """
         self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
         self._model_settings, self._batch_size, self._seed = model_settings, batch_size, seed
-        self._distributed, self._is_sharded = distributed, is_sharded
-        self._micro_batch_tokens = micro_batch_tokens
+        self._distributed, self._micro_batch_tokens = distributed, micro_batch_tokens
+        self._evaluator = DevEvaluator(dev, task_type, distributed, micro_batch_tokens, is_sharded=is_sharded)
         self._collapse_check_step = collapse_check_step
         self.objectives = tuple(task_type.objectives)
-        self._samples_taken, self._predictions_varied = 0, False
+        self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     # Position in the data.
 
     @property
     def data_position(self) -> dict[str, Any]:
-        """Samples taken so far, and whether predictions on dev have ever differed, as JSON values."""
-        return {"samples_taken": self._samples_taken, "predictions_varied": self._predictions_varied}
+        """Samples taken, whether predictions on dev have ever differed, and the loss before training."""
+        untrained_loss = self._untrained_loss if math.isfinite(self._untrained_loss) else None
+        return {
+            "samples_taken": self._samples_taken,
+            "predictions_varied": self._predictions_varied,
+            "untrained_loss": untrained_loss,
+        }
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002
         """Continue at a position in the data."""
         self._samples_taken = int(data_position["samples_taken"])
         self._predictions_varied = bool(data_position["predictions_varied"])
+        untrained_loss = data_position.get("untrained_loss")
+        self._untrained_loss = math.inf if untrained_loss is None else float(untrained_loss)
 
     def close(self) -> None:
         """Do nothing: no process prepares batches."""
 
     @property
     def data_fingerprint(self) -> dict[str, Any]:
-        """Numbers and hashes of the samples of train and dev, as JSON values."""
+        """Numbers and hashes of the samples of train and dev, and their transform, as JSON values."""
         held_out = [sample for _, encoded in self._dev for sample in encoded.samples]
         return {
             "num_samples": len(self.samples),
             "sha256": _digest(self.samples),
             "num_held_out": len(held_out),
             "held_out_sha256": _digest(held_out),
+            **self._task_type.target_transform,
         }
 
     def check_same_data(self, fingerprint: dict[str, Any]) -> None:
         """Raise `InputError` if the samples are not those that the run started with."""
         current = self.data_fingerprint
+        if fingerprint.keys() != current.keys():
+            raise InputError(
+                "the run was started by an older version of Albertine, which did not standardize numbers; "
+                "name another --out"
+            )
         if fingerprint != current:
             raise InputError(
                 f"the examples differ from those that the run started with ({fingerprint['num_samples']:,} "
@@ -194,48 +211,30 @@ class Finetuning:
     # Evaluation.
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
-        """Return the metrics on dev, after fitting the no-answer threshold if the task type has one.
+        """Return the metrics and the loss on dev.
 
         Raises:
-            TrainingCollapsed: if all predictions have been the same up to this step, and it is late enough.
+            TrainingCollapsed: if all predictions have been the same up to this step, and either the loss has
+                diverged or the step is late enough.
         """
-        examples = [example for example, _ in self._dev]
-        scores = self._dev_scores(model)
+        evaluation = self._evaluator.evaluate(model)
+        if step == 0:  # predictions may vary by chance
+            self._untrained_loss = evaluation.loss
+        else:
+            self._predictions_varied = self._predictions_varied or not evaluation.collapse_reason
+            self._check_not_collapsed(evaluation, step)
+        return {**evaluation.metrics, LOSS: evaluation.loss}
 
-        def predict() -> list[Prediction]:
-            return [
-                self._task_type.prediction(example, encoded, sample_scores)
-                for (example, encoded), sample_scores in zip(self._dev, scores, strict=True)
-            ]
+    def _check_not_collapsed(self, evaluation: DevEvaluation, step: int) -> None:
+        if self._collapse_check_step is None or self._predictions_varied:
+            return
+        has_diverged = not evaluation.loss <= _DIVERGED_LOSS * self._untrained_loss  # also if it is NaN
+        if has_diverged or step >= self._collapse_check_step:
+            raise TrainingCollapsed(f"{evaluation.collapse_reason} up to step {step:,}")
 
-        predictions = predict()
-        if self._task_type.fit_threshold(examples, predictions):
-            predictions = predict()
-        metrics = self._task_type.compute_metrics(examples, predictions)
-        collapse_reason = self._task_type.collapse_reason(examples, predictions)
-        if collapse_reason and step >= self._collapse_check_step and not self._predictions_varied:
-            raise TrainingCollapsed(collapse_reason)
-        # Before training, predictions may vary by chance.
-        self._predictions_varied = self._predictions_varied or (step > 0 and not collapse_reason)
-        return metrics
-
-    def _dev_scores(self, model: Any) -> list[list[SampleScores]]:
-        """Return the scores of each example of dev; the processes divide the work."""
-        engine = TorchEngine(model, self._distributed.device, self._micro_batch_tokens)
-        scorer = Scorer(engine, self._task_type)
-        indices = range(len(self._dev))
-        # A forward pass gathers sharded weights from all processes, so all must compute the same batches.
-        local_indices = (
-            indices if self._is_sharded else indices[self._distributed.rank :: self._distributed.world_size]
-        )
-        local_scores = scorer.score([self._dev[index][1] for index in local_indices])
-        scores_by_rank = self._distributed.all_gather(list(zip(local_indices, local_scores, strict=True)))
-        scores_by_index = dict(pair for pairs in scores_by_rank for pair in pairs)
-        return [scores_by_index[index] for index in indices]
-
-    def score_to_minimize(self, metrics: dict[str, float]) -> float:
-        """Return 1 minus the primary metric."""
-        return 1.0 - primary_metric(self._card.task, metrics)
+    def score_to_minimize(self, metrics: dict[str, float], step: int) -> float:
+        """Return the number by which evaluations are compared; see `model_selection`."""
+        return score_to_minimize(self._card.task, metrics, step)
 
     def diagnose(self, metrics: StepMetrics) -> str | None:  # noqa: ARG002
         """Return None: fine-tuning has no diagnosis of its progress."""
@@ -244,12 +243,16 @@ class Finetuning:
     def checkpoint_writer(self, model: Model, step: int) -> Callable[[Path], None]:  # noqa: ARG002
         """Return a function that writes the model with its tokenizer and its task card."""
         parameters = {name: full_tensor(parameter.detach()) for name, parameter in model.named_parameters()}
-        write_model = checkpoint_writer(model, tokenizer=self._tokenizer, parameters=parameters)
+        saved = self._task_type.weights_to_save(parameters)
+        trained = {name: parameters[name].cpu().clone() for name in saved}
+        write_model = checkpoint_writer(model, tokenizer=self._tokenizer, parameters=parameters | saved)
         card = self._task_type.updated_card(self._card)
 
         def write(folder: Path) -> None:
             write_model(folder)
             card.write(folder)
+            if trained:
+                write_tensors(trained, folder / TRAINED_WEIGHTS_FILE)
 
         return write
 

@@ -29,6 +29,7 @@ _MIN_EXAMPLES_SEEN = _MIN_STEPS * 32  # as for MRPC and RTE
 _MAX_EPOCHS = 2000 * 16 / 635  # as for WNLI
 _PAPER_MIN_WIDTH = 768
 _MAX_LEARNING_RATE = 5e-4
+_EXCESSIVE_RATE = 10  # times the default
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,30 @@ def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) ->
     return float(f"{min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE):.3g}")
 
 
+def classifier_dropout(settings: FinetuneSettings) -> float:
+    """Return the dropout before the last layer, the same for all tasks unless set."""
+    return _CLASSIFIER_DROPOUT if settings.classifier_dropout is None else settings.classifier_dropout
+
+
+def excessive_rate_remark(settings: FinetuneSettings, task: str, model_settings: ModelSettings) -> str | None:
+    """Return a remark if the learning rate is far above the default one, else None.
+
+    Args:
+        settings: settings without unset values; see `with_task_defaults`.
+        task: name of the task.
+        model_settings: settings of the encoder.
+    """
+    lr, batch_size = settings.train.lr, settings.train.batch_size
+    assert lr is not None
+    assert batch_size is not None
+    defaults = task_defaults(task, albert_v2=settings.albert_v2)
+    usual = scaled_learning_rate(defaults, model_settings.hidden_size, batch_size)
+    # The default is for Adam's updates; those of Muon are in other units.
+    if settings.train.optimizer == "muon" or lr < _EXCESSIVE_RATE * usual:
+        return None
+    return f"the learning rate {lr:g} is {lr / usual:,.0f} times the usual {usual:g}; lower --train.lr"
+
+
 def with_task_defaults(
     settings: S, task: str, model_settings: ModelSettings, num_samples: int, max_length: int
 ) -> S:
@@ -133,9 +158,7 @@ def with_task_defaults(
     return replace(
         settings,
         dropout=defaults.dropout if settings.dropout is None else settings.dropout,
-        classifier_dropout=(
-            _CLASSIFIER_DROPOUT if settings.classifier_dropout is None else settings.classifier_dropout
-        ),
+        classifier_dropout=classifier_dropout(settings),
         sequence=replace(settings.sequence, max_length=max_length),
         train=train_settings,
     )

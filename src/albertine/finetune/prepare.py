@@ -8,7 +8,7 @@ import numpy as np
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.finetune.paper_defaults import task_defaults
+from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
@@ -21,7 +21,7 @@ from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import create_task_type, find_task
-from albertine.tasks.sequences import EncodedExample
+from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.task import Task, is_folder
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
@@ -54,6 +54,11 @@ class FinetuneData:
     dev: Sequence[tuple[Example, EncodedExample]]
 
     @property
+    def train_samples(self) -> list[TaskSample]:
+        """The training samples."""
+        return [sample for encoded in self.train for sample in encoded.samples]
+
+    @property
     def num_samples(self) -> int:
         """Number of training samples."""
         return sum(len(encoded.samples) for encoded in self.train)
@@ -72,15 +77,16 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     train, dev = _train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
-    classifier_dropout = 0.1 if settings.classifier_dropout is None else settings.classifier_dropout
     task_type = create_task_type(
-        card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout
+        card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
     )
     encoded_train, encoded_dev = (
         _encode(task_type, tokenizer, examples, name) for name, examples in (("train", train), ("dev", dev))
     )
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
-    return FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs)
+    data = FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs)
+    task_type.fit_target_transform(data.train_samples, str(settings.data))
+    return data
 
 
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:

@@ -59,7 +59,3 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
     console.print(f"{results.task}, on dev; {out} is {published}", highlight=False, markup=False)
-    if best.best_step == 0:
-        progress.print_message(
-            f"{out}: no evaluation was better than the one before training; give it more steps"
-        )

@@ -1,8 +1,8 @@
 """One fine-tuning run, which restarts with a lower learning rate if it collapses.
 
-A run has collapsed if up to its middle every evaluation gave the same prediction for all
-examples of dev. It then restarts at half the learning rate with twice the warm-up, at most
-twice, and prints a message.
+A run has collapsed if every evaluation gave the same prediction for all examples of dev, up to
+the middle of the run or until the held-out loss was far above that before training. It then
+restarts at half the learning rate with twice the warm-up, at most twice, and prints a message.
 """
 
 import json
@@ -11,12 +11,17 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
+
+import torch
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.device import default_micro_batch_tokens
+from albertine.device import choose_precision, default_micro_batch_tokens
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.layer_decay import learning_rate_scales
+from albertine.finetune.model_selection import LOSS, nothing_learned_reason
+from albertine.finetune.paper_defaults import excessive_rate_remark
 from albertine.finetune.prepare import FinetuneData, build_model
 from albertine.finetune.settings import FinetuneSettings
 from albertine.train.assembly import assemble_trainer
@@ -28,7 +33,9 @@ from albertine.train.trainer import Trainer
 
 _RESTARTS_FILE = "restarts.json"
 _MAX_RESTARTS = 2
-_MIN_STEPS_BEFORE_CHECK = 100  # earlier, identical predictions are normal
+# In the middle of a shorter run, identical predictions are normal; only a diverged loss restarts it.
+_MIN_STEPS_TO_CHECK = 100
+_MIN_EXAMPLES_TO_JUDGE = 20  # scores of fewer examples of dev may be 0 by chance
 # Settings that may change when a run resumes: location of the data, speed, checkpoints and tracking.
 _CHANGEABLE_SETTINGS = frozenset(
     {"data", "dev", "device", "seeds", "grid.lr", "grid.batch_size", "grid.dropout"}
@@ -51,6 +58,8 @@ class FinetuneResult:
         best_step: step of the best model on dev.
         metrics: metrics of the best model on dev.
         restarts: number of times that the run collapsed.
+        loss: held-out loss of the best model; None if it is not finite.
+        problem: why the run learned nothing, and what to do; None if it learned something.
     """
 
     run_name: str
@@ -62,12 +71,15 @@ class FinetuneResult:
     best_step: int
     metrics: dict[str, float]
     restarts: int
+    loss: float | None
+    problem: str | None
 
 
 def finetune_run(
     run: Path, name: str, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
 ) -> FinetuneResult:
     """Train, evaluate and write one run, restarting it if it collapses; return its result."""
+    rate_remark = excessive_rate_remark(settings, data.task.name, data.model_settings)
     with ExitStack() as stack:
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
@@ -84,8 +96,11 @@ def finetune_run(
                 break
             except TrainingCollapsed as collapse:
                 restarts += 1
-                distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts))
-        step, scores = distributed.broadcast(_best_metrics(run) if distributed.is_main else None)
+                distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts, rate_remark))
+        step, metrics, reason = distributed.broadcast(
+            _best_evaluation(run, data) if distributed.is_main else None
+        )
+        advice = rate_remark or f"take more than {settings.train.steps:,} steps (--train.steps)"
         assert settings.train.lr is not None
         return FinetuneResult(
             name,
@@ -95,8 +110,10 @@ def finetune_run(
             settings.train.seed,
             settings.train.steps,
             step,
-            scores,
+            {key: value for key, value in metrics.items() if key != LOSS},
             restarts,
+            metrics.get(LOSS),
+            None if reason is None else f"nothing was learned: {reason}; {advice}",
         )
 
 
@@ -130,19 +147,20 @@ def build_trainer(
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
-    collapse_check_step = max(_MIN_STEPS_BEFORE_CHECK, train.steps // 2) if can_collapse else train.steps + 1
+    check_step = train.steps // 2 if train.steps >= _MIN_STEPS_TO_CHECK else train.steps + 1
+    precision = choose_precision(train.precision, distributed.device)
     finetuning = Finetuning(
         data.train,
         data.dev,
         data.task_type,
-        data.card,
+        replace(data.card, precision="bf16" if precision == torch.bfloat16 else "fp32"),
         data.tokenizer,
         data.model_settings,
         batch_size=train.batch_size or 1,
         seed=train.seed,
         distributed=distributed,
         micro_batch_tokens=micro_batch_tokens,
-        collapse_check_step=collapse_check_step,
+        collapse_check_step=check_step if can_collapse else None,
         is_sharded=train.shard and distributed.world_size > 1,
     )
     lr_scales = learning_rate_scales(model, train.layer_decay)
@@ -154,7 +172,7 @@ def _restart_count(run: Path) -> int:
     return int(json.loads(file.read_text(encoding="utf-8"))["restarts"]) if file.exists() else 0
 
 
-def _reset_run(run: Path, reason: str, restarts: int) -> None:
+def _reset_run(run: Path, reason: str, restarts: int, rate_remark: str | None) -> None:
     """Delete the checkpoints of a collapsed run, count the restart, and print a message."""
     # The newest goes first: if interrupted, the run resumes from an older checkpoint, or starts again,
     # and collapses as before.
@@ -165,14 +183,23 @@ def _reset_run(run: Path, reason: str, restarts: int) -> None:
         file.write_text(json.dumps({"restarts": restarts, "reason": reason}), encoding="utf-8")
     progress.print_message(
         f"{run}: collapsed, {reason}; restarting at {0.5**restarts:g} of the learning rate, "
-        f"with {2**restarts} times the warm-up"
+        f"with {2**restarts} times the warm-up" + (f"; {rate_remark}" if rate_remark else "")
     )
 
 
-def _best_metrics(run: Path) -> tuple[int, dict[str, float]]:
-    """Return step and metrics of the best checkpoint, whose model is in the run folder."""
+def _best_evaluation(run: Path, data: FinetuneData) -> tuple[int, dict[str, float], str | None]:
+    """Return step and metrics of the best checkpoint, and why it has learned nothing if it has not."""
     newest_checkpoint = CheckpointStore(run, 1).newest_valid()
     assert newest_checkpoint
-    step = int(newest_checkpoint.state["best"]["step"])
-    evaluations = [held_out_scores(line) for line in read_metrics(run) if line["step"] == step]
-    return step, [scores for scores in evaluations if scores][-1]
+    state: dict[str, Any] = newest_checkpoint.state
+    step = int(state["best"]["step"])
+    evaluations = {line["step"]: scores for line in read_metrics(run) if (scores := held_out_scores(line))}
+    if len(data.dev) < _MIN_EXAMPLES_TO_JUDGE:
+        return step, evaluations[step], None
+    reason = nothing_learned_reason(
+        data.task.name,
+        evaluations[step],
+        evaluations.get(0, {}),
+        predictions_varied=state["data_position"]["predictions_varied"],
+    )
+    return step, evaluations[step], reason

@@ -62,7 +62,7 @@ def load_finetuned(
     Args:
         source: a run, the folder of a checkpoint, or a hub name.
         device: "auto", "cpu" or "cuda".
-        precision: "auto", "fp32" or "bf16".
+        precision: "fp32" or "bf16"; "auto" is the one of the fine-tuning, see `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
     """
@@ -80,13 +80,16 @@ def finetuned_from_model(
         folder: folder of the checkpoint.
         model: the model loaded from the folder.
         device: "auto", "cpu" or "cuda".
-        precision: "auto", "fp32" or "bf16".
+        precision: "fp32" or "bf16"; "auto" is fp32 for a model that was fine-tuned in fp32, and for others
+            bf16 where the device computes it fast.
         task: task of the same type to use in place of the model's own; None for its own.
     """
     tokenizer = load_tokenizer(folder)
     card = read_card(folder, model)
     if task is not None:
         card = card_for_task(card, find_task(task), name)
+    if precision == "auto" and card.precision == "fp32":
+        precision = "fp32"  # its metrics on dev are those of fp32
     engine = prepare_torch_engine(model, device, precision)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type)

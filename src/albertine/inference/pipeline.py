@@ -80,7 +80,7 @@ def pipeline(
     Args:
         source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name.
         device: "auto", "cpu" or "cuda".
-        precision: precision of the matrix products: "auto", "fp32" or "bf16".
+        precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning.
         revision: branch, tag or commit of a hub repository.
     """
     return Pipeline(load_task_model(source, device, precision, revision=revision))

@@ -14,7 +14,9 @@ class InferenceSettings(DataSettings):
 
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
     precision: PrecisionName = setting(
-        "auto", "Precision of the matrix products; auto is bf16 where the machine computes it fast."
+        "auto",
+        "Precision of the matrix products; auto is fp32 if the model was fine-tuned in fp32, "
+        "else bf16 where the machine computes it fast.",
     )
 
 

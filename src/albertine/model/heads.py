@@ -213,9 +213,9 @@ class ClassificationHead(Head):
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logits of the labels: [sequences, hidden] to [sequences, labels]."""
+        """Return the logits of the labels in fp32: [sequences, hidden] to [sequences, labels]."""
         pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
-        return linear(self.out, pooled)
+        return linear(self.out, pooled.float())  # bf16 would round close logits to the same value
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy."""

@@ -229,7 +229,7 @@ class Pretraining:
             scores |= {"pair_loss": pair_loss / samples, "pair_accuracy": pair_correct / samples}
         return {"loss": sum(value for name, value in scores.items() if name.endswith("loss")), **scores}
 
-    def score_to_minimize(self, metrics: dict[str, float]) -> float:
+    def score_to_minimize(self, metrics: dict[str, float], step: int) -> float:  # noqa: ARG002
         """Return the loss on held-out data."""
         return metrics["loss"]
 

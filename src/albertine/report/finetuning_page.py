@@ -7,6 +7,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import RESULTS_FILE
+from albertine.finetune.model_selection import score_to_minimize
 from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
 from albertine.report.page import Page, Section, columns, command_block, html_table
@@ -14,7 +15,7 @@ from albertine.report.pretraining_page import model_blocks
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
 from albertine.tasks.metrics.display import format_metric, format_metrics, metric_title, shown_metrics
-from albertine.tasks.registry import TASK_TYPES, primary_metric
+from albertine.tasks.registry import TASK_TYPES
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 
 _MAX_LABELS = 12
@@ -57,8 +58,9 @@ def _read_results(run: Path) -> dict[str, Any] | None:
 
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
     """Return the best metrics on dev so far."""
-    evaluations = [held_out_scores(line) for line in _read_metrics(run)]
-    return max(filter(None, evaluations), key=lambda scores: primary_metric(card.task, scores), default={})
+    evaluations = [(line["step"], scores) for line in _read_metrics(run) if (scores := held_out_scores(line))]
+    _, best = min(evaluations, key=lambda one: score_to_minimize(card.task, one[1], one[0]), default=(0, {}))
+    return best
 
 
 def _learning_sections(run: Path, task: str) -> list[Section]:

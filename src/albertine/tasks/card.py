@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albertine.errors import InputError, check_format
 from albertine.interop.huggingface import TASK_CARD_FILE
@@ -30,6 +30,7 @@ class TaskCard:
         max_length: maximum tokens of a sequence.
         sequence: how examples become sequences.
         columns: names of the columns of the training data, by setting.
+        precision: precision of the matrix products in fine-tuning; None if unknown.
     """
 
     task: str
@@ -42,6 +43,7 @@ class TaskCard:
     max_length: int = 512
     sequence: SequenceSettings = field(default_factory=SequenceSettings)
     columns: dict[str, str | None] = field(default_factory=dict)
+    precision: Literal["fp32", "bf16"] | None = None
 
     @property
     def is_official(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from albertine.engines.engine import Engine
 from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
-from albertine.tasks.sequences import EncodedExample, split_by_tokens, strip_from_samples
+from albertine.tasks.sequences import EncodedExample, longest_first_groups, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
 
 E = TypeVar("E", bound=Example)
@@ -87,11 +87,8 @@ class Scorer(ExampleScorer):
     def score(self, encoded: Sequence[EncodedExample]) -> list[ExampleScores]:
         """Return, for each example, the scores of its samples."""
         samples = [sample for example in encoded for sample in example.samples]
-        longest_first = sorted(range(len(samples)), key=lambda index: -samples[index].num_tokens)
         scores_by_index: dict[int, SampleScores] = {}
-        for indices in split_by_tokens(
-            longest_first, lambda index: samples[index].num_tokens, self._engine.micro_batch_tokens
-        ):
+        for indices in longest_first_groups(samples, self._engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
             scores = self._task_type.sample_scores(self._engine.run(strip), strip)
             scores_by_index |= dict(zip(indices, scores, strict=True))

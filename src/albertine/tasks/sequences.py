@@ -110,6 +110,12 @@ def _flat_tensor(parts: Sequence[Ids]) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
 
 
+def longest_first_groups(samples: Sequence[TaskSample], max_tokens: int) -> Iterator[list[int]]:
+    """Yield the indices of all samples in groups of at most `max_tokens`, the longest samples first."""
+    longest_first = sorted(range(len(samples)), key=lambda index: -samples[index].num_tokens)
+    return split_by_tokens(longest_first, lambda index: samples[index].num_tokens, max_tokens)
+
+
 def split_by_tokens(items: Iterable[T], num_tokens: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
     """Yield consecutive items in groups of at most `max_tokens`; a longer item is a group by itself."""
     group: list[T] = []

@@ -7,7 +7,6 @@ from torch import nn
 
 from albertine import progress
 from albertine.errors import WorkError
-from albertine.interop.huggingface import load_folder
 from albertine.train.checkpoints import Checkpoint, CheckpointContents
 from albertine.train.distributed import Distributed
 from albertine.train.doctor import MAX_ROLLBACKS
@@ -133,9 +132,7 @@ class Checkpointing:
         """
         values = self._distributed.broadcast(checkpoint.state if checkpoint else None)
         self._trainable.check_same_data(values["data_fingerprint"])
-        parameters = dict(load_folder(checkpoint.folder).named_parameters()) if checkpoint else {}
-        stored_weights = {name: parameter.detach() for name, parameter in parameters.items()}
-        weights = self._distributed.broadcast_tensors(stored_weights)
+        weights = self._distributed.broadcast_tensors(checkpoint.load_weights() if checkpoint else {})
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():
                 parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))

@@ -2,6 +2,7 @@
 
     RUN/checkpoints/step-00001200/
         config.json, model.safetensors, tokenizer files     the model
+        trained_weights.safetensors                         trained weights where the model has others
         optimizer.safetensors                               the state of the optimizers
         state.json                                          the state of the trainer, and checksums
 
@@ -27,10 +28,13 @@ from torch import Tensor
 from albertine import progress
 from albertine.atomic import atomic_folder, sync_to_disk
 from albertine.errors import WorkError, check_format
+from albertine.interop.huggingface import load_folder
 from albertine.interop.safetensors_file import write_tensors
 
 CHECKPOINTS_FOLDER = "checkpoints"
 MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
+# A model that is trained on transformed targets is saved with other weights, which predict original ones.
+TRAINED_WEIGHTS_FILE = "trained_weights.safetensors"
 STATE_FORMAT = 2
 OTHER_FORMAT_ADVICE = "resume it with that version, or start a new run with another --out"
 
@@ -51,6 +55,12 @@ class Checkpoint:
     def step(self) -> int:
         """Number of steps taken."""
         return int(self.state["step"])
+
+    def load_weights(self) -> dict[str, Tensor]:
+        """Return the trained weights, by parameter name."""
+        weights = {name: one.detach() for name, one in load_folder(self.folder).named_parameters()}
+        file = self.folder / TRAINED_WEIGHTS_FILE
+        return weights | load_file(file) if file.exists() else weights
 
     def load_optimizer_state(self) -> dict[str, Tensor]:
         """Return the state of the optimizers."""

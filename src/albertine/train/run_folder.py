@@ -28,12 +28,15 @@ from albertine.train.checkpoints import (
     OTHER_FORMAT_ADVICE,
     STATE_FILE,
     STATE_FORMAT,
+    TRAINED_WEIGHTS_FILE,
 )
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 SETTINGS_FILE = "settings.toml"
 _LOCK_FILE = "run.lock"
 _FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
+# Files beside a model that only its own run reads.
+_FILES_OF_RUNS = {STATE_FILE, OPTIMIZER_FILE, TRAINED_WEIGHTS_FILE, SETTINGS_FILE, METRICS_FILE}
 _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuning only
 
 
@@ -46,7 +49,7 @@ def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Itera
     _check_run_format(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
     if run.exists() and not lock.exists() and not _is_unused(run):
-        raise InputError(f"{run}: exists already and is no run; name another folder or remove it")
+        raise InputError(f"{run}: exists already and is not a run folder; name another folder or remove it")
     lock.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(lock, f"{run}: another process is training there; wait for it, or name another folder"):
         _remove_partial_files(run)
@@ -119,7 +122,7 @@ def publish_model(run: Path, source: Path) -> None:
     """
     files = sorted(source.iterdir(), key=lambda file: file.name == MODEL_FILE)
     for file in files:
-        if not file.is_file() or file.name in (STATE_FILE, OPTIMIZER_FILE, SETTINGS_FILE, METRICS_FILE):
+        if not file.is_file() or file.name in _FILES_OF_RUNS:
             continue
         with atomic_file(run / file.name) as partial:
             if file.name == MODEL_FILE:

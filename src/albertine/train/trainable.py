@@ -88,7 +88,7 @@ class Trainable(Protocol):
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
         """Return metrics on held-out data; empty if there are no held-out data."""
 
-    def score_to_minimize(self, metrics: dict[str, float]) -> float:
+    def score_to_minimize(self, metrics: dict[str, float], step: int) -> float:
         """Return the number by which evaluations are compared; the smallest is the best."""
 
     def objective_changes(self, step: int) -> bool:

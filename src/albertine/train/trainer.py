@@ -42,6 +42,9 @@ from albertine.train.step_metrics import StepMetrics
 from albertine.train.trainable import StepBatch, Trainable
 from albertine.train.trainer_state import BestEvaluation, TrainerState
 
+# A smaller improvement makes a model the best, but the run may still be out of patience.
+_MIN_IMPROVEMENT = 1e-6
+
 
 @dataclass(frozen=True)
 class _StepTotals:
@@ -152,8 +155,9 @@ class Trainer:
         is_best = self._is_evaluation_due and self._evaluate()
         step, save_every = self.state.step, self._settings.save_every
         if self._is_out_of_patience and step < self._settings.steps:
-            assert self.state.best
-            message = f"no better evaluation since step {self.state.best.step:,}; the run stops early"
+            message = (
+                f"no better evaluation since step {self.state.last_improved_step:,}; the run stops early"
+            )
             self._record_event("stopped early", message)
         is_save_due = self._is_timed_save_due or (save_every and step % save_every == 0)
         if self.is_finished or is_best or is_save_due:
@@ -277,9 +281,9 @@ class Trainer:
 
     @property
     def _is_out_of_patience(self) -> bool:
-        """Whether none of the last `patience` evaluations was better than the best one before them."""
-        patience, best = self._settings.patience, self.state.best
-        return bool(patience and best and self.state.step - best.step >= patience * self._evaluate_every)
+        """Whether none of the last `patience` evaluations was clearly better than those before it."""
+        patience, steps_since = self._settings.patience, self.state.step - self.state.last_improved_step
+        return bool(patience and self.state.best and steps_since >= patience * self._evaluate_every)
 
     def _evaluate(self) -> bool:
         """Evaluate on held-out data; return whether this is the best evaluation so far."""
@@ -288,13 +292,16 @@ class Trainer:
             metrics = self._trainable.evaluate(self.model, self.state.step)
         self.model.train()
         self.state.metrics, self.state.last_evaluated_step = metrics, self.state.step
+        self.state.data_position = self._trainable.data_position  # it may include results of evaluations
         if not metrics:
             return False
         if self._distributed.is_main:
             self.recorder.record_evaluation(self.state.step, metrics)
-        score, best = self._trainable.score_to_minimize(metrics), self.state.best
+        score, best = self._trainable.score_to_minimize(metrics, self.state.step), self.state.best
         if best and score >= best.score_to_minimize:
             return False
+        if best is None or best.score_to_minimize - score > _MIN_IMPROVEMENT:
+            self.state.last_improved_step = self.state.step
         self.state.best = BestEvaluation(self.state.step, score)
         return True
 

@@ -31,6 +31,7 @@ class TrainerState:
         metrics: metrics of the last evaluation.
         last_evaluated_step: step of the last evaluation; -1 before the first.
         best: the best evaluation since the objective last changed; None before the first.
+        last_improved_step: step of the last evaluation that was clearly better than those before it.
         doctor: the doctor, with its averages and counts.
     """
 
@@ -41,6 +42,7 @@ class TrainerState:
     metrics: dict[str, float] = field(default_factory=dict)
     last_evaluated_step: int = -1
     best: BestEvaluation | None = None
+    last_improved_step: int = 0
     doctor: Doctor = field(default_factory=Doctor)
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +52,7 @@ class TrainerState:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainerState":
         """Return the state from the JSON values of `to_json`; other keys are ignored."""
-        best = values["best"]
+        best = None if values["best"] is None else BestEvaluation(**values["best"])
         return cls(
             step=values["step"],
             tokens=values["tokens"],
@@ -58,6 +60,8 @@ class TrainerState:
             data_position=values["data_position"],
             metrics=values["metrics"],
             last_evaluated_step=values["last_evaluated_step"],
-            best=None if best is None else BestEvaluation(**best),
+            best=best,
+            # Earlier versions did not save it.
+            last_improved_step=values.get("last_improved_step", best.step if best else 0),
             doctor=Doctor(**values["doctor"]),
         )

@@ -17,8 +17,8 @@ _TITLES = {
 
 
 def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
-    """Return the names of the metrics that a table shows: the first ones, without thresholds."""
-    return [name for name in metrics if not name.endswith("_threshold")][:_MAX_METRICS]
+    """Return the names of the metrics that a table shows: the first ones, without thresholds and loss."""
+    return [name for name in metrics if not name.endswith("_threshold") and name != "loss"][:_MAX_METRICS]
 
 
 def format_metrics(metrics: Mapping[str, float]) -> str:

@@ -1,4 +1,9 @@
-"""Regression: a number for a text or a pair of texts."""
+"""Regression: a number for a text or a pair of texts.
+
+Training standardizes the numbers by mean and standard deviation of the training examples, so
+that years and prices are learned like ratings. A saved model has both in its output layer and
+predicts the numbers themselves.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
@@ -23,7 +29,8 @@ from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
 
 _MIN_PREDICTIONS = 20  # fewer may be similar by chance
-_MIN_SPREAD = 0.01  # standard deviation of the predictions, relative to that of the labels
+_MIN_SPREAD = 0.01  # standard deviation of the standardized predictions
+_MAX_NUMBER = 1e30  # the sum of squares of larger numbers may overflow, and weights are in fp32
 
 
 class Regression(TextTask):
@@ -50,6 +57,7 @@ class Regression(TextTask):
         super().__init__(tokenizer, max_length, num_texts)
         self._computed_metrics = tuple(metric_names)
         self.head_settings = HeadSettings("regress", labels=1, dropout=dropout)
+        self._mean, self._scale = 0.0, 1.0  # a saved model predicts numbers that are not standardized
 
     @classmethod
     def from_card(
@@ -74,9 +82,36 @@ class Regression(TextTask):
         """Return the number."""
         return example.value
 
+    @property
+    def target_transform(self) -> dict[str, float]:
+        """Mean and standard deviation of the numbers; empty if they are not standardized."""
+        is_standardized = (self._mean, self._scale) != (0.0, 1.0)
+        return {"target_mean": self._mean, "target_scale": self._scale} if is_standardized else {}
+
+    def fit_target_transform(self, samples: Sequence[TaskSample], source: str) -> None:
+        """Standardize targets by mean and standard deviation of the training samples."""
+        numbers = np.array([sample.target for sample in samples], np.float64)
+        if numbers.min() == numbers.max():
+            raise InputError(f"{source}: all numbers are {numbers[0]:g}; there must be at least two")
+        if np.abs(numbers).max() > _MAX_NUMBER:
+            raise InputError(
+                f"{source}: the number {numbers[np.abs(numbers).argmax()]:g} is too large; "
+                f"divide all numbers, so that none is above {_MAX_NUMBER:g}"
+            )
+        self._mean, self._scale = float(numbers.mean()), float(numbers.std())
+
+    def weights_to_save(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the output layer with mean and standard deviation folded into it."""
+        weight, bias = weights["head.out.weight"], weights["head.out.bias"]
+        return {
+            "head.out.weight": (weight.double() * self._scale).to(weight.dtype),
+            "head.out.bias": (bias.double() * self._scale + self._mean).to(bias.dtype),
+        }
+
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
-        """Return the numbers, `[samples]`."""
-        return torch.tensor([sample.target for sample in samples], dtype=torch.float32)
+        """Return the standardized numbers, `[samples]`."""
+        numbers = torch.tensor([sample.target for sample in samples], dtype=torch.float64)
+        return ((numbers - self._mean) / self._scale).float()
 
     def objective_losses(
         self,
@@ -89,8 +124,9 @@ class Regression(TextTask):
         return (ObjectiveLoss(output.loss, torch.full((), torch.nan, device=output.loss.device)),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the predicted number of each sample, each `[1]`."""
-        return list(output.logits.float().cpu().numpy()[:, None])
+        """Return the predicted number of each sample, not standardized, each `[1]`."""
+        numbers = output.logits.double().cpu().numpy() * self._scale + self._mean
+        return list(numbers.astype(np.float32)[:, None])
 
     def prediction(
         self,
@@ -117,7 +153,7 @@ class Regression(TextTask):
         """Return a message if all predicted numbers are nearly the same."""
         labels = np.array([example.value for example in examples], np.float64)
         predicted = np.array([prediction["value"] for prediction in predictions], np.float64)
-        is_spread = predicted.std() > _MIN_SPREAD * labels.std()
+        is_spread = predicted.std() > _MIN_SPREAD * self._scale
         if len(predicted) < _MIN_PREDICTIONS or labels.std() == 0 or is_spread:
             return None
-        return f"every prediction is about {predicted.mean():.3g}"
+        return f"every prediction is about {predicted.mean():.4g}"

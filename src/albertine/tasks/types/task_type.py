@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.losses import ObjectiveLoss
@@ -159,6 +160,27 @@ class TaskType(ABC):
     @abstractmethod
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return, for each objective, the number of targets over which its loss is averaged."""
+
+    @property
+    def target_transform(self) -> dict[str, float]:
+        """The numbers by which training transforms targets, such as their mean; empty if it does not."""
+        return {}
+
+    def fit_target_transform(self, samples: Sequence[TaskSample], source: str) -> None:  # noqa: B027
+        """Fit the transform of targets to the training samples; by default there is none.
+
+        Args:
+            samples: the training samples.
+            source: name of the data, for error messages.
+        """
+
+    def weights_to_save(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return the weights to save in place of trained ones, so that the model predicts original targets.
+
+        Args:
+            weights: all trained weights, by parameter name.
+        """
+        return {}
 
     def objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:  # noqa: ARG002
         """Return the losses of the objectives; by default, one: the loss of the head."""
