@@ -1,11 +1,17 @@
 """Tests of `albertine convert` and `albertine info` on checkpoints, through the command line."""
 
 import json
+import shutil
+import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import transformers
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.sentencepiece_fixture import KOREAN, STORY, reference_ids, sentencepiece_model
 
 import albertine
 from albertine.cli import app
@@ -13,6 +19,7 @@ from albertine.command import run_command
 from albertine.errors import WorkError
 from albertine.interop.convert import verify_copy
 from albertine.interop.huggingface import load_folder
+from albertine.interop.verify_tokenizer import _sentencepiece_ids, hard_texts, verify_tokenizer
 
 
 @pytest.fixture
@@ -45,6 +52,7 @@ def test_pickle_is_converted_to_safetensors(
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
         "config.json",
         "model.safetensors",
+        "tokenizer_config.json",
         "vocab.txt",
     ]
     hf_model = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
@@ -85,6 +93,67 @@ def test_differing_copy_is_refused(checkpoint: Path) -> None:
         copy.encoder.embedding.tokens.weight += 1e-3
     with pytest.raises(WorkError, match="the outputs differ"):
         verify_copy(model, copy, checkpoint)
+
+
+@pytest.fixture(scope="module")
+def google_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of Google's ALBERT with a SentencePiece file that has Google's symbols."""
+    folder = Path(shutil.copytree(Path(__file__).parent / "google", tmp_path_factory.mktemp("google") / "a"))
+    (folder / "30k-clean.model").write_bytes(sentencepiece_model())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizers(google_folder: Path) -> tuple[Any, Any, Any]:
+    """The tokenizer of a Google folder, that of the converted folder, and the latter in `transformers`."""
+    copy = google_folder.parent / "b"
+    assert run_command(app, ["convert", str(google_folder), str(copy), "--quiet"]) == 0
+    hf_tokenizer = transformers.AutoTokenizer.from_pretrained(copy)
+    return albertine.load_tokenizer(google_folder), albertine.load_tokenizer(copy), hf_tokenizer
+
+
+WORDS = st.sampled_from(
+    [*STORY.split(), *KOREAN.split(), "1,000", "2,500,", "(b)", "x-(y)", "a£b\u2013c€", "हिन्दी"]
+)
+
+
+@given(text=st.lists(st.text(max_size=12) | WORDS, max_size=8).map(" ".join), pair=st.none() | WORDS)
+@example(text="[CLS] a [MASK]b <pad>", pair="é")
+@example(text="1,000,000 and 2,000, 3,5 in 1899, and 12,", pair="12,")
+@example(text="ภาษาไทย ❤️ ガギグ \u200b x\u2028y", pair=unicodedata.normalize("NFD", KOREAN))
+def test_transformers_gives_the_same_ids_for_a_converted_google_folder(
+    text: str, pair: str | None, tokenizers: tuple[Any, Any, Any]
+) -> None:
+    original, converted, hf_tokenizer = tokenizers
+    expected = hf_tokenizer(text, pair)
+    for tokenizer in (original, converted):
+        ids, segments = tokenizer.encode_with_special_tokens(text, pair)
+        assert (ids, segments) == (expected["input_ids"], expected["token_type_ids"])
+        assert tokenizer.decode(ids) == hf_tokenizer.decode(ids, skip_special_tokens=True)
+    assert original.fingerprint == converted.fingerprint
+
+
+def test_convert_reports_where_googles_code_gives_other_ids(
+    google_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run_command(app, ["convert", str(google_folder), str(tmp_path / "new")]) == 0
+    messages = " ".join(capsys.readouterr().err.split())
+    assert "its tokenizer gives the same ids for 2,007 hard texts; for " in messages
+    assert "of them Google's code gives others (for example '1,000,000 and 2,000, " in messages
+
+
+def test_reported_ids_are_those_of_googles_code(google_folder: Path) -> None:
+    tokenizer = albertine.load_tokenizer(google_folder)
+    texts = hard_texts(tokenizer.vocabulary)[:200]
+    expected = [reference_ids(sentencepiece_model(), text) for text in texts]
+    assert _sentencepiece_ids(tokenizer, texts) == expected
+
+
+def test_differing_tokenizer_is_refused(google_folder: Path, checkpoint: Path) -> None:
+    tokenizers = [albertine.load_tokenizer(folder) for folder in (google_folder, checkpoint)]
+    with pytest.raises(WorkError, match="the ids of the written tokenizer differ"):
+        verify_tokenizer(*tokenizers, "source")
 
 
 def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,25 +1,33 @@
-"""Tests with a checkpoint that TensorFlow wrote; see `make_google_checkpoint.py`."""
+"""Tests with a checkpoint that TensorFlow wrote, and with others like it; see `make_google_checkpoint.py`."""
 
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
+from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.interop.load import load, load_tokenizer
 from albertine.interop.tensor_bundle import read_tensor_bundle
+from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.strip import Strip
 
 FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def show_messages() -> None:
+    progress.set_quiet(False)
 
 
 @pytest.fixture(scope="module")
@@ -45,44 +53,200 @@ def test_tensors_equal_those_written_by_tensorflow(checkpoint_maker: ModuleType)
     assert int(tensors["global_step"]) == 7
 
 
-def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
-    config = transformers.AlbertConfig(**{**checkpoint_maker.CONFIG, "hidden_act": "gelu_new"})
-    model_class: Any = transformers.AlbertForPreTraining
-    hf_model = model_class(config).eval()
-    layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
-    # Prefixes of names in Google's code, and in `transformers`.
-    prefixes = {
-        "bert/embeddings/": "albert.embeddings.",
-        "bert/encoder/embedding_hidden_mapping_in/": "albert.encoder.embedding_hidden_mapping_in.",
-        checkpoint_maker.LAYER + "attention_1/self/": layer + "attention.",
-        checkpoint_maker.LAYER + "attention_1/output/dense/": layer + "attention.dense.",
-        checkpoint_maker.LAYER + "LayerNorm/": layer + "attention.LayerNorm.",
-        checkpoint_maker.LAYER + "LayerNorm_1/": layer + "full_layer_layer_norm.",
-        checkpoint_maker.LAYER + "ffn_1/intermediate/dense/": layer + "ffn.",
-        checkpoint_maker.LAYER + "ffn_1/intermediate/output/dense/": layer + "ffn_output.",
-        "bert/pooler/dense/": "albert.pooler.",
-        "cls/predictions/transform/": "predictions.",
-        "cls/predictions/output_bias": "predictions.bias",
-        "cls/seq_relationship/output_weights": "sop_classifier.classifier.weight",
-        "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
-    }
+def test_the_writer_of_this_folder_writes_what_tensorflow_writes(
+    checkpoint_maker: ModuleType, tmp_path: Path
+) -> None:
+    tensors = {name: checkpoint_maker.values(name) for name in checkpoint_maker.SHAPES}
+    tensors |= {"bert/pooler/dense/bias/adam_m": np.zeros(checkpoint_maker.H, np.float32)}
+    checkpoint_maker.write_tensor_bundle(tmp_path / "model.ckpt-best", tensors | {"global_step": np.int64(7)})
+    for file in tmp_path.iterdir():
+        assert file.read_bytes() == (FOLDER / "google" / file.name).read_bytes(), file.name
+
+
+LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+# Prefixes of names in Google's code, and in `transformers`.
+ALBERT_PREFIXES = {
+    "bert/embeddings/": "albert.embeddings.",
+    "bert/encoder/embedding_hidden_mapping_in/": "albert.encoder.embedding_hidden_mapping_in.",
+    "bert/encoder/transformer/group_0/inner_group_0/attention_1/self/": LAYER + "attention.",
+    "bert/encoder/transformer/group_0/inner_group_0/attention_1/output/dense/": LAYER + "attention.dense.",
+    "bert/encoder/transformer/group_0/inner_group_0/LayerNorm/": LAYER + "attention.LayerNorm.",
+    "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/": LAYER + "full_layer_layer_norm.",
+    "bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/": LAYER + "ffn.",
+    "bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/output/dense/": LAYER + "ffn_output.",
+    "bert/pooler/dense/": "albert.pooler.",
+    "cls/predictions/transform/": "predictions.",
+    "cls/predictions/output_bias": "predictions.bias",
+    "cls/seq_relationship/output_weights": "sop_classifier.classifier.weight",
+    "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
+    "cls/squad/output_weights": "qa_outputs.weight",
+    "cls/squad/output_bias": "qa_outputs.bias",
+    "output_weights": "classifier.weight",
+    "output_bias": "classifier.bias",
+}
+BERT_PREFIXES = {
+    "bert/embeddings/": "bert.embeddings.",
+    "bert/encoder/layer_0/": "bert.encoder.layer.0.",
+    "bert/encoder/layer_1/": "bert.encoder.layer.1.",
+    "bert/pooler/dense/": "bert.pooler.dense.",
+    "cls/predictions/transform/": "cls.predictions.transform.",
+    "cls/predictions/output_bias": "cls.predictions.bias",
+    "cls/seq_relationship/output_weights": "cls.seq_relationship.weight",
+    "cls/seq_relationship/output_bias": "cls.seq_relationship.bias",
+}
+
+
+def transformers_model(
+    class_name: str, config: Mapping[str, Any], values: Mapping[str, np.ndarray], prefixes: Mapping[str, str]
+) -> Any:
+    """Return a model of `transformers` with values that are given by their names in Google's code."""
+    family = class_name.partition("For")[0]
+    hf_config = getattr(transformers, f"{family}Config")(**config)
+    hf_model = getattr(transformers, class_name)(hf_config).eval()
     state = hf_model.state_dict()
     written = set()
-    for name in checkpoint_maker.SHAPES:
+    for name, value in values.items():
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         hf_name = prefixes[prefix] + name.removeprefix(prefix).replace("/", ".")
         hf_name = hf_name.replace("gamma", "weight").replace("beta", "bias").replace("kernel", "weight")
         hf_name += ".weight" if hf_name.endswith("_embeddings") else ""
-        value = torch.from_numpy(checkpoint_maker.values(name))
-        state[hf_name].copy_(value.T if name.endswith("kernel") else value)
+        state[hf_name].copy_(torch.from_numpy(value.T if name.endswith("kernel") else value))
         written.add(hf_name)
-    assert set(state) - written == {"predictions.decoder.weight", "predictions.decoder.bias"}
-    model = load(FOLDER / "google").eval()
-    ids = torch.tensor([[2, 13, 60, 5, 3]])
+    unwritten = {
+        name for name in state if "decoder" not in name and "embedding_hidden_mapping_in" not in name
+    }
+    assert written >= unwritten
+    return hf_model
+
+
+IDS = torch.tensor([[2, 13, 60, 5, 3]])
+
+
+def assert_pretraining_outputs_equal(model: Any, hf_model: Any) -> None:
     with torch.no_grad():
-        expected, actual = hf_model(ids), model(Strip.from_padded(ids))
+        expected, actual = hf_model(IDS), model(Strip.from_padded(IDS))
+    pair_logits = expected.sop_logits if "sop_logits" in expected else expected.seq_relationship_logits
     assert (actual.masked.logits - expected.prediction_logits[0]).abs().max() < 1e-5
-    assert (actual.pair_logits - expected.sop_logits).abs().max() < 1e-5
+    assert (actual.pair_logits - pair_logits).abs().max() < 1e-5
+
+
+def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
+    values = {name: checkpoint_maker.values(name) for name in checkpoint_maker.SHAPES}
+    config = {**checkpoint_maker.CONFIG, "hidden_act": "gelu_new"}
+    hf_model = transformers_model("AlbertForPreTraining", config, values, ALBERT_PREFIXES)
+    assert_pretraining_outputs_equal(load(FOLDER / "google"), hf_model)
+
+
+def test_equal_widths_need_no_projection(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
+    """The reference code has no `embedding_hidden_mapping_in` if E = H, as in the paper's E = 768 rows."""
+    width = checkpoint_maker.H
+    config = {**checkpoint_maker.CONFIG, "embedding_size": width}
+    shapes = {
+        name: tuple(width if size == checkpoint_maker.E else size for size in shape)
+        for name, shape in checkpoint_maker.SHAPES.items()
+        if "embedding_hidden_mapping_in" not in name
+    }
+    folder = checkpoint_maker.write_checkpoint(tmp_path / "wide", config, shapes)
+    values = {name: checkpoint_maker.values(name, shape) for name, shape in shapes.items()}
+    hf_model = transformers_model(
+        "AlbertForPreTraining", config | {"hidden_act": "gelu_new"}, values, ALBERT_PREFIXES
+    )
+    with torch.no_grad():
+        hf_model.albert.encoder.embedding_hidden_mapping_in.weight.copy_(torch.eye(width))
+        hf_model.albert.encoder.embedding_hidden_mapping_in.bias.zero_()
+    model = load(folder)
+    assert not model.settings.has_projection
+    assert checkpoint_model_settings(folder) == model.settings
+    assert_pretraining_outputs_equal(model, hf_model)
+    assert run_command(app, ["convert", str(folder), str(tmp_path / "new"), "--quiet"]) == 0
+    assert_pretraining_outputs_equal(load(tmp_path / "new"), hf_model)
+    reopened: Any = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "new")
+    assert_pretraining_outputs_equal(model, reopened.eval())
+
+
+def test_bert_checkpoint_equals_transformers(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
+    config, shapes = checkpoint_maker.BERT_CONFIG, checkpoint_maker.BERT_SHAPES
+    folder = checkpoint_maker.write_checkpoint(tmp_path / "bert", config, shapes, family="bert")
+    values = {name: checkpoint_maker.values(name, shape) for name, shape in shapes.items()}
+    hf_model = transformers_model("BertForPreTraining", config, values, BERT_PREFIXES)
+    assert_pretraining_outputs_equal(load(folder), hf_model)
+    assert run_command(app, ["convert", str(folder), str(tmp_path / "new"), "--quiet"]) == 0
+    reopened: Any = transformers.BertForPreTraining.from_pretrained(tmp_path / "new")
+    assert_pretraining_outputs_equal(load(folder), reopened.eval())
+
+
+def tuned_checkpoint(
+    maker: ModuleType, folder: Path, head: Mapping[str, Sequence[int]], **changes: Any
+) -> tuple[Path, dict[str, np.ndarray]]:
+    """Write a fine-tuned checkpoint, which has no pre-training heads; return its folder and values."""
+    shapes = {name: shape for name, shape in maker.SHAPES.items() if name.startswith("bert/")} | head
+    maker.write_checkpoint(folder, maker.CONFIG | changes, shapes)
+    return folder, {name: maker.values(name, shape) for name, shape in shapes.items()}
+
+
+CLASSIFIER = {"output_weights": (3, 24), "output_bias": (3,)}
+ONE_ROW = {"output_weights": (1, 24), "output_bias": (1,)}
+SQUAD = {"cls/squad/output_weights": (2, 24), "cls/squad/output_bias": (2,)}
+
+
+@pytest.mark.parametrize(
+    ("head", "class_name", "kind"),
+    [
+        (CLASSIFIER, "AlbertForSequenceClassification", "classify"),
+        (ONE_ROW, "AlbertForSequenceClassification", "regress"),
+        (ONE_ROW, "AlbertForMultipleChoice", "choice"),
+        (CLASSIFIER, "AlbertForTokenClassification", "token"),
+        (SQUAD, "AlbertForQuestionAnswering", "span"),
+    ],
+)
+def test_heads_of_finetuned_checkpoints(
+    head: Mapping[str, Sequence[int]],
+    class_name: str,
+    kind: str,
+    checkpoint_maker: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = {"architectures": [class_name]} if kind in ("choice", "token") else {}
+    folder, values = tuned_checkpoint(checkpoint_maker, tmp_path, head, **named)
+    if kind in ("span", "token"):  # without pooler in `transformers`
+        values = {name: value for name, value in values.items() if "pooler" not in name}
+    config = {**checkpoint_maker.CONFIG, "hidden_act": "gelu_new"}
+    config["num_labels"] = len(values["output_bias"]) if "output_bias" in values else 2
+    hf_model = transformers_model(class_name, config, values, ALBERT_PREFIXES)
+    capsys.readouterr()
+    model = load(folder)
+    assert model.head_settings.kind == kind
+    assert ("one row" in capsys.readouterr().err) == (kind == "regress")
+    with torch.no_grad():
+        expected = hf_model(IDS.view(1, 1, -1) if kind == "choice" else IDS)
+        if kind == "choice":
+            model.head.options = 1  # type: ignore[assignment]  # a plain number
+        actual = model(Strip.from_padded(IDS))
+    if kind == "span":
+        assert (actual.start_logits - expected.start_logits[0]).abs().max() < 1e-5
+        assert (actual.end_logits - expected.end_logits[0]).abs().max() < 1e-5
+    else:
+        assert (actual.logits.flatten() - expected.logits.flatten()).abs().max() < 1e-5
+
+
+def test_encoder_of_an_unsupported_head_loads_with_a_message(
+    checkpoint_maker: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squad_2 = {"start_logits/dense/kernel": (24, 1), "start_logits/dense/bias": (1,)}
+    squad_2 |= {"answer_class/dense_1/kernel": (24, 1), "end_logits/LayerNorm/beta": (24,)}
+    folder, _ = tuned_checkpoint(checkpoint_maker, tmp_path / "tuned", squad_2)
+    capsys.readouterr()
+    model = load(folder, head="classify")
+    message = "4 tensors of an unsupported head are ignored: answer_class/dense_1/kernel, "
+    assert message in capsys.readouterr().err
+    pretrained = load(FOLDER / "google")
+    assert torch.equal(model.encoder.embedding.tokens.weight, pretrained.encoder.embedding.tokens.weight)
+    assert load(folder).head_settings.kind == "pretrain"
+    unknown = {"bert/encoder/extra/kernel": (2, 2)}
+    folder, _ = tuned_checkpoint(checkpoint_maker, tmp_path / "unknown", unknown)
+    with pytest.raises(InputError, match=r"index: unexpected tensor bert/encoder/extra/kernel; the model of"):
+        load(folder)
 
 
 def test_converted_checkpoint_opens_in_transformers(checkpoint: Path, tmp_path: Path) -> None:

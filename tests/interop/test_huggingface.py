@@ -515,6 +515,35 @@ def test_unsupported_problem_types_are_refused(problem: str, labels: int, tmp_pa
         load(folder)
 
 
+def test_problem_type_is_written_and_checked_again(tmp_path: Path) -> None:
+    hf_model = transformers_model("Albert", "classify", problem_type="single_label_classification")
+    save_folder(load(save_transformers(hf_model, tmp_path / "hf")), tmp_path / "saved")
+    reopened, _ = open_in_transformers(tmp_path / "saved", "AlbertForSequenceClassification")
+    assert reopened.config.problem_type == "single_label_classification"
+    edit_config(problem_type="multi_label_classification")(tmp_path / "saved")
+    with pytest.raises(InputError, match="multi_label_classification with 3 labels is not supported"):
+        load(tmp_path / "saved")
+
+
+def test_next_sentence_prediction_loads_as_a_classifier(tmp_path: Path) -> None:
+    pretrained = transformers_model("Bert", "pretrain")
+    pretrained.save_pretrained(tmp_path / "pretrain")
+    model_class: Any = transformers.BertForNextSentencePrediction
+    hf_model = model_class.from_pretrained(tmp_path / "pretrain").eval()
+    model = load(save_transformers(hf_model, tmp_path / "hf"))
+    assert (model.head_settings.kind, model.head_settings.labels) == ("classify", 2)
+    inputs = batch()
+    with torch.no_grad():
+        assert_close(model(strip_from_inputs(inputs)).logits, hf_model(**inputs).logits)
+    save_folder(model, tmp_path / "saved")
+    reopened, loading_info = open_in_transformers(tmp_path / "saved", "BertForSequenceClassification")
+    assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
+    with torch.no_grad():
+        assert_close(reopened.eval()(**inputs).logits, hf_model(**inputs).logits)
+    continued = load(tmp_path / "hf", head="pretrain")
+    assert torch.equal(parameter(continued, "head.pair.weight"), hf_model.cls.seq_relationship.weight)
+
+
 def test_missing_answerable_layer_is_initialized_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,8 @@
 """Tokenizers of every file format, compared with the libraries that define the formats."""
 
 import contextlib
-import io
 import json
+import re
 import unicodedata
 from pathlib import Path
 
@@ -11,16 +11,12 @@ import pytest
 import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.sentencepiece_fixture import KOREAN, SPECIAL_TOKENS, STORY, reference_ids, sentencepiece_model
 
 from albertine.errors import InputError
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder
 
-STORY = (
-    'In 1899 the old captain paid 1,000 pounds for the boat, and 2,500, then 12, more. "Why?" asked Anna; '
-    "nobody knew. The captain's daughter (who was nine) walked to the harbour - slowly, it must be said - "
-    "and counted 3,000,000 fishes, 17, 18, 19, or so she told us. The naïve café-owner smiled. "
-)
 TEXTS = [
     *STORY.split(". "),
     "",
@@ -35,28 +31,11 @@ TEXTS = [
     "🙂🙃 a🙂b",
     "tab\tnew\nline\u00a0nbsp\u3000wide",
 ]
-SPECIAL_TOKENS = ["[CLS]", "[SEP]", "[MASK]"]
 
 
 @pytest.fixture(scope="session")
 def spiece() -> bytes:
-    """Return a `spiece.model` with ALBERT's special tokens, and tokens that end in a digit and a comma."""
-    model = io.BytesIO()
-    lines = [line for line in STORY.lower().split(". ") for _ in range(30)]
-    lines += [f"in {1000 + n}, they had {n}, {n},000 and {n},500, of it" for n in range(100)]
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=200,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=SPECIAL_TOKENS,
-        user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
-        minloglevel=2,
-    )
-    return model.getvalue()
+    return sentencepiece_model()
 
 
 @pytest.fixture
@@ -65,34 +44,47 @@ def folder(tmp_path: Path, spiece: bytes) -> Path:
     return tmp_path
 
 
-def reference_ids(model: bytes, text: str) -> list[int]:
-    """Return the ids of ALBERT's reference code: normalization, SentencePiece, and splits before commas."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
-    decomposed = unicodedata.normalize("NFKD", text)
-    text = "".join(character for character in decomposed if not unicodedata.combining(character)).lower()
-    tokens: list[str] = []
-    for token in processor.encode(text, out_type=str):
-        if len(token) > 1 and token[-1] == "," and token[-2].isdigit():
-            parts = processor.encode(token[:-1].replace("▁", ""), out_type=str)
-            if not token.startswith("▁") and parts[0].startswith("▁"):
-                parts = parts[1:] if parts[0] == "▁" else [parts[0][1:], *parts[1:]]
-            tokens += [*parts, ","]
-        else:
-            tokens.append(token)
-    return [processor.piece_to_id(token) for token in tokens]
+NUMBERS = "1,000,000 and 2,000, 3,5 in 1899, and 12,"
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if "हि" not in text])
+@pytest.mark.parametrize("text", [*(text for text in TEXTS if text != NUMBERS), "ภาษาไทย", "한국어"])
 def test_sentencepiece_ids_match_the_reference(folder: Path, spiece: bytes, text: str) -> None:
     assert load_tokenizer(folder).encode(text, add_special_tokens=False) == reference_ids(spiece, text)
 
 
-def test_fixture_has_tokens_with_a_digit_and_a_comma(folder: Path) -> None:
+def test_korean_hindi_and_thai_words_keep_their_letters(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
-    assert len(tokenizer.replacements) >= 3
-    backend_ids = tokenizer.backend.encode("1,000 17, 2,500,", add_special_tokens=False).ids
-    assert tokenizer.encode("1,000 17, 2,500,", add_special_tokens=False) != backend_ids
+    text = f"{KOREAN} हिन्दी में ภาษาไทย"
+    for form in ("NFC", "NFD"):
+        ids = tokenizer.encode(unicodedata.normalize(form, text), add_special_tokens=False)
+        assert tokenizer.special_ids.unk not in ids
+        assert tokenizer.decode(ids).startswith(KOREAN)
+    (vowel_sign,) = tokenizer.encode_with_offsets(["में"])[0][1][-1:]
+    assert vowel_sign[1] == len("में")
+
+
+def test_pieces_that_end_in_a_digit_and_a_comma_are_never_used(folder: Path, spiece: bytes) -> None:
+    tokenizer = load_tokenizer(folder)
+    library = sentencepiece.SentencePieceProcessor(model_proto=spiece)
+    split_by_reference = {
+        index for index in range(len(library)) if re.search(r"\d,$", library.id_to_piece(index))
+    }
+    assert len(split_by_reference) >= 3
+    assert any(library.encode(NUMBERS)[i] in split_by_reference for i in range(8))
+    ids = tokenizer.encode(NUMBERS, add_special_tokens=False)
+    assert not split_by_reference & set(ids)
+    assert tokenizer.decode(ids) == NUMBERS
+
+
+@pytest.mark.parametrize(("vocabulary", "cased"), [("The\nthe\nCat\n", True), ("the\ncat\n", False)])
+def test_capitals_in_the_vocabulary_decide_without_a_config(
+    tmp_path: Path, vocabulary: str, cased: bool
+) -> None:
+    (tmp_path / "vocab.txt").write_text(f"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{vocabulary}")
+    tokenizer = load_tokenizer(tmp_path)
+    assert (tokenizer.encode("The") != tokenizer.encode("the")) == cased
+    tokenizer.save(tmp_path)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"] is not cased
 
 
 def test_google_file_name_is_found(tmp_path: Path, spiece: bytes) -> None:

@@ -81,7 +81,6 @@ def test_transformers_opens_the_folder_and_gives_the_same_ids(
                 expected_pair["input_ids"],
                 expected_pair["token_type_ids"],
             )
-    assert type(AutoTokenizer.from_pretrained(tmp_path / "made")).__name__.startswith("Albert")
     assert (tokenizer.encode("SIN") != tokenizer.encode("sin")) == flags.get("cased", False)
     assert (tokenizer.encode("é") != tokenizer.encode("e")) == flags.get("keep_accents", False)
 

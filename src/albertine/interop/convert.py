@@ -12,6 +12,7 @@ from albertine.errors import WorkError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, load_folder, save_folder
 from albertine.interop.load import load_checkpoint
+from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.text.tokenizer import has_tokenizer, load_tokenizer
@@ -37,8 +38,11 @@ def convert_checkpoint(source: str, destination: Path) -> None:
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
         verify_copy(model, load_folder(copy).eval(), copy)
+        ids_result = verify_tokenizer(tokenizer, load_tokenizer(copy), source) if tokenizer else ""
         copy.replace(destination)
     progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
+    if ids_result:
+        progress.print_message(f"{destination}: {ids_result}")
 
 
 def verify_copy(model: Model, copy: Model, folder: Path) -> None:

@@ -1,8 +1,9 @@
-"""Reads Google's ALBERT checkpoints: `albert_config.json` and TensorFlow's index and data files.
+"""Reads checkpoints of Google's code for ALBERT and BERT: a config, and TensorFlow's index and data files.
 
 Tensors get their names in `transformers`, so they load like a checkpoint of
-`transformers`. A `kernel` is a transposed weight, `gelu` is the tanh approximation, and
-optimizer state is skipped.
+`transformers`. A `kernel` is a transposed weight, and optimizer state is skipped. Heads that
+`transformers` has as well are read, also those of fine-tuned models; tensors of other heads are
+ignored with a message. See docs/decisions/tensorflow-checkpoints.md.
 """
 
 import re
@@ -12,25 +13,33 @@ from typing import Any
 
 from torch import Tensor
 
+from albertine import progress
 from albertine.errors import InputError
 from albertine.interop.tensor_bundle import read_tensor_bundle
+from albertine.interop.tensor_names import Family
 from albertine.interop.transformers_config import read_google_config
 
 _OPTIMIZER = re.compile(
-    r"(/(adam|lamb)_[mv](_\d+)?|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
+    r"(/(adam|lamb)_[mv](_\d+)?|/Adam(_\d+)?|^beta[12]_power|^loss_scale|^good_steps"
+    r"|^global_step|^_CHECKPOINTABLE_OBJECT_GRAPH|^save_counter.*)$"
 )
+_Renames = tuple[tuple[str, str], ...]
 # Patterns of names in Google's code and their names in `transformers`; the first match is applied.
-_RENAMES = (
+_TASK_RENAMES: _Renames = (
+    (r"^output_(weights|bias)$", r"classifier.\1"),
+    (r"^cls/squad/output_(weights|bias)$", r"qa_outputs.\1"),
+)
+_ALBERT_RENAMES: _Renames = (
+    *_TASK_RENAMES,
     (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"albert.embeddings.\1_embeddings.weight"),
     (r"^bert/embeddings/LayerNorm/", "albert.embeddings.LayerNorm."),
     (r"^bert/encoder/embedding_hidden_mapping_in/", "albert.encoder.embedding_hidden_mapping_in."),
     (r"^bert/pooler/dense/", "albert.pooler."),
     (r"^cls/predictions/output_bias$", "predictions.bias"),
     (r"^cls/predictions/transform/(dense|LayerNorm)/", r"predictions.\1."),
-    (r"^cls/seq_relationship/output_weights$", "sop_classifier.classifier.weight"),
-    (r"^cls/seq_relationship/output_bias$", "sop_classifier.classifier.bias"),
+    (r"^cls/seq_relationship/output_(weights|bias)$", r"sop_classifier.classifier.\1"),
 )
-_LAYER_RENAMES = (
+_ALBERT_LAYER_RENAMES: _Renames = (
     (r"attention_1/self/(query|key|value)/", r"attention.\1."),
     (r"attention_1/output/dense/", "attention.dense."),
     (r"ffn_1/intermediate/output/dense/", "ffn_output."),
@@ -38,45 +47,114 @@ _LAYER_RENAMES = (
     (r"LayerNorm_1/", "full_layer_layer_norm."),
     (r"LayerNorm/", "attention.LayerNorm."),
 )
-_LAYER_NAME = re.compile(
+_ALBERT_LAYER_NAME = re.compile(
     r"^bert/encoder/transformer/group_(\d+)(?:_\d+)?/(?:layer_\d+/)?inner_group_(\d+)/(.*)$"
 )
-_WEIGHT_NAMES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias", "weight": "weight"}
+_BERT_RENAMES: _Renames = (
+    *_TASK_RENAMES,
+    (r"^bert/embeddings/(word|token_type|position)_embeddings$", r"bert.embeddings.\1_embeddings.weight"),
+    (r"^bert/embeddings/LayerNorm/", "bert.embeddings.LayerNorm."),
+    (
+        r"^bert/encoder/layer_(\d+)/attention/self/(query|key|value)/",
+        r"bert.encoder.layer.\1.attention.self.\2.",
+    ),
+    (
+        r"^bert/encoder/layer_(\d+)/attention/output/(dense|LayerNorm)/",
+        r"bert.encoder.layer.\1.attention.output.\2.",
+    ),
+    (r"^bert/encoder/layer_(\d+)/intermediate/dense/", r"bert.encoder.layer.\1.intermediate.dense."),
+    (r"^bert/encoder/layer_(\d+)/output/(dense|LayerNorm)/", r"bert.encoder.layer.\1.output.\2."),
+    (r"^bert/pooler/dense/", "bert.pooler.dense."),
+    (r"^cls/predictions/output_bias$", "cls.predictions.bias"),
+    (r"^cls/predictions/transform/(dense|LayerNorm)/", r"cls.predictions.transform.\1."),
+    (r"^cls/seq_relationship/output_(weights|bias)$", r"cls.seq_relationship.\1"),
+)
+_WEIGHT_NAMES = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
+_WEIGHT_NAMES |= {"weight": "weight", "weights": "weight"}
 
 
-def read_google_checkpoint(folder: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
-    """Return config and tensors with the names of `transformers`, and the file that error messages name."""
+def read_google_checkpoint(config_file: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], Path]:
+    """Return config and tensors with the names of `transformers`, and the file that error messages name.
+
+    Args:
+        config_file: the config; the index and data files are beside it.
+    """
+    folder = config_file.parent
+    config = read_google_config(config_file)
+    index = _find_index(folder)
+    tensors, ignored = {}, []
+    for stored_name, tensor in read_tensor_bundle(index.with_suffix("")).items():
+        name = stored_name.removeprefix("module/")  # of TensorFlow Hub
+        if _OPTIMIZER.search(name):
+            continue
+        new_name = transformers_name(name, config["model_type"])
+        if new_name is not None:
+            tensors[new_name] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
+        elif name.startswith("bert/"):
+            raise InputError(
+                f"{index}: unexpected tensor {stored_name}; the model of {config_file.name} has no such layer"
+            )
+        else:
+            ignored.append(name)
+    if ignored:
+        names = ", ".join(ignored[:3]) + (", ..." if len(ignored) > 3 else "")
+        progress.print_message(
+            f"{folder}: {len(ignored)} tensors of an unsupported head are ignored: {names}"
+        )
+    return _with_head(config, tensors, config_file), tensors, index
+
+
+def _find_index(folder: Path) -> Path:
     indices = sorted(folder.glob("*.index"))
     if len(indices) != 1:
         found = ", ".join(index.name for index in indices) or "none"
         raise InputError(
             f"{folder}: must hold exactly one *.index file of a TensorFlow checkpoint; found: {found}"
         )
-    tensors = {}
-    for name, tensor in read_tensor_bundle(indices[0].with_suffix("")).items():
-        if not _OPTIMIZER.search(name):
-            new_name = transformers_name(name.removeprefix("module/"))
-            if new_name is None:
-                raise InputError(
-                    f"{indices[0]}: unexpected tensor {name}; only ALBERT checkpoints are supported"
-                )
-            tensors[new_name] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
-    has_pretraining_heads = "predictions.bias" in tensors and "sop_classifier.classifier.bias" in tensors
-    architecture = "AlbertForPreTraining" if has_pretraining_heads else "AlbertModel"
-    return read_google_config(folder) | {"architectures": [architecture]}, tensors, indices[0]
+    return indices[0]
 
 
-def transformers_name(name: str) -> str | None:
+def _with_head(config: dict[str, Any], tensors: Mapping[str, Tensor], config_file: Path) -> dict[str, Any]:
+    """Return the config with the class of `transformers` that has the head, and its number of labels.
+
+    Google's configs do not name the head, so its tensors decide; "architectures" in the config decides
+    where they are ambiguous: the output layer of a tagger has the shape of a classifier's, and that of a
+    multiple-choice model the shape of a regression's.
+    """
+    family = "Albert" if config["model_type"] == "albert" else "Bert"
+    predictions, pair = (
+        ("predictions.bias", "sop_classifier.classifier.bias")
+        if family == "Albert"
+        else ("cls.predictions.bias", "cls.seq_relationship.bias")
+    )
+    heads = (
+        ({"qa_outputs.weight", "qa_outputs.bias"}, "ForQuestionAnswering"),
+        ({"classifier.weight", "classifier.bias"}, "ForSequenceClassification"),
+        ({predictions, pair}, "ForPreTraining"),
+        ({predictions}, "ForMaskedLM"),
+        (set(), "Model"),
+    )
+    suffix = next(suffix for names, suffix in heads if names <= tensors.keys())
+    labels = {"num_labels": len(tensors["classifier.bias"])} if "classifier.bias" in tensors else {}
+    if labels == {"num_labels": 1} and "architectures" not in config:
+        progress.print_message(
+            f"{config_file.parent}: the output layer has one row, so the head is a regression; for a "
+            f'multiple-choice model add "architectures": ["{family}ForMultipleChoice"] to {config_file.name}'
+        )
+    return {"architectures": [family + suffix]} | labels | config
+
+
+def transformers_name(name: str, family: Family) -> str | None:
     """Return the name in `transformers` of a tensor in Google's checkpoint; None if it is unknown."""
-    layer = _LAYER_NAME.match(name)
-    if layer:
+    layer = _ALBERT_LAYER_NAME.match(name)
+    if layer and family == "albert":
         group, inner, rest = layer.groups()
         prefix = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
-        return _first_match(rest, _LAYER_RENAMES, prefix)
-    return _first_match(name, _RENAMES, "")
+        return _first_match(rest, _ALBERT_LAYER_RENAMES, prefix)
+    return _first_match(name, _ALBERT_RENAMES if family == "albert" else _BERT_RENAMES, "")
 
 
-def _first_match(name: str, renames: tuple[tuple[str, str], ...], prefix: str) -> str | None:
+def _first_match(name: str, renames: _Renames, prefix: str) -> str | None:
     """Return the new name by the first pattern that matches, with a prefix; None if there is none."""
     for pattern, replacement in renames:
         new_name, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)

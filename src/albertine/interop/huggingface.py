@@ -23,8 +23,15 @@ from albertine.interop.model_from_tensors import (
     resolve_tied_tensors,
 )
 from albertine.interop.safetensors_file import write_tensors
-from albertine.interop.tensor_names import Family, checkpoint_family, parameter_mappings
+from albertine.interop.tensor_names import (
+    NEXT_SENTENCE_ARCHITECTURE,
+    NEXT_SENTENCE_RENAMES,
+    Family,
+    checkpoint_family,
+    parameter_mappings,
+)
 from albertine.interop.transformers_config import (
+    config_architecture,
     head_settings_from_config,
     label_names_from_config,
     model_family,
@@ -82,6 +89,8 @@ def build_model(
     own_head = head_settings_from_config(config, str(config_file)) if head is None else None
     if head is None and own_head is None:
         check_no_unnamed_head(tensors, tensor_file)
+    if own_head is not None and config_architecture(config, str(config_file)) == NEXT_SENTENCE_ARCHITECTURE:
+        tensors = {NEXT_SENTENCE_RENAMES.get(name, name): tensor for name, tensor in tensors.items()}
     head_settings = head or own_head or HeadSettings()
     if head_settings.kind in ("pretrain", "mlm"):
         resolve_tied_tensors(tensors, tensor_file, family)
@@ -118,7 +127,8 @@ def _model_settings(
     """Return the settings stored under "albertine", or other ones if the tensors do not match them.
 
     Training in `transformers` changes two things. The identity matrix that is saved for a
-    missing projection becomes another matrix, so the settings must have a projection. The
+    missing projection becomes another matrix, so the settings must have a projection; a
+    checkpoint of Google's code has no tensors for a missing projection. The
     copies of a shared block become different, so the settings are those that the keys of
     `transformers` describe.
     """
@@ -129,7 +139,8 @@ def _model_settings(
     if family == "albert" and not saved_settings.has_projection:
         weight = tensors.get("albert.encoder.embedding_hidden_mapping_in.weight")
         bias = tensors.get("albert.encoder.embedding_hidden_mapping_in.bias")
-        if weight is None or bias is None or not _is_identity(weight, bias):
+        is_stored = weight is not None or bias is not None
+        if is_stored and (weight is None or bias is None or not _is_identity(weight, bias)):
             saved_settings = replace(saved_settings, always_project=True)
     for mapping in parameter_mappings(saved_settings, head, family):
         first, *others = ([tensors.get(name) for name in copy] for copy in mapping.copies)

@@ -7,7 +7,7 @@ from albertine.errors import InputError, did_you_mean
 from albertine.interop.google import read_google_checkpoint
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import build_model, load_folder
-from albertine.interop.transformers_config import GOOGLE_CONFIG, is_google_checkpoint
+from albertine.interop.transformers_config import google_config_file
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.model import HeadKind
@@ -64,9 +64,10 @@ def load_tokenizer(source: str | Path, *, revision: str | None = None) -> Tokeni
 
 def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
     """Return the model in a checkpoint folder of Albertine, `transformers` or Google; see `load`."""
-    if is_google_checkpoint(folder):
-        config, tensors, source = read_google_checkpoint(folder)
-        return build_model(config, folder / GOOGLE_CONFIG, tensors, source, head, seed=seed)
+    google_file = google_config_file(folder)
+    if google_file is not None:
+        config, tensors, source = read_google_checkpoint(google_file)
+        return build_model(config, google_file, tensors, source, head, seed=seed)
     return load_folder(folder, head, seed=seed)
 
 

@@ -176,6 +176,11 @@ _ARCHITECTURE_SUFFIXES = {
 }
 
 
+# The pair layer of pre-training alone: a classifier of two labels, whose tensors have another name.
+NEXT_SENTENCE_ARCHITECTURE = "BertForNextSentencePrediction"
+NEXT_SENTENCE_RENAMES = {f"cls.seq_relationship.{part}": f"classifier.{part}" for part in ("weight", "bias")}
+
+
 def architecture_name(family: Family, head: HeadSettings) -> str:
     """Return the name of the class of `transformers` that has a given head."""
     return ("Albert" if family == "albert" else "Bert") + "For" + _ARCHITECTURE_SUFFIXES[head.kind]
@@ -183,5 +188,7 @@ def architecture_name(family: Family, head: HeadSettings) -> str:
 
 def head_kinds(name: str) -> list[str]:
     """Return the kinds of head that a class of `transformers` may have: two for SequenceClassification."""
+    if name == NEXT_SENTENCE_ARCHITECTURE:
+        return ["classify"]
     task = name.partition("For")[2]
     return [kind for kind, suffix in _ARCHITECTURE_SUFFIXES.items() if suffix == task]

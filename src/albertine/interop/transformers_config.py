@@ -13,6 +13,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.interop.tensor_names import (
+    NEXT_SENTENCE_ARCHITECTURE,
     Family,
     architecture_name,
     checkpoint_family,
@@ -22,7 +23,8 @@ from albertine.interop.tensor_names import (
 from albertine.settings import HeadSettings, ModelSettings, SettingsSource, build_settings
 from albertine.settings.schema import display_text, display_value
 
-GOOGLE_CONFIG = "albert_config.json"
+# Name of the config in checkpoints of Google's code, and the family that it describes.
+_GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Key in `transformers`, name in `ModelSettings`, and the default of `transformers`.
@@ -113,10 +115,7 @@ def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSetting
 def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSettings | None:
     """Return the settings of the head that a config names; None for an encoder without a head."""
     family = model_family(config, source)
-    names = config.get("architectures") or [""]
-    if not isinstance(names, list) or not isinstance(names[0], str):
-        raise InputError(f"{source}: architectures = {display_value(names)}: must be a list of names")
-    name = names[0]
+    name = config_architecture(config, source)
     if name in ("AlbertModel", "BertModel", ""):
         return None
     kinds = head_kinds(name)
@@ -124,26 +123,36 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
         raise InputError(
             f"{source}: architecture {display_text(name)} is not supported; pass a head to load its encoder"
         )
+    if name == NEXT_SENTENCE_ARCHITECTURE:
+        return HeadSettings(kind="classify", labels=2)
     labels = _label_count(config, source)
+    kind, label_count = kinds[0], labels or 2
+    problem = config.get("problem_type")
+    if kind == "classify" and (
+        problem == "multi_label_classification" or (problem == "regression" and label_count > 1)
+    ):
+        raise InputError(
+            f"{source}: problem_type {problem} with {label_count} labels is not supported; pass another head"
+        )
     saved = _saved_head_settings(config, source)
     if saved is not None and saved.kind in kinds and (saved.labels == labels or labels is None):
         return saved
-    kind, labels = kinds[0], labels or 2
-    problem = config.get("problem_type")
-    if kind == "classify" and (
-        problem == "multi_label_classification" or (problem == "regression" and labels > 1)
-    ):
-        raise InputError(
-            f"{source}: problem_type {problem} with {labels} labels is not supported; pass another head"
-        )
-    if kind == "classify" and labels == 1:
+    if kind == "classify" and label_count == 1:
         kind = "regress"
     values = {
         "kind": kind,
-        "labels": labels if kind in ("classify", "token") else _FIXED_LABEL_COUNTS[kind],
+        "labels": label_count if kind in ("classify", "token") else _FIXED_LABEL_COUNTS[kind],
         "dropout": _head_dropout(config, family, kind),
     }
     return build_settings(HeadSettings, SettingsSource(values, source))
+
+
+def config_architecture(config: Mapping[str, Any], source: str) -> str:
+    """Return the name of the class of `transformers` that saved a config; empty if it has none."""
+    names = config.get("architectures") or [""]
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise InputError(f"{source}: architectures = {display_value(names)}: must be a list of names")
+    return names[0]
 
 
 def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
@@ -156,6 +165,8 @@ def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
     return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
 
 
+# Heads whose loss `transformers` otherwise chooses by the labels of the first batch.
+_PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
 _FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
 
 
@@ -218,29 +229,41 @@ def transformers_config(
         names = label_names or _default_label_names(head.labels)
         config["id2label"] = {str(index): name for index, name in enumerate(names)}
         config["label2id"] = {name: index for index, name in enumerate(names)}
-    if head.kind == "regress":
-        config["problem_type"] = "regression"
-    saved_model = {key: value for key, value in dataclasses.asdict(model).items() if value is not None}
-    config["albertine"] = {"model": saved_model, "head": dataclasses.asdict(head)}
+    if head.kind in _PROBLEM_TYPES:
+        config["problem_type"] = _PROBLEM_TYPES[head.kind]
+    config["albertine"] = {"model": _without_unset(model), "head": dataclasses.asdict(head)}
     return config
 
 
-def is_google_checkpoint(folder: Path) -> bool:
-    """Return whether a folder holds a checkpoint of Google's code, in TensorFlow's format."""
-    return (folder / GOOGLE_CONFIG).exists() and not (folder / "config.json").exists()
+def google_config_file(folder: Path) -> Path | None:
+    """Return the config file of a checkpoint of Google's code; None if the folder holds none."""
+    if (folder / "config.json").exists():
+        return None
+    return next((folder / name for name in _GOOGLE_CONFIGS if (folder / name).exists()), None)
 
 
-def read_google_config(folder: Path) -> dict[str, Any]:
-    """Return the config of Google's code, with the keys of `transformers`."""
-    config = dict(read_config(folder / GOOGLE_CONFIG)) | {"model_type": "albert"}
-    if config.get("hidden_act") == "gelu":
-        config["hidden_act"] = "gelu_new"  # the reference code computes the tanh approximation for "gelu"
+def read_google_config(file: Path) -> dict[str, Any]:
+    """Return the config of Google's code, with the keys of `transformers`.
+
+    Google's ALBERT has no projection if E = H, and computes the tanh approximation for "gelu".
+    """
+    config: dict[str, Any] = dict(read_config(file)) | {"model_type": _GOOGLE_CONFIGS[file.name]}
+    if config["model_type"] == "albert":
+        config["hidden_act"] = (
+            "gelu_new" if config.get("hidden_act", "gelu") == "gelu" else config["hidden_act"]
+        )
+        model = dataclasses.replace(model_settings_from_config(config, str(file)), always_project=False)
+        config["albertine"] = {"model": _without_unset(model)}
     return config
 
 
 def checkpoint_model_settings(folder: Path) -> ModelSettings:
     """Return the model settings of a checkpoint folder, from its config alone."""
-    is_google = is_google_checkpoint(folder)
-    file = folder / (GOOGLE_CONFIG if is_google else "config.json")
-    config = read_google_config(folder) if is_google else read_config(file)
+    google_file = google_config_file(folder)
+    file = google_file or folder / "config.json"
+    config = read_google_config(file) if google_file else read_config(file)
     return saved_model_settings(config, str(file)) or model_settings_from_config(config, str(file))
+
+
+def _without_unset(model: ModelSettings) -> dict[str, Any]:
+    return {key: value for key, value in dataclasses.asdict(model).items() if value is not None}

@@ -5,13 +5,15 @@ the prefix "▁" and is split into its most probable sequence of tokens (unigram
 BERT: similar normalization; each word is split into the longest matching tokens from the left
 (WordPiece), and all but the first get the prefix "##".
 
-Both are assembled as `transformers` assembles its own: see
+ALBERT's pipeline follows Google's reference code, BERT's is the one of `transformers`: see
 docs/decisions/tokenizer-like-transformers.md.
 """
 
+import unicodedata
 from collections.abc import Sequence
+from functools import cache
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 WORD_START = "▁"
 CONTINUATION_PREFIX = "##"
@@ -39,10 +41,13 @@ def albert_backend(
         normalizers.Replace("''", '"'),
     ]
     if not keep_accents:
-        normalizer_steps += [normalizers.NFKD(), normalizers.StripAccents()]
+        normalizer_steps += [normalizers.NFKD(), normalizers.Replace(Regex(_accent_pattern()), "")]
     if not cased:
         normalizer_steps.append(normalizers.Lowercase())
     if character_map:
+        # SentencePiece's normalization composes characters, but `tokenizers` applies it to groups of
+        # less than 6 bytes only; the 9 bytes of a decomposed Korean syllable are too long.
+        normalizer_steps += [] if keep_accents else [normalizers.NFC()]
         normalizer_steps.append(normalizers.Precompiled(character_map))
     backend = Tokenizer(models.Unigram(list(vocabulary), unk_id=unk_id, byte_fallback=False))
     backend.normalizer = normalizers.Sequence(normalizer_steps)
@@ -54,6 +59,20 @@ def albert_backend(
     )
     backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
     return backend
+
+
+@cache
+def _accent_pattern() -> str:
+    """Return the pattern of the characters that ALBERT's reference code removes as accents.
+
+    They are the characters with a combining class. `StripAccents` of `tokenizers` removes all marks,
+    also the vowel signs of Hindi and Thai.
+    """
+    accents = [code for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))]
+    starts = [code for code in accents if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in accents if not unicodedata.combining(chr(code + 1))]
+    ranges = (f"\\x{{{start:X}}}-\\x{{{end:X}}}" for start, end in zip(starts, ends, strict=True))
+    return f"[{''.join(ranges)}]"
 
 
 def bert_backend(

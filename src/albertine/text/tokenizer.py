@@ -7,8 +7,9 @@ that both give the same ids:
 2. `spiece.model`: SentencePiece's format, used by the published ALBERT checkpoints;
 3. `vocab.txt`: BERT's format, used by Chinese ALBERT.
 
-A token of a `spiece.model` that ends in a digit and a comma is replaced by several tokens, as in
-ALBERT's reference code (`_digit_comma_ids`); see docs/decisions/sentencepiece-files.md.
+A `spiece.model` is translated to a pipeline that a `tokenizer.json` can hold, and saved with it:
+`transformers` would read other ids from `spiece.model` alone. See
+docs/decisions/sentencepiece-files.md.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from typing import Any
 import tokenizers
 
 from albertine.errors import InputError
-from albertine.text.backends import WORD_START, albert_backend, bert_backend, set_special_tokens
+from albertine.text.backends import albert_backend, bert_backend, set_special_tokens
 from albertine.text.protobuf import CorruptDataError
 from albertine.text.sentencepiece_model import CONTROL, SentencePieceModel, read_sentencepiece
 
@@ -63,20 +64,14 @@ class Tokenizer:
         backend: the pipeline of the library `tokenizers`.
         special_ids: ids of the special tokens.
         files: name and content of each file of the tokenizer.
-        replacements: after encoding, each of these ids is replaced by several ids (`_digit_comma_ids`).
     """
 
     def __init__(
-        self,
-        backend: tokenizers.Tokenizer,
-        special_ids: SpecialTokenIds,
-        files: Mapping[str, bytes],
-        replacements: Mapping[int, Sequence[int]] | None = None,
+        self, backend: tokenizers.Tokenizer, special_ids: SpecialTokenIds, files: Mapping[str, bytes]
     ):
         self.backend = backend
         self.special_ids = special_ids
         self.files = dict(files)
-        self.replacements = {token_id: list(parts) for token_id, parts in (replacements or {}).items()}
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -118,15 +113,13 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of several texts, without special tokens; uses all cores."""
         encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        if not self.replacements:
-            return [encoding.ids for encoding in encodings]
-        return [self._with_replacements(encoding.ids) for encoding in encodings]
+        return [encoding.ids for encoding in encodings]
 
     def with_split_special_tokens(self) -> "Tokenizer":
         """Return a copy that encodes "[MASK]" in a text as ordinary text, not as the special token."""
         backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
         backend.encode_special_tokens = True
-        return Tokenizer(backend, self.special_ids, {}, self.replacements)
+        return Tokenizer(backend, self.special_ids, {})
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Return for each text its ids, and the start and end of each token in the text.
@@ -136,21 +129,16 @@ class Tokenizer:
         encoded = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
-            ids: list[int] = []
             spans: list[tuple[int, int]] = []
             next_starts = [*(start for start, _ in encoding.offsets), len(text)][1:]
-            for token_id, (start, end), next_start in zip(
-                encoding.ids, encoding.offsets, next_starts, strict=True
-            ):
+            for (start, end), next_start in zip(encoding.offsets, next_starts, strict=True):
                 while start < end and text[start].isspace():
                     start += 1
                 # A combining accent that normalization removed belongs to the token before it.
                 while end < next_start and unicodedata.combining(text[end]):
                     end += 1
-                parts = self.replacements.get(token_id, (token_id,))
-                ids += parts
-                spans += _split_span([self.vocabulary[part] for part in parts], start, end)
-            encoded.append((ids, spans))
+                spans.append((start, end))
+            encoded.append((encoding.ids, spans))
         return encoded
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
@@ -172,21 +160,6 @@ class Tokenizer:
         """Write the files of the tokenizer into an existing folder."""
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-
-    def _with_replacements(self, ids: list[int]) -> list[int]:
-        if self.replacements.keys().isdisjoint(ids):
-            return ids
-        return [part for token_id in ids for part in self.replacements.get(token_id, (token_id,))]
-
-
-def _split_span(tokens: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the spans of the tokens that replace a token: each spans its own characters."""
-    spans = []
-    for token in tokens[:-1]:
-        cut = min(end, start + len(token.removeprefix(WORD_START)))
-        spans.append((start, cut))
-        start = cut
-    return [*spans, (start, end)]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -255,18 +228,6 @@ def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any])
     return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # all are int here
 
 
-def _with_special_tokens(
-    backend: tokenizers.Tokenizer,
-    options: Mapping[str, Any],
-    files: Mapping[str, bytes],
-    replacements: Mapping[int, Sequence[int]] | None = None,
-) -> Tokenizer:
-    special_ids = _find_special_ids(backend, options)
-    tokens = {name: backend.id_to_token(token_id) or "" for name, token_id in vars(special_ids).items()}
-    set_special_tokens(backend, list(tokens.values()), tokens["cls"], tokens["sep"])
-    return Tokenizer(backend, special_ids, files, replacements)
-
-
 def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_buffer(content)
@@ -280,20 +241,21 @@ def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, b
 def _from_sentencepiece(
     model: SentencePieceModel, options: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> Tokenizer:
+    pieces = model.segmentation_pieces()
+    flags = {
+        "do_lower_case": options.get("do_lower_case", not _has_capitals(piece for piece, _ in pieces)),
+        "keep_accents": options.get("keep_accents", False),
+    }
     try:
         backend = albert_backend(
-            model.pieces,
+            pieces,
             unk_id=model.unk_id,
-            cased=not options.get("do_lower_case", True),
-            keep_accents=bool(options.get("keep_accents", False)),
+            cased=not flags["do_lower_case"],
+            keep_accents=bool(flags["keep_accents"]),
             character_map=model.character_map,
         )
     except Exception as error:  # the library raises no narrower type
         raise CorruptDataError(str(error)) from None
-    replacements = {
-        token_id: _digit_comma_ids(backend, model, text_before_comma)
-        for token_id, text_before_comma in model.digit_comma_pieces()
-    }
     backend.add_special_tokens(
         [
             piece
@@ -301,20 +263,14 @@ def _from_sentencepiece(
             if piece_type == CONTROL
         ]
     )
-    return _with_special_tokens(backend, options, files, replacements)
-
-
-def _digit_comma_ids(
-    backend: tokenizers.Tokenizer, model: SentencePieceModel, text_before_comma: str
-) -> list[int]:
-    """Return the ids that replace a token: those of its text before the final comma, and the comma's."""
-    text = text_before_comma.replace(WORD_START, " ")
-    tokens: list[str] = backend.encode(text, add_special_tokens=False).tokens
-    # The pipeline begins every text with a word start, which a token inside a word does not have.
-    if not text_before_comma.startswith(WORD_START) and tokens and tokens[0].startswith(WORD_START):
-        tokens = [tokens[0][1:], *tokens[1:]] if len(tokens[0]) > 1 else tokens[1:]
-    ids = (backend.token_to_id(token) for token in (*tokens, ","))
-    return [model.unk_id if token_id is None else token_id for token_id in ids]
+    special_ids = _set_special_tokens(backend, options)
+    # The name of a class of `transformers` that takes the pipeline as it is.
+    flags["tokenizer_class"] = "PreTrainedTokenizerFast"
+    written = {
+        "tokenizer.json": backend.to_str(pretty=True).encode(),
+        "tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags}),
+    }
+    return Tokenizer(backend, special_ids, {**files, **written})
 
 
 def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
@@ -324,11 +280,41 @@ def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str
     unk_token = unk_token.get("content") if isinstance(unk_token, dict) else unk_token
     if unk_token not in vocabulary:
         raise InputError(f"no {unk_token}, which a BERT vocabulary needs; get the file again")
+    flags = {
+        "do_lower_case": options.get("do_lower_case", not _has_capitals(vocabulary)),
+        "strip_accents": options.get("strip_accents"),
+        "tokenize_chinese_chars": options.get("tokenize_chinese_chars", True),
+        "tokenizer_class": "BertTokenizer",
+    }
     backend = bert_backend(
         vocabulary,
         unk_token=unk_token,
-        cased=not options.get("do_lower_case", True),
-        strip_accents=options.get("strip_accents"),
-        tokenize_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
+        cased=not flags["do_lower_case"],
+        strip_accents=flags["strip_accents"],
+        tokenize_chinese_chars=bool(flags["tokenize_chinese_chars"]),
     )
-    return _with_special_tokens(backend, options, files)
+    special_ids = _set_special_tokens(backend, options)
+    written = {"tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags})}
+    return Tokenizer(backend, special_ids, {**files, **written})
+
+
+def _has_capitals(tokens: Iterable[str]) -> bool:
+    """Return whether a vocabulary keeps capitals, which the files of Google's checkpoints do not say."""
+    words = [token for token in tokens if not token.startswith(("[", "<"))]
+    return sum(token != token.lower() for token in words) > len(words) / 100
+
+
+def _set_special_tokens(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialTokenIds:
+    special_ids = _find_special_ids(backend, options)
+    names = [backend.id_to_token(index) or "" for index in vars(special_ids).values()]
+    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialTokenIds: cls, sep
+    return special_ids
+
+
+def _options_file(
+    backend: tokenizers.Tokenizer, special_ids: SpecialTokenIds, options: Mapping[str, Any]
+) -> bytes:
+    """Return a `tokenizer_config.json` with which `transformers` gives the same ids."""
+    names = {f"{field}_token": backend.id_to_token(index) for field, index in vars(special_ids).items()}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return (json.dumps({**options, **names, "model_input_names": inputs}, indent=2) + "\n").encode()

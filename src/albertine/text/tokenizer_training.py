@@ -153,10 +153,8 @@ def _warn_about_vowel_marks(words: Counter[str]) -> None:
         letters += count * len(word)
         if not word.isascii():
             for character in unicodedata.normalize("NFKD", word):
-                is_mark = unicodedata.category(character)[0] == "M"
-                if is_mark and unicodedata.combining(character) != _COMBINING_ABOVE:
-                    script = unicodedata.name(character, "?").partition(" ")[0]
-                    marks[script] += count
+                if unicodedata.combining(character) not in (0, _COMBINING_ABOVE):
+                    marks[unicodedata.name(character, "?").partition(" ")[0]] += count
     for script, count in marks.most_common(1):
         if script != "COMBINING" and count > letters / 100:
             progress.print_message(
@@ -274,7 +272,7 @@ def _make_tokenizer(learned: list[tuple[str, float]], settings: TokenizerSetting
     backend = _backend(vocabulary, settings, SPECIAL_TOKENS.index("<unk>"))
     set_special_tokens(backend, SPECIAL_TOKENS, "[CLS]", "[SEP]")
     config = {
-        "tokenizer_class": "AlbertTokenizer",
+        "tokenizer_class": "PreTrainedTokenizerFast",  # takes the pipeline as it is
         "do_lower_case": not settings.cased,
         "keep_accents": settings.keep_accents,
         "pad_token": "<pad>",
