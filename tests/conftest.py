@@ -60,7 +60,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tokenizer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "made"
-    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=130, layout="lines"))
+    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=220, layout="lines"))
     return out
 
 

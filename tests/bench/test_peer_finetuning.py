@@ -21,7 +21,7 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.sequences import TaskSample
 from albertine.text.tokenizer import load_tokenizer
 
-MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
+MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Building a corpus: reproducible bytes, resuming after any interruption, errors and checks."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -23,7 +24,7 @@ from albertine.corpus.build_folder import locked_build_folder
 from albertine.corpus.check import check_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
-from albertine.corpus.manifest import Manifest
+from albertine.corpus.manifest import Manifest, read_manifest
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.file_lock import file_lock
@@ -96,7 +97,7 @@ def test_corpus_holds_the_text(corpus: Corpus, text: Path, tokenizer: Path) -> N
     assert manifest.unigram_entropy == pytest.approx(-(frequencies * np.log(frequencies)).sum())
     assert manifest.tokens["train"] == counts.sum()
     assert manifest.documents == {"train": 32, "dev": 8}
-    assert manifest.vocab_size == 130
+    assert manifest.vocab_size == 220
     assert manifest.tokenizer_fingerprint == loaded.fingerprint == corpus.tokenizer.fingerprint
 
 
@@ -333,6 +334,47 @@ def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path)
     assert manifest.skipped == 2
     assert len(manifest.skipped_locations) == 2
     assert manifest.documents["train"] == 4
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_lost_characters_are_counted_over_all_jobs(
+    tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [" ".join(made_up_sentences(seed, 40)) for seed in range(6)]
+    (tmp_path / "text").mkdir()
+    for number, text in enumerate(texts):
+        (tmp_path / "text" / f"{number}.txt").write_text(f"{text} ЩЪ x漢x щ.\n", encoding="utf-8")
+    manifest = run_build(tmp_path / "text", tokenizer, tmp_path / "made")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "unknown" in line]
+    assert line.startswith("18 of ")
+    assert "characters without a token: щ 12, ъ 6, 漢 6; " in line
+    assert manifest.unknown_tokens == 18
+    assert manifest.lost_characters == {"щ": 12, "ъ": 6, "漢": 6}
+    assert read_manifest(tmp_path / "made").lost_characters == manifest.lost_characters
+    unknown = load_tokenizer(tokenizer).special_ids.unk
+    tokens = [shard.tokens for shard in Corpus(tmp_path / "made").shards("train")]
+    assert (np.concatenate(tokens) == unknown).sum() == 18
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_text_of_another_language_gives_one_warning(
+    tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("Der Müller hört früh die Vögel.\n\n" * 300, encoding="utf-8")
+    run_build(tmp_path / "a.txt", tokenizer, tmp_path / "made")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "accented" in line]
+    assert line.startswith(str(tmp_path / "a.txt"))
+    assert "--keep-accents" in line
+    assert "--language" in line
+
+
+def test_manifest_without_lost_characters_is_read(corpus: Corpus, tmp_path: Path) -> None:
+    values = dataclasses.asdict(corpus.manifest)
+    del values["unknown_tokens"], values["lost_characters"]
+    (tmp_path / "manifest.json").write_text(json.dumps(values))
+    assert read_manifest(tmp_path) == dataclasses.replace(
+        corpus.manifest, unknown_tokens=0, lost_characters={}
+    )
 
 
 def test_worker_error_is_reported_in_one_line(tokenizer: Path, tmp_path: Path) -> None:

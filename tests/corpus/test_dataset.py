@@ -200,14 +200,14 @@ def test_chosen_tokens_are_masked_kept_and_replaced_80_10_10(many_samples: list[
         masked += int((input_ids == 4).sum())
         kept += int((input_ids == sample.labels).sum())
         replaced.update(input_ids[(input_ids != 4) & (input_ids != sample.labels)].tolist())
-    ordinary = 130 - 5
+    ordinary = 220 - 5
     assert is_plausible_count(masked, total, 0.8)
     assert is_plausible_count(kept, total, 0.1 + 0.1 / ordinary)
     assert is_plausible_count(replaced.total(), total, 0.1 * (1 - 1 / ordinary))
     assert min(replaced) >= 5
     assert len(replaced) == ordinary
     expected = replaced.total() / ordinary
-    chi_squared = sum((replaced[token_id] - expected) ** 2 / expected for token_id in range(5, 130))
+    chi_squared = sum((replaced[token_id] - expected) ** 2 / expected for token_id in range(5, 220))
     assert chi_squared < ordinary + DEVIATIONS * math.sqrt(2 * ordinary)
 
 
@@ -338,7 +338,7 @@ def test_distributions_match_the_reference_algorithm(corpus: Corpus) -> None:
         ]
         for _ in range(20):
             reference_samples += reference_masking.reference_instances(
-                document, max_length=200, short_fraction=0.1, max_masked=77, vocab_size=130, rng=rng
+                document, max_length=200, short_fraction=0.1, max_masked=77, vocab_size=220, rng=rng
             )
     dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=200))
     samples = dataset.draw(np.arange(20 * len(dataset)))

@@ -62,7 +62,7 @@ def test_text_without_whole_word_tokens_gives_no_questions(tmp_path: Path) -> No
     documents = "\n\n".join("\n".join(f"{a}{b} {b}{c}." for a in "xyz" for b in "xyz") for c in "xyz")
     (tmp_path / "text.txt").write_text(documents)
     build_tokenizer(
-        [str(tmp_path / "text.txt")], tmp_path / "tok", TokenizerSettings(vocab_size=60, allow_smaller=True)
+        [str(tmp_path / "text.txt")], tmp_path / "tok", TokenizerSettings(vocab_size=130, allow_smaller=True)
     )
     corpus_settings = CorpusSettings(workers=1, held_out=0.4)
     build_corpus([str(tmp_path / "text.txt")], tmp_path / "tok", tmp_path / "corpus", corpus_settings)

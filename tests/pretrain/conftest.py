@@ -19,7 +19,7 @@ from albertine.train.settings import PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
-MODEL = ModelSettings(vocab_size=130, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
+MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
 TIMING_KEYS = ("seconds", "tokens_per_second", "utilization", "peak_memory")
 
 

@@ -34,7 +34,7 @@ def probe_settings(corpus: Corpus) -> ProbeSettings:
 def checkpoint(corpus: Corpus, tmp_path: Path) -> Path:
     torch.manual_seed(0)
     config = transformers.AlbertConfig(
-        vocab_size=130, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        vocab_size=220, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=64, max_position_embeddings=64, initializer_range=0.5,
     )  # fmt: skip
     transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "transformers")

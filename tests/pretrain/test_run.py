@@ -53,7 +53,7 @@ def test_run_folder_holds_model_settings_and_metrics(
     actual = albertine.load(tmp_path / "run")(albertine.Strip.from_padded(ids)).masked.logits
     expected = reference(input_ids=ids).prediction_logits[0]
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
-    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run").vocab_size == 130
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run").vocab_size == 220
     stored_settings = build_settings(PretrainSettings, read_run_settings(tmp_path / "run"))
     assert stored_settings.train.lr == settings.train.lr
     assert stored_settings.train.warmup is not None
@@ -179,7 +179,7 @@ def test_batch_without_masked_tokens(settings: PretrainSettings, tmp_path: Path)
 
 def test_init_from_a_transformers_checkpoint(settings: PretrainSettings, tmp_path: Path) -> None:
     config = transformers.AlbertConfig(
-        vocab_size=130,
+        vocab_size=220,
         embedding_size=16,
         hidden_size=32,
         num_hidden_layers=2,
@@ -214,8 +214,8 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
     resolved = resolved_settings(settings, corpus, None)
     assert resolved.model.vocab_size == len(corpus.tokenizer)
     assert resolved.objective.max_length == 128
-    padded = replace(settings, model=replace(settings.model, vocab_size=192))
-    assert resolved_settings(padded, corpus, None).model.vocab_size == 192
+    padded = replace(settings, model=replace(settings.model, vocab_size=256))
+    assert resolved_settings(padded, corpus, None).model.vocab_size == 256
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
     [
         (
             {"model": replace(MODEL, vocab_size=100)},
-            "vocab_size = 100: the vocabulary of .* has 130 tokens",
+            "vocab_size = 100: the vocabulary of .* has 220 tokens",
         ),
         ({"objective": ObjectiveSettings(max_length=100)}, "reduce --objective.max-length, or raise --model"),
         (

@@ -9,6 +9,8 @@ import sys
 import time
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,17 @@ import pytest
 import sentencepiece
 
 from albertine.errors import InputError
-from albertine.text.settings import TokenizerSettings
+from albertine.text.characters import required_characters
+from albertine.text.settings import MIN_VOCAB_SIZE, TokenizerSettings
 from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import (
-    SPECIAL_TOKENS,
+    _normalization,
     build_tokenizer,
     count_words,
     train_tokenizer,
-    training_lines,
 )
+from albertine.text.unigram_training import SPECIAL_TOKENS, training_lines
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "é", "dor", "Sin", "wel"]
 
@@ -49,13 +52,13 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "made"
-    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=120))
+    build_tokenizer([str(text)], out, TokenizerSettings(vocab_size=220))
     return out
 
 
 def test_special_tokens_come_first_and_vocab_size_is_met(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
-    assert len(tokenizer) == 120
+    assert len(tokenizer) == 220
     assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
     assert vars(tokenizer.special_ids) == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert not [token for token in tokenizer.vocabulary if token[-1] == "," and token[-2:-1].isdigit()]
@@ -69,7 +72,7 @@ def test_transformers_opens_the_folder_and_gives_the_same_ids(
 ) -> None:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=100, **flags))  # type: ignore[arg-type]
+    build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=200, **flags))  # type: ignore[arg-type]
     tokenizer = load_tokenizer(tmp_path / "made")
     for reference_type in (AutoTokenizer, PreTrainedTokenizerFast):
         reference = reference_type.from_pretrained(tmp_path / "made")
@@ -86,7 +89,7 @@ def test_transformers_opens_the_folder_and_gives_the_same_ids(
 
 
 def test_training_is_deterministic_across_processes(text: Path, folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(text), "--vocab-size", "120"]
+    command = [sys.executable, "-m", "albertine", "tokenizer", "train", str(text), "--vocab-size", "220"]
     subprocess.run([*command, "--out", str(tmp_path / "made")], check=True, capture_output=True)
     for file in sorted(folder.iterdir()):
         assert (tmp_path / "made" / file.name).read_bytes() == file.read_bytes()
@@ -109,7 +112,7 @@ def test_text_sample_is_bounded_and_seeded(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tokenizer_training, "count_words", count_and_record)
 
     def train(**options: int) -> str:
-        settings = TokenizerSettings(vocab_size=100, **options)  # type: ignore[arg-type]
+        settings = TokenizerSettings(vocab_size=200, **options)  # type: ignore[arg-type]
         return train_tokenizer(text_sources, settings).fingerprint
 
     assert sum(source.size for source in text_sources) > 2 << 20
@@ -132,12 +135,12 @@ def test_words_are_counted_after_normalization() -> None:
             30_000,
             r"--vocab-size 30000: too little text; use --vocab-size \d+ or less, or give more text",
         ),
-        (20, r"--vocab-size 20: the text has \d+ characters that need a token each"),
+        (112, r"--vocab-size 112: special tokens and single characters alone need \d+; increase it"),
     ],
 )
 def test_unreachable_vocab_size_is_refused(text: Path, tmp_path: Path, size: int, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=size))
+        build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=size, cased=True))
     assert not list(tmp_path.iterdir())
 
 
@@ -164,14 +167,95 @@ def test_text_without_words_is_refused(tmp_path: Path) -> None:
         build_tokenizer([str(tmp_path)], tmp_path / "made", TokenizerSettings())
 
 
-def test_warns_when_accents_are_vowel_marks(capsys: pytest.CaptureFixture[str]) -> None:
-    hindi = [["हिन्दी में यह एक वाक्य है", "दूसरा वाक्य भी यहाँ है"]]
-    count_words(hindi, TokenizerSettings())
-    assert "Devanagari marks" in capsys.readouterr().err
-    count_words(hindi, TokenizerSettings(keep_accents=True))
-    count_words([["Ça «naïve» été où, façade, voilà; größer, Äpfel"]], TokenizerSettings())
-    count_words([["ガギグ 漢字"]], TokenizerSettings())
+@pytest.mark.parametrize("flags", [{}, {"cased": True, "keep_accents": True}])
+def test_digits_ascii_and_common_signs_are_tokens_whatever_the_text(
+    tmp_path: Path, flags: dict[str, bool]
+) -> None:
+    (tmp_path / "a.txt").write_text("the old cat sat on the mat and the dog sat on the cat\n" * 50)
+    settings = TokenizerSettings(vocab_size=220, allow_smaller=True, **flags)  # type: ignore[arg-type]
+    build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
+    tokenizer = load_tokenizer(tmp_path / "made")
+    signs = string.digits + string.ascii_letters + string.punctuation + "–—‘’“”…£€¥¢§°«»¿¡"
+    for sign in signs:
+        ids = tokenizer.encode(f"x{sign}x", add_special_tokens=False)
+        assert tokenizer.special_ids.unk not in ids
+        assert set(tokenizer.normalize(sign).strip()) <= set(tokenizer.vocabulary)
+    text = "In 1933, 25 & 7890 £6 — @ “Who?” 5 € § 3°"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert tokenizer.decode(ids) == (text if flags else text.lower())
+
+
+def test_smallest_vocab_size_holds_the_required_characters() -> None:
+    normalize = _normalization(TokenizerSettings())
+    assert len(SPECIAL_TOKENS) + 1 + len(required_characters(normalize)) == MIN_VOCAB_SIZE
+
+
+def test_lost_characters_are_reported_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("the old cat sat on the mat\n" * 500 + "漢漢字 α \n", encoding="utf-8")
+    options: dict[str, Any] = {"vocab_size": 400, "allow_smaller": True, "character_coverage": 0.999}
+    train_tokenizer(find_sources([str(tmp_path)]), TokenizerSettings(**options))
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "<unk>" in line]
+    assert line.startswith(
+        "4 of 10,004 characters (0.0400%) have no token and become <unk>: 漢 2, α 1, 字 1;"
+    )
+    assert "--character-coverage 1" in line
+    assert "--byte-fallback" in line
+    for override in ({"character_coverage": 1.0}, {"byte_fallback": True}):
+        train_tokenizer(find_sources([str(tmp_path)]), TokenizerSettings(**options | override))
+        assert "<unk>" not in capsys.readouterr().err
+
+
+def test_text_of_another_language_gives_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    german = [["Der Müller hört früh die Vögel.", "Schöne Grüße aus Köln!"]]
+    count_words(german, TokenizerSettings())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "accented" in line
+    assert "--keep-accents" in line
+    assert "--language" in line
+    count_words(german, TokenizerSettings(keep_accents=True, language="de"))
+    count_words([["It is a truth universally acknowledged."]], TokenizerSettings())
     assert not capsys.readouterr().err
+
+
+def test_text_size_is_counted_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from albertine.text import sources, tokenizer_training
+
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 16)
+    (tmp_path / "a.txt").write_text("\n\n".join(["жёлтый жук жужжит"] * 100_000), encoding="utf-8")
+    totals: list[int] = []
+
+    def count_and_stop(documents: Iterable[Sequence[str]], settings: TokenizerSettings) -> Counter[str]:
+        totals.append(sum(len(sentence.encode()) for document in documents for sentence in document))
+        return Counter()
+
+    monkeypatch.setattr(tokenizer_training, "count_words", count_and_stop)
+    with pytest.raises(InputError, match="hold no words"):
+        train_tokenizer(find_sources([str(tmp_path)]), TokenizerSettings(max_text_mb=1, layout="lines"))
+    assert 1 << 20 <= totals[0] < 1.1 * (1 << 20)
+
+
+def test_rare_words_are_dropped_seldom_and_wherever_they_occur(monkeypatch: pytest.MonkeyPatch) -> None:
+    from albertine.text import tokenizer_training
+
+    monkeypatch.setattr(tokenizer_training, "_MAX_WORDS", 1000)
+    without_rare_words, sizes = tokenizer_training._without_rare_words, []
+
+    def count_calls(counts: Counter[str]) -> Counter[str]:
+        sizes.append(len(counts))
+        return without_rare_words(counts)
+
+    monkeypatch.setattr(tokenizer_training, "_without_rare_words", count_calls)
+    # Each word of a document occurs twice, so the words with one occurrence alone are never too many.
+    documents = [
+        [f"w{n} w{n} first" for n in range(start, start + 10)] + (["last"] * 10 if start >= 15_000 else [])
+        for start in range(0, 20_000, 10)
+    ]
+    counts = count_words(documents, TokenizerSettings())
+    assert max(sizes) < 1100
+    assert len(sizes) < 50
+    lost = 2 * len(sizes)  # at most what was subtracted
+    assert 20_000 - lost <= counts["first"] <= 20_000
+    assert 5_000 - lost <= counts["last"] <= 5_000
 
 
 KOREAN = "한국어 문장은 학교에 간다. 아이들이 공원에서 연을 날린다. 우리는 매일 아침 책을 읽는다."
@@ -201,7 +285,7 @@ def test_training_text_has_no_unknown_tokens(tmp_path: Path, form: Any, keep_acc
 def test_more_characters_than_vocab_size_is_refused(tmp_path: Path) -> None:
     characters = "".join(chr(0x4E00 + n) for n in range(120))
     (tmp_path / "a.txt").write_text(characters + "。", encoding="utf-8")
-    with pytest.raises(InputError, match="characters that need a token each"):
+    with pytest.raises(InputError, match=r"single characters alone need 2\d\d"):
         build_tokenizer(
             [str(tmp_path / "a.txt")],
             tmp_path / "made",
@@ -216,7 +300,10 @@ def test_common_words_are_single_tokens(tmp_path: Path) -> None:
     weights = [1 / (n + 1) for n in range(len(words))]
     lines = [" ".join(rng.choices(words, weights, k=12)) for _ in range(1500)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
-    settings = TokenizerSettings(vocab_size=200, layout="lines", keep_accents=True)
+    settings = TokenizerSettings(layout="lines", keep_accents=True)
+    # 200 tokens for this text; the others are required characters that it does not have.
+    unused = set(required_characters(_normalization(settings))) - set("".join(lines))
+    settings = replace(settings, vocab_size=200 + len(unused))
     build_tokenizer([str(tmp_path / "a.txt")], tmp_path / "made", settings)
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

@@ -7,7 +7,6 @@ resumes: it keeps finished parts and shards, and removes partial files. The mani
 written last. See docs/decisions/corpus-in-two-phases.md.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -16,10 +15,12 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.corpus.build_folder import locked_build_folder, record_build
-from albertine.corpus.encode_jobs import EncodeJob, plan_jobs, read_errors_file, run_jobs
+from albertine.corpus.encode_jobs import plan_jobs, run_jobs
+from albertine.corpus.job_report import JobReport, sum_reports
 from albertine.corpus.manifest import Manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
+from albertine.text.characters import list_characters, most_frequent
 from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.version import __version__
@@ -40,7 +41,7 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
         jobs = list(plan_jobs(found, work))
         run_jobs(jobs, out / "tokenizer", settings)
         shards, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
-        skipped, skipped_locations = _collect_read_errors(jobs)
+        report = sum_reports(job.file for job in jobs)
         manifest = Manifest(
             tokenizer_fingerprint=loaded.fingerprint,
             vocab_size=len(loaded),
@@ -51,27 +52,30 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
             words=counts.words,
             unigram_entropy=counts.unigram_entropy(),
             duplicates=counts.duplicates,
-            skipped=skipped,
-            skipped_locations=skipped_locations,
+            skipped=report.skipped,
+            skipped_locations=report.skipped_locations[:_MAX_LISTED],
+            unknown_tokens=report.unknown_tokens,
+            lost_characters=dict(most_frequent(report.lost_characters, _MAX_LISTED)),
             sources=[source.name for source in found],
             settings={key: value for key, value in asdict(settings).items() if key != "workers"},
             versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
             held_out_passages=counts.passages or None,
         )
         write_manifest(out, manifest)
+    _report_lost_characters(report)
     _report_held_out(manifest, settings.held_out)
     return manifest
 
 
-def _collect_read_errors(jobs: Sequence[EncodeJob]) -> tuple[int, list[str]]:
-    """Return the number of read errors of all jobs, and the locations of the first ones."""
-    total = 0
-    all_locations: list[str] = []
-    for job in jobs:
-        count, locations = json.loads(read_errors_file(job).read_text(encoding="utf-8"))
-        total += count
-        all_locations += locations
-    return total, all_locations[:_MAX_LISTED]
+def _report_lost_characters(report: JobReport) -> None:
+    """Print which characters of the text the vocabulary lacks, if any."""
+    if report.lost_characters:
+        progress.print_message(
+            f"{report.unknown_tokens:,} of {report.tokens:,} tokens "
+            f"({report.unknown_tokens / report.tokens:.4%}) are unknown; characters without a token: "
+            f"{list_characters(report.lost_characters)}; `tokenizer train` on this text, or with "
+            "--byte-fallback, gives a vocabulary with them"
+        )
 
 
 def _report_held_out(manifest: Manifest, requested: float) -> None:

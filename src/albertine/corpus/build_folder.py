@@ -4,6 +4,7 @@
     OUT/building/build.json     sources, tokenizer and settings of the parts; must not change
     OUT/building/shards.json    settings of the shards; if they change, the shards are rewritten
     OUT/building/part-*.arrow   parts of finished jobs
+    OUT/building/part-*.json    their reports: what was skipped, what the vocabulary lacks
 
 A build removes only files that a build has written.
 """
@@ -29,7 +30,7 @@ from albertine.version import __version__
 
 _LOCK = "corpus.lock"
 _REMOVED_FOLDER = ".building.partial"  # the build folder of a finished corpus, while it is removed
-_BUILD_FORMAT = 2
+_BUILD_FORMAT = 3
 _FORMAT_1_FILE = "note.json"  # the name of build.json in format 1
 _SHARD_SETTINGS = ("held_out", "keep_duplicates", "seed")  # no effect on the parts
 _UNRECORDED_SETTINGS = ("workers", "on_error")  # may be changed when a build resumes

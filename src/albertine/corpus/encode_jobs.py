@@ -6,26 +6,32 @@ do not depend on the number of processes.
 """
 
 import hashlib
-import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from albertine import progress
 from albertine.atomic import atomic_file
+from albertine.corpus.job_report import JobReport, write_report
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import EncodedDocuments, to_record_batch, write_record_batches
 from albertine.processes import run_in_processes
+from albertine.text.characters import language_warning, lost_characters, single_characters
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.sources import Source, SourceChunk, source_chunks
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder
 
 JOB_BYTES = 8 << 20
+_SAMPLED_SENTENCES = 4096  # of a record batch, whose characters are counted
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
 
 
 def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSettings) -> None:
-    """Run the jobs whose part files do not exist yet."""
+    """Run the jobs whose part files do not exist yet; print at most one warning about their language."""
     remaining = [job for job in jobs if not job.file.exists()]
     total = sum(job.text_bytes for job in jobs)
     workers = min(settings.workers or os.cpu_count() or 1, max(1, len(remaining)))
@@ -70,21 +76,22 @@ def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSetting
         advance(total - sum(job.text_bytes for job in remaining))
         if workers == 1:
             worker = _EncodeWorker(tokenizer, settings)
-            for job in remaining:
-                worker.run(job)
-                advance(job.text_bytes)
+            finished = ((job, worker.run(job)) for job in remaining)
         else:
-            advice = "repeat the command to resume; --workers 1 needs the least memory"
             finished = run_in_processes(
                 _run_job,
                 remaining,
                 workers,
                 initializer=_start_worker,
                 initargs=(tokenizer, settings),
-                advice=advice,
+                advice="repeat the command to resume; --workers 1 needs the least memory",
             )
-            for job, _ in finished:
-                advance(job.text_bytes)
+        has_warned = False
+        for job, warning in finished:
+            advance(job.text_bytes)
+            if warning and not has_warned:
+                progress.print_message(f"{job.chunks[0].source.name}: {warning}")
+                has_warned = True
 
 
 _worker: "_EncodeWorker | None" = None  # of a worker process
@@ -96,9 +103,9 @@ def _start_worker(tokenizer: Path, settings: CorpusSettings) -> None:
     _worker = _EncodeWorker(tokenizer, settings)
 
 
-def _run_job(job: EncodeJob) -> None:
+def _run_job(job: EncodeJob) -> str | None:
     assert _worker is not None
-    _worker.run(job)
+    return _worker.run(job)
 
 
 class _EncodeWorker:
@@ -107,15 +114,23 @@ class _EncodeWorker:
     def __init__(self, tokenizer: Path, settings: CorpusSettings):
         loaded = load_tokenizer(tokenizer)
         self._encoder, self._boundaries = WordEncoder(loaded), WordBoundaries(loaded)
+        self._tokenizer, self._known_characters = loaded, single_characters(loaded.vocabulary)
         self._settings = settings
+        # Of the current job:
+        self._report, self._characters = JobReport(), Counter[str]()
 
-    def run(self, job: EncodeJob) -> None:
-        """Write the part of a job, and its read errors to a file beside it, which is complete first."""
+    def run(self, job: EncodeJob) -> str | None:
+        """Write the part of a job, and before it the report; return a warning about the language, if any."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
+        self._report, self._characters = JobReport(), Counter()
         with atomic_file(job.file) as file:
             write_record_batches(file, self._encode_job(job, errors))
-            with atomic_file(read_errors_file(job)) as errors_file:
-                errors_file.write_text(json.dumps([errors.count, errors.locations]), encoding="utf-8")
+            self._report.skipped, self._report.skipped_locations = errors.count, errors.locations
+            write_report(job.file, self._report)
+        removes_accents = self._tokenizer.normalize("é") == "e"
+        return language_warning(
+            self._characters, removes_accents=removes_accents, language=self._settings.language
+        )
 
     def _encode_job(self, job: EncodeJob, errors: ReadErrors) -> Iterator[pa.RecordBatch]:
         """Yield the documents of a job in record batches, at least one, whose size bounds the memory."""
@@ -133,7 +148,9 @@ class _EncodeWorker:
 
     def _encode_documents(self, documents: list[list[str]]) -> pa.RecordBatch:
         """Return documents (lists of sentences) as a record batch; those without tokens are dropped."""
-        tokens, lengths = self._encoder.encode([sentence for document in documents for sentence in document])
+        sentences = [sentence for document in documents for sentence in document]
+        tokens, lengths = self._encoder.encode(sentences)
+        self._inspect(sentences, tokens, lengths)
         sentence_counts = [len(document) for document in documents]
         sentence_offsets = np.concatenate([[0], np.cumsum(lengths)])
         document_offsets = sentence_offsets[np.concatenate([[0], np.cumsum(sentence_counts, dtype=np.int64)])]
@@ -152,10 +169,17 @@ class _EncodeWorker:
         )
         return to_record_batch(encoded, np.frombuffer(b"".join(fingerprints), np.uint64))
 
-
-def read_errors_file(job: EncodeJob) -> Path:
-    """Return the path of the file with a job's read errors: their count, and a list of locations."""
-    return job.file.with_suffix(".json")
+    def _inspect(self, sentences: list[str], tokens: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+        """Count the unknown tokens, their characters, and the characters of a sample of the sentences."""
+        unknown = np.flatnonzero(tokens == self._tokenizer.special_ids.unk)
+        affected = np.unique(np.searchsorted(np.cumsum(lengths), unknown, side="right"))
+        words = Counter(chain.from_iterable(sentences[index].split() for index in affected))
+        lost = lost_characters(words, self._known_characters, self._tokenizer.normalize)
+        self._report.tokens += len(tokens)
+        self._report.unknown_tokens += len(unknown)
+        self._report.lost_characters.update(lost)
+        sample = sentences[:: max(1, len(sentences) // _SAMPLED_SENTENCES)]
+        self._characters.update(chain.from_iterable(sample))
 
 
 def _fingerprint(document: list[str]) -> bytes:

@@ -37,6 +37,8 @@ class Manifest:
         duplicates: number of documents that were dropped as duplicates.
         skipped: number of files, lines or records that could not be read.
         skipped_locations: location and problem of the first of these.
+        unknown_tokens: number of unknown tokens in the text, before duplicates are dropped.
+        lost_characters: how often each character without a token occurs there; the most frequent ones.
         held_out_passages: number of passages of different documents that dev consists of; None if it
             consists of whole documents.
     """
@@ -55,6 +57,8 @@ class Manifest:
     sources: list[str]
     settings: dict[str, Any]
     versions: dict[str, str]
+    unknown_tokens: int = 0  # manifests of earlier versions have neither
+    lost_characters: dict[str, int] = field(default_factory=dict)
     held_out_passages: int | None = None
     format: int = field(default=MANIFEST_FORMAT)
 

@@ -15,6 +15,8 @@ from functools import cache
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from albertine.text.byte_tokens import with_low_byte_scores
+
 WORD_START = "▁"
 CONTINUATION_PREFIX = "##"
 
@@ -26,6 +28,7 @@ def albert_backend(
     cased: bool = False,
     keep_accents: bool = False,
     character_map: bytes | None = None,
+    byte_fallback: bool = False,
 ) -> Tokenizer:
     """Return ALBERT's pipeline for a unigram vocabulary.
 
@@ -35,6 +38,7 @@ def albert_backend(
         cased: keep capitals.
         keep_accents: keep accents; characters are then neither composed nor decomposed.
         character_map: SentencePiece's precompiled character normalization (`precompiled_charsmap`).
+        byte_fallback: write a character without a token as byte tokens, which the vocabulary contains.
     """
     normalizer_steps: list[normalizers.Normalizer] = [
         normalizers.Replace("``", '"'),
@@ -49,7 +53,8 @@ def albert_backend(
         # less than 6 bytes only; the 9 bytes of a decomposed Korean syllable are too long.
         normalizer_steps += [] if keep_accents else [normalizers.NFC()]
         normalizer_steps.append(normalizers.Precompiled(character_map))
-    backend = Tokenizer(models.Unigram(list(vocabulary), unk_id=unk_id, byte_fallback=False))
+    tokens = with_low_byte_scores(vocabulary) if byte_fallback else list(vocabulary)
+    backend = Tokenizer(models.Unigram(tokens, unk_id=unk_id, byte_fallback=byte_fallback))
     backend.normalizer = normalizers.Sequence(normalizer_steps)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -58,6 +63,8 @@ def albert_backend(
         ]
     )
     backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
+    if byte_fallback:
+        backend.decoder = decoders.Sequence([decoders.ByteFallback(), backend.decoder])
     return backend
 
 

@@ -34,6 +34,11 @@ class SentencePieceModel:
         """Id of the unknown piece."""
         return self.piece_types.index(UNKNOWN)
 
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether the model writes a character that has no piece as bytes."""
+        return BYTE in self.piece_types
+
     def segmentation_pieces(self) -> list[tuple[str, float]]:
         """Return text and score of each piece as a segmentation into the most probable pieces needs them.
 
@@ -79,8 +84,6 @@ def read_sentencepiece(content: bytes) -> SentencePieceModel:
         raise CorruptDataError("not a unigram model, which ALBERT needs")
     if piece_types.count(UNKNOWN) != 1:
         raise CorruptDataError("not a SentencePiece model: expected exactly one unknown piece")
-    if BYTE in piece_types:
-        raise CorruptDataError("byte fallback is not supported")
     return SentencePieceModel(tuple(pieces), tuple(piece_types), character_map)
 
 

@@ -32,7 +32,7 @@ class ReadingSettings(Settings):
             )
 
 
-MIN_VOCAB_SIZE = 16
+MIN_VOCAB_SIZE = 110  # special tokens, "▁" and the characters of `required_characters`
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,14 @@ class TokenizerSettings(ReadingSettings):
     cased: bool = setting(False, "Keep capitals.")
     keep_accents: bool = setting(False, "Keep accents.")
     character_coverage: float = setting(
-        0.99995, "Fraction of all characters covered by the vocabulary.", minimum=0.5, maximum=1
+        0.99995,
+        "Fraction of all characters covered by the vocabulary, which always has digits, ASCII and "
+        "common punctuation.",
+        minimum=0.5,
+        maximum=1,
+    )
+    byte_fallback: bool = setting(
+        False, "Write characters without a token as UTF-8 bytes; 256 tokens are bytes then."
     )
     max_text_mb: int = setting(
         256, "Maximum megabytes of text to train on; more text is sampled at random.", minimum=1

@@ -1,20 +1,29 @@
 """Recognizes characters of writing systems without spaces between words, such as Chinese and Thai.
 
-In these, a line break does not separate words, and each token counts as a word.
+In these, a line break does not separate words, and each token counts as a word. Georgian, Hangul
+and Yi are not among them: they are next to such scripts in Unicode, but are written with spaces.
 """
 
 from bisect import bisect_right
 
-# Thai to Myanmar; Khmer; East Asian punctuation, kana; Han, and its later planes; wide forms.
+# Blocks of Unicode 17: scripts whose lines break within words or at any letter (classes SA, ID and CJ
+# of UAX #14), and Tibetan, which separates syllables only.
 _RANGES = (
-    (0x0E00, 0x1100),
-    (0x1780, 0x1800),
-    (0x3000, 0x3100),
-    (0x31F0, 0x3200),
-    (0x3400, 0xA000),
-    (0xF900, 0xFB00),
-    (0xFF00, 0xFFA0),
-    (0x20000, 0x40000),
+    (0x0E00, 0x10A0),  # Thai, Lao, Tibetan, Myanmar
+    (0x1780, 0x1800),  # Khmer
+    (0x1950, 0x1A00),  # Tai Le, New Tai Lue, Khmer symbols
+    (0x1A20, 0x1AB0),  # Tai Tham
+    (0x2E80, 0x3130),  # radicals, East Asian punctuation, kana, Bopomofo
+    (0x3190, 0x3200),  # Kanbun, Bopomofo, strokes, kana
+    (0x3280, 0xA000),  # circled and squared forms, Han
+    (0xA9E0, 0xAA00),  # Myanmar
+    (0xAA60, 0xAAE0),  # Myanmar, Tai Viet
+    (0xF900, 0xFB00),  # Han
+    (0xFE30, 0xFE50),  # vertical punctuation
+    (0xFF00, 0xFFA0),  # wide forms, narrow katakana
+    (0x11700, 0x11750),  # Ahom
+    (0x16FE0, 0x1B300),  # Tangut, Khitan, kana, Nushu
+    (0x20000, 0x40000),  # Han
 )
 _STARTS = [start for start, _ in _RANGES]
 

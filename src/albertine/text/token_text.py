@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine.text.backends import CONTINUATION_PREFIX, WORD_START
+from albertine.text.byte_tokens import is_byte_token
 from albertine.text.spaceless_scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordBoundaries
@@ -31,6 +32,8 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
         return " ", token.removeprefix(WORD_START) or WORD_START
     if token.startswith(CONTINUATION_PREFIX):
         return "/", token.removeprefix(CONTINUATION_PREFIX)
+    if is_byte_token(token):
+        return "/", token
     starts_alphanumeric = token[:1].isalnum()
     if previous == " " or token[:1] in ("[", "<") or (marks_continuations and starts_alphanumeric):
         return " ", token

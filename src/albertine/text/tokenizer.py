@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from numpy.typing import NDArray
 
 from albertine.errors import InputError
 from albertine.text.backends import albert_backend, bert_backend, set_special_tokens
+from albertine.text.byte_tokens import byte_values, split_byte_offsets
 from albertine.text.protobuf import CorruptDataError
 from albertine.text.sentencepiece_model import CONTROL, SentencePieceModel, read_sentencepiece
 
@@ -83,6 +85,17 @@ class Tokenizer:
         size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
         return tuple(self.backend.id_to_token(token_id) or "" for token_id in range(size))
 
+    @cached_property
+    def byte_values(self) -> NDArray[Any] | None:
+        """The byte of each token, -1 for other tokens [vocab_size]; None without byte tokens."""
+        values = byte_values(self.vocabulary)
+        return values if (values >= 0).any() else None
+
+    def normalize(self, text: str) -> str:
+        """Return a text as the vocabulary sees it, for example in lower case."""
+        normalizer = self.backend.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
     @property
     def marks_continuations(self) -> bool:
         """Whether tokens that continue a word are marked (BERT), not those that begin one (ALBERT)."""
@@ -130,8 +143,11 @@ class Tokenizer:
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
             spans: list[tuple[int, int]] = []
-            next_starts = [*(start for start, _ in encoding.offsets), len(text)][1:]
-            for (start, end), next_start in zip(encoding.offsets, next_starts, strict=True):
+            offsets = encoding.offsets
+            if self.byte_values is not None:
+                offsets = split_byte_offsets(text, encoding.ids, offsets, self.byte_values, self.normalize)
+            next_starts = [*(start for start, _ in offsets), len(text)][1:]
+            for (start, end), next_start in zip(offsets, next_starts, strict=True):
                 while start < end and text[start].isspace():
                     start += 1
                 # A combining accent that normalization removed belongs to the token before it.
@@ -253,6 +269,7 @@ def _from_sentencepiece(
             cased=not flags["do_lower_case"],
             keep_accents=bool(flags["keep_accents"]),
             character_map=model.character_map,
+            byte_fallback=model.byte_fallback,
         )
     except Exception as error:  # the library raises no narrower type
         raise CorruptDataError(str(error)) from None

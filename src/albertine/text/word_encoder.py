@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine.text.backends import CONTINUATION_PREFIX, WORD_START
+from albertine.text.byte_tokens import decode_characters
 from albertine.text.spaceless_scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 
@@ -107,8 +108,9 @@ class WordBoundaries:
 
     A word begins after a space. A punctuation mark is a word by itself. The token after a mark that
     follows a space, such as an opening quote, also begins a word. In scripts without spaces each token
-    is a word. The reference code also starts a word at every token with a letter outside a to z; this
-    class does not, because that would split the words of most languages.
+    is a word. A character written as byte tokens counts like a token of this character. The reference
+    code also starts a word at every token with a letter outside a to z; this class does not, because
+    that would split the words of most languages.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -120,17 +122,38 @@ class WordBoundaries:
                 starts[token_id] = not token.startswith(CONTINUATION_PREFIX)
                 continue
             bare = token.removeprefix(WORD_START)
-            is_mark = bool(bare) and all(unicodedata.category(character)[0] in "PS" for character in bare)
+            is_mark = bool(bare) and all(map(_is_mark, bare))
             starts[token_id] = bare != token or is_mark or token_id in special_ids or is_spaceless(bare[:1])
             marks[token_id], spaces[token_id] = is_mark, token == WORD_START
             opening_marks[token_id] = is_mark and bare != token
         self._is_start, self._is_opening_mark = starts, opening_marks
         self._is_mark, self._is_space = marks, spaces
+        self._byte_values = tokenizer.byte_values
 
     def starts(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether each token of a text begins a word [tokens]."""
         starts: NDArray[np.bool_] = self._is_start[ids]
         starts[1:] |= self._is_opening_mark[ids[:-1]]
         starts[2:] |= self._is_space[ids[:-2]] & self._is_mark[ids[1:-1]]
+        if self._byte_values is not None:
+            self._add_starts_in_bytes(ids, self._byte_values[ids], starts)
         starts[:1] = True
         return starts
+
+    def _add_starts_in_bytes(
+        self, ids: NDArray[Any], values: NDArray[Any], starts: NDArray[np.bool_]
+    ) -> None:
+        """Mark the words that begin at a character written as bytes, or after a mark written as bytes."""
+        positions, sizes, codes = decode_characters(values)
+        distinct, indices = np.unique(codes, return_inverse=True)
+        marks = np.array([_is_mark(chr(code)) for code in distinct], bool)[indices]
+        spaceless = np.array([is_spaceless(chr(code)) for code in distinct], bool)[indices]
+        starts[positions[marks | spaceless]] = True
+        follows_space = self._is_space[ids[positions - 1]] & (positions > 0)
+        after_marks = (positions + sizes)[marks & follows_space]
+        starts[after_marks[after_marks < len(starts)]] = True
+
+
+def _is_mark(character: str) -> bool:
+    """Return whether a character is punctuation or a symbol."""
+    return unicodedata.category(character)[0] in "PS"

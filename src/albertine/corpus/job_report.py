@@ -1,0 +1,55 @@
+"""What an encoding job found in its text: unreadable records and characters that the vocabulary lacks.
+
+The report of a job is in a JSON file beside its part, so that a resumed build knows it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from albertine.atomic import atomic_file
+
+
+@dataclass
+class JobReport:
+    """Counts over the text of one job, or of all jobs.
+
+    Attributes:
+        skipped: number of files, lines or records that could not be read.
+        skipped_locations: location and problem of the first of these.
+        tokens: number of tokens.
+        unknown_tokens: number of these that are the unknown token.
+        lost_characters: how often each character without a token occurs.
+    """
+
+    skipped: int = 0
+    skipped_locations: list[str] = field(default_factory=list)
+    tokens: int = 0
+    unknown_tokens: int = 0
+    lost_characters: Counter[str] = field(default_factory=Counter)
+
+
+def report_file(part: Path) -> Path:
+    """Return the path of the report that belongs to a part."""
+    return part.with_suffix(".json")
+
+
+def write_report(part: Path, report: JobReport) -> None:
+    """Write the report of the job that writes a part."""
+    with atomic_file(report_file(part)) as file:
+        file.write_text(json.dumps(vars(report)), encoding="utf-8")
+
+
+def sum_reports(parts: Iterable[Path]) -> JobReport:
+    """Return the sum of the reports that belong to the parts, in their order."""
+    total = JobReport()
+    for part in parts:
+        report = JobReport(**json.loads(report_file(part).read_text(encoding="utf-8")))
+        total.skipped += report.skipped
+        total.skipped_locations += report.skipped_locations
+        total.tokens += report.tokens
+        total.unknown_tokens += report.unknown_tokens
+        total.lost_characters.update(report.lost_characters)
+    return total

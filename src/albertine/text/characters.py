@@ -1,0 +1,116 @@
+"""The characters of a text: which ones a vocabulary must have, which ones it lacks, and of which languages.
+
+See docs/decisions/required-characters.md.
+"""
+
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cache
+
+from albertine.text.backends import CONTINUATION_PREFIX
+
+_REQUIRED = (
+    string.digits + string.ascii_letters + string.punctuation + "‐‑–—−‘’‚“”„‹›«»…·•¡¿§¶†‡′″°±×÷©®£€¥¢₹₩₽"
+)
+_MAX_LISTED = 10
+_MANY = 0.005  # of all letters; see docs/decisions/required-characters.md
+
+
+def required_characters(normalize: Callable[[str], str]) -> str:
+    """Return the characters that every vocabulary has a token for, whatever its training text.
+
+    These are all digits, all printable ASCII characters and common punctuation and currency signs.
+
+    Args:
+        normalize: the normalization of the vocabulary, which for example has no capitals.
+    """
+    normalized = {result for character in _REQUIRED for result in normalize(character)}
+    return "".join(sorted(character for character in normalized if not character.isspace()))
+
+
+def single_characters(vocabulary: Iterable[str]) -> frozenset[str]:
+    """Return the characters that have a token of their own."""
+    bare = (token.removeprefix(CONTINUATION_PREFIX) for token in vocabulary)
+    return frozenset(token for token in bare if len(token) == 1)
+
+
+def lost_characters(
+    word_counts: Mapping[str, int], known: Set[str], normalize: Callable[[str], str] = str
+) -> Counter[str]:
+    """Return how often each character without a token occurs.
+
+    Args:
+        word_counts: how often each word occurs.
+        known: the characters with a token.
+        normalize: normalization of the words, if they are not normalized yet.
+    """
+    lost: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        for character in set(normalized := normalize(word)) - known:
+            if not character.isspace():
+                lost[character] += count * normalized.count(character)
+    return lost
+
+
+def most_frequent(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
+    """Return the most frequent characters; of equally frequent ones the first in Unicode."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+
+def list_characters(counts: Mapping[str, int]) -> str:
+    """Return the most frequent characters with their counts, as in "ï 12, U+0301 3 and 5 others"."""
+    most = most_frequent(counts, _MAX_LISTED)
+    listed = ", ".join(f"{_display(character)} {count:,}" for character, count in most)
+    remaining = len(counts) - len(most)
+    return f"{listed} and {remaining:,} others" if remaining > 0 else listed
+
+
+def _display(character: str) -> str:
+    is_visible = character.isprintable() and not unicodedata.combining(character)
+    return character if is_visible else f"U+{ord(character):04X}"
+
+
+def language_warning(counts: Mapping[str, int], *, removes_accents: bool, language: str) -> str | None:
+    """Return a warning if a text seems to be in another language than the options assume, else None.
+
+    Args:
+        counts: how often each character occurs in the text, before normalization.
+        removes_accents: whether the vocabulary removes accents.
+        language: language whose rules split the text into sentences.
+    """
+    kinds: Counter[str] = Counter()
+    for character, count in counts.items():
+        kinds[_letter_kind(character)] += count
+    del kinds[""]
+    letters, others = sum(kinds.values()), Counter(kinds)
+    del others["plain"], others["accented"]
+    if sum(others.values()) > _MANY * letters:
+        script = others.most_common(1)[0][0]
+        found = f"{sum(others.values()) / letters:.1%} of the letters are not Latin, most of them {script}"
+    elif kinds["accented"] > _MANY * letters:
+        found = f"{kinds['accented'] / letters:.1%} of the letters are accented or outside a to z"
+    else:
+        return None
+    advice = []
+    if removes_accents:
+        advice.append(
+            "accents and other combining marks are removed, unless the tokenizer has --keep-accents"
+        )
+    if language == "en":
+        advice.append("sentences are split by English rules, unless --language names another language")
+    return "; ".join([found, *advice]) if advice else None
+
+
+@cache
+def _letter_kind(character: str) -> str:
+    """Return "plain" for a to z, "accented", another script such as "Greek", or "" for no letter."""
+    if unicodedata.category(character)[0] not in "LM":
+        return ""
+    # Also ligatures and wide letters of a to z.
+    if unicodedata.normalize("NFKD", character).isascii():
+        return "plain"
+    script = unicodedata.name(character, "?").partition(" ")[0]
+    # "COMBINING" is the accent of a letter that is written as two characters.
+    return "accented" if script in ("LATIN", "COMBINING") else script.title()
