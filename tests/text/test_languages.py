@@ -42,6 +42,7 @@ def test_other_languages_are_split_as_english(language: str) -> None:
             "eng",
             "--language eng: the sentence splitter has no rules for it (did you mean en?); docs/corpus.md",
         ),
+        ("sw", "--language sw: the sentence splitter has no rules for it; docs"),
         ("DE", "(did you mean de?)"),
     ],
 )

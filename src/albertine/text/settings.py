@@ -23,7 +23,9 @@ class ReadingSettings(Settings):
     def check(self) -> None:
         """Raise an error for a language that the sentence splitter would treat as English."""
         if self.language not in SPLITTER_LANGUAGES:
-            similar = did_you_mean(self.language.lower(), SPLITTER_LANGUAGES)
+            # Among the codes of three letters, some rare one is close to any other code.
+            two_letter_codes = [code for code in SPLITTER_LANGUAGES if len(code) == 2]
+            similar = did_you_mean(self.language.lower(), two_letter_codes)
             raise SettingError(
                 "language",
                 self.language,
