@@ -160,7 +160,7 @@ def test_single_long_document_gives_one_passage(
     assert corpus.manifest.documents == {"train": 2, "dev": 1}
     for split in ("train", "dev"):
         with pytest.raises(InputError, match=f"nsp needs two documents, {split} has one"):
-            PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64), split)  # type: ignore[arg-type]
+            PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64), split)
 
 
 def test_text_without_sentences_is_divided_at_words(tokenizer: Path, tmp_path: Path) -> None:

@@ -151,9 +151,9 @@ def test_reported_ids_are_those_of_googles_code(google_folder: Path) -> None:
 
 
 def test_differing_tokenizer_is_refused(google_folder: Path, checkpoint: Path) -> None:
-    tokenizers = [albertine.load_tokenizer(folder) for folder in (google_folder, checkpoint)]
+    tokenizer, other = (albertine.load_tokenizer(folder) for folder in (google_folder, checkpoint))
     with pytest.raises(WorkError, match="the ids of the written tokenizer differ"):
-        verify_tokenizer(*tokenizers, "source")
+        verify_tokenizer(tokenizer, other, "source")
 
 
 def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,7 @@ def tuned_checkpoint(
     maker: ModuleType, folder: Path, head: Mapping[str, Sequence[int]], **changes: Any
 ) -> tuple[Path, dict[str, np.ndarray]]:
     """Write a fine-tuned checkpoint, which has no pre-training heads; return its folder and values."""
-    shapes = {name: shape for name, shape in maker.SHAPES.items() if name.startswith("bert/")} | head
+    shapes = {name: shape for name, shape in maker.SHAPES.items() if name.startswith("bert/")} | dict(head)
     maker.write_checkpoint(folder, maker.CONFIG | changes, shapes)
     return folder, {name: maker.values(name, shape) for name, shape in shapes.items()}
 

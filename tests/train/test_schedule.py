@@ -41,7 +41,7 @@ def test_lr_warms_up_then_decays(name: ScheduleName) -> None:
 
 def google_lr(peak: float, warmup: int, steps: int, step: int) -> float:
     """Return the rate of `create_optimizer` in Google's `optimization.py`, with its names."""
-    learning_rate = (peak - 0.0) * (1 - min(step, steps) / steps) ** 1.0 + 0.0
+    learning_rate: float = (peak - 0.0) * (1 - min(step, steps) / steps) ** 1.0 + 0.0
     warmup_learning_rate = peak * (step / warmup)
     is_warmup = float(step < warmup)
     return (1.0 - is_warmup) * learning_rate + is_warmup * warmup_learning_rate

@@ -74,6 +74,7 @@ def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSetting
     workers = min(settings.workers or os.cpu_count() or 1, max(1, len(remaining)))
     with progress.progress_counter("Encoding text", total=total or None, unit="bytes") as advance:
         advance(total - sum(job.text_bytes for job in remaining))
+        finished: Iterator[tuple[EncodeJob, str | None]]
         if workers == 1:
             worker = _EncodeWorker(tokenizer, settings)
             finished = ((job, worker.run(job)) for job in remaining)

@@ -58,7 +58,8 @@ class EncodedDocuments:
         def moved(starts: NDArray[np.int64]) -> NDArray[np.int64]:
             """Return the kept ones of some token indices, as indices of kept tokens."""
             starts = starts[kept_tokens[starts]]
-            return starts - removed_before[starts]
+            shifted: NDArray[np.int64] = starts - removed_before[starts]
+            return shifted
 
         return EncodedDocuments(
             self.tokens[kept_tokens],

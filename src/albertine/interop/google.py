@@ -127,7 +127,7 @@ def _with_head(config: dict[str, Any], tensors: Mapping[str, Tensor], config_fil
         if family == "Albert"
         else ("cls.predictions.bias", "cls.seq_relationship.bias")
     )
-    heads = (
+    heads: tuple[tuple[set[str], str], ...] = (
         ({"qa_outputs.weight", "qa_outputs.bias"}, "ForQuestionAnswering"),
         ({"classifier.weight", "classifier.bias"}, "ForSequenceClassification"),
         ({predictions, pair}, "ForPreTraining"),
