@@ -166,6 +166,17 @@ def test_bf16_is_close_and_weights_stay_fp32() -> None:
     assert model.encoder(STRIP).dtype == torch.bfloat16
 
 
+@torch.no_grad()
+def test_bf16_does_not_round_predicted_numbers() -> None:
+    """In bf16, the numbers next to 1923 are 1920 and 1928."""
+    model = Model(SMALL, HeadSettings("regress", labels=1)).eval()
+    model.configure(ComputeOptions(dtype=torch.bfloat16))
+    dict(model.named_parameters())["head.out.bias"].fill_(1923.0)
+    predicted = model(STRIP).logits
+    assert predicted.dtype == torch.float32
+    assert (predicted - 1923).abs().max() < 1
+
+
 @pytest.mark.parametrize(
     "trained_names", ["up.bias", "up.weight", "down.", "ffn.0.", "norm.bias", "attention.0.qkv"]
 )

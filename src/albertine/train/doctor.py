@@ -21,7 +21,7 @@ from albertine.train.step_metrics import moving_average
 Verdict = Literal["ok", "skip", "rollback"]
 
 _NONFINITE_PATIENCE = 5  # steps in a row without a finite gradient
-_HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average or the ceiling
+_HIGH_LOSS_PATIENCE = 20  # steps far above the average or the ceiling, less the others since
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
 # "Far above the average": by this many nats, and by this many average deviations.
@@ -39,8 +39,9 @@ class Doctor:
         averaged_steps: number of steps in both averages.
         lowest_average: lowest value of `average_loss`; None before the first step.
         nonfinite_steps: number of steps in a row that were skipped.
-        high_loss_steps: number of steps in a row far above the average or the ceiling.
-        last_healthy_step: last step whose weights gave a normal loss.
+        high_loss_steps: number of steps far above the average or the ceiling, less the number of
+            others since the first of them; 0 if there are more others.
+        last_healthy_step: last step whose weights gave a normal loss, with no high one to make up for.
         rollbacks: number of rollbacks.
         skipped_steps: number of skipped steps in the whole run.
     """
@@ -77,8 +78,9 @@ class Doctor:
         if self._is_high(loss, ceiling):
             self.high_loss_steps += 1
             return "rollback" if self.high_loss_steps >= _HIGH_LOSS_PATIENCE else "ok"
-        # The loss was computed with the weights of the step before.
-        self.high_loss_steps, self.last_healthy_step = 0, step - 1
+        self.high_loss_steps = max(0, self.high_loss_steps - 1)
+        if not self.high_loss_steps:
+            self.last_healthy_step = step - 1  # the loss was computed with the weights of the step before
         self._update_averages(loss)
         return "ok"
 
