@@ -527,7 +527,7 @@ def test_evaluate_a_transformers_model(
         ({"task": None}, "--task is missing: cola, sst-2"),
         ({"data": None}, "--data is missing"),
         ({"data": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
-        ({"text": "body"}, "no column body; it has review, stars, mark"),
+        ({"text": "body"}, "no column body; its first line, taken as column names, has review, stars, mark"),
         ({"task": "cola"}, "no column text"),
         ({"label": "review"}, "labels in 260 examples; name the right column with --label"),
         ({"sequence": SequenceSettings(max_length=100)}, "the model takes at most 64 tokens"),
