@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
@@ -115,6 +116,12 @@ def fork_server() -> Iterator[ForkServer]:
     server = ForkServer()
     yield server
     server.close()
+
+
+@pytest.fixture(autouse=True)
+def messages_on() -> None:
+    """Print messages, also after a test that ran a command with --quiet."""
+    progress.set_quiet(False)
 
 
 @pytest.fixture(autouse=True)

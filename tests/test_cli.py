@@ -231,12 +231,12 @@ def test_bench_model_reports_both_sides(capsys: pytest.CaptureFixture[str]) -> N
 def test_tokenizer_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("The cat sat on the mat. The dog sat on the cat. " * 20)
     folder = str(tmp_path / "made")
-    words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "120", "--out", folder]
+    words = ["tokenizer", "train", str(tmp_path / "a.txt"), "--vocab_size", "115", "--out", folder]
     assert run_command(app, words) == 0
     result = json_output(
         capsys, "tokenizer", "show", folder, "the cat [x]", "--stats", str(tmp_path / "a.txt")
     )
-    assert result["vocab_size"] == 120
+    assert result["vocab_size"] == 115
     assert len(result["ids"]) == len(result["tokens"])
     assert result["stats"]["words"] == 240
     assert result["stats"]["unknown"] == 0

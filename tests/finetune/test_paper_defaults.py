@@ -34,10 +34,10 @@ def test_defaults_match_the_paper(task: str) -> None:
     )
     assert (settings.dropout, settings.classifier_dropout) == (row.dropout, 0.1)
     assert (train.optimizer, train.weight_decay, train.max_gradient_norm, train.schedule) == (
-        "bert-adam",
+        "adamw",
         0.01,
         1.0,
-        "linear-from-start",
+        "linear",
     )
     twice_the_data = with_task_defaults(
         FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length

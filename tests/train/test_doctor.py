@@ -72,6 +72,15 @@ def test_divergence_without_a_jump_causes_a_rollback() -> None:
     assert "rollback" not in [Doctor().check_step(1 + n, loss, 1.0) for n, loss in enumerate(losses)]
 
 
+def test_loss_that_is_mostly_high_causes_a_rollback() -> None:
+    doctor = Doctor()
+    run_healthy_steps(doctor, 10, loss=5.0)
+    losses = [8.0, 8.0, 8.0, 6.0] * 20
+    verdicts = [doctor.check_step(11 + n, loss, 1.0, CEILING) for n, loss in enumerate(losses)]
+    assert verdicts.index("rollback") < 45
+    assert doctor.last_healthy_step == 9
+
+
 def test_run_may_start_above_the_ceiling_and_come_down() -> None:
     doctor = Doctor()
     for step in range(1, 301):  # new weights: at first the loss is that of a uniform guess, or worse

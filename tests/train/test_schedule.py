@@ -26,7 +26,7 @@ def test_given_lr_and_warmup_are_used() -> None:
     assert (schedule.peak_lr, schedule.warmup) == (0.5, 7)
 
 
-@pytest.mark.parametrize("name", get_args(ScheduleName))
+@pytest.mark.parametrize("name", sorted({*get_args(ScheduleName)} - {"linear-from-start"}))
 def test_lr_warms_up_then_decays(name: ScheduleName) -> None:
     schedule = LearningRateSchedule(1.0, 10, 110, name)
     rates = [schedule.lr_at(step) for step in range(110)]

@@ -80,7 +80,7 @@ def measure_finetuning(
         raise InputError("bench finetune: transformers is not installed; run pip install transformers")
     train = settings.train
     if (
-        train.optimizer != "adamw"
+        train.optimizer not in ("adamw", "bert-adam")
         or train.layer_decay != 1
         or train.freeze_embeddings
         or settings.random_weights

@@ -18,6 +18,7 @@ from albertine.model.span_head import SpanOutput, SpanTargets
 from albertine.tasks.registry import create_task_type
 from albertine.tasks.sequences import EncodedExample, TaskSample, strip_from_samples
 from albertine.tasks.types.task_type import SampleScores
+from albertine.train.bert_adam import make_bert_adam
 from albertine.train.schedule import LearningRateSchedule
 
 _MODEL_CLASSES = {
@@ -66,20 +67,20 @@ class PeerFinetuning:
         self._device, self._dtype = device, dtype
         decay = settings.train.weight_decay
         parameters = list(self.model.parameters())
-        self._optimizer = torch.optim.AdamW(
-            [
-                {
-                    "params": [parameter for parameter in parameters if parameter.dim() > 1],
-                    "weight_decay": decay,
-                },
-                {
-                    "params": [parameter for parameter in parameters if parameter.dim() == 1],
-                    "weight_decay": 0.0,
-                },
-            ],
-            lr=0.0,
-            fused=True,
-        )
+        groups: list[dict[str, Any]] = [
+            {
+                "params": [parameter for parameter in parameters if parameter.dim() > 1],
+                "weight_decay": decay,
+            },
+            {
+                "params": [parameter for parameter in parameters if parameter.dim() == 1],
+                "weight_decay": 0.0,
+            },
+        ]
+        if settings.train.optimizer == "bert-adam":
+            self._optimizer = make_bert_adam(groups)
+        else:
+            self._optimizer = torch.optim.AdamW(groups, lr=0.0, fused=True)
 
     def train(self) -> float:
         """Take all training steps; return their seconds."""

@@ -5,8 +5,8 @@ epochs as the paper's, within two limits: it takes at least as many examples as 
 on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gives fewer than
 the 800 steps of MRPC and RTE, the batch size is halved until it does, but not below 16.
 
-The schedule and the Adam are those of the code that the paper was measured with; they are the defaults
-of `FinetuneTrainSettings`.
+The schedule and the Adam of the code that the paper was measured with are settings: `linear-from-start`
+and `bert-adam`. See docs/decisions/google-schedule-and-adam.md.
 
 Learning rate: the paper's, for its batch size and for models at least as wide as its smallest. For
 a smaller batch size it is multiplied by the square root of the ratio of the sizes. A narrower model,

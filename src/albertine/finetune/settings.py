@@ -24,8 +24,8 @@ class FinetuneTrainSettings(TrainerSettings):
         maximum=1_000_000,
     )
     optimizer: OptimizerName = setting(
-        "bert-adam",
-        "Optimizer: AdamW without bias correction as in the paper (bert-adam), AdamW, Muon, or LAMB.",
+        "adamw",
+        "Optimizer: AdamW, AdamW without bias correction as in the paper (bert-adam), Muon, or LAMB.",
     )
     lr: float | None = setting(
         None,
@@ -37,9 +37,9 @@ class FinetuneTrainSettings(TrainerSettings):
         None, "Warm-up steps; if not set, the paper's fraction of the steps.", minimum=0
     )
     schedule: ScheduleName = setting(
-        "linear-from-start",
-        "Learning rate after the warm-up: linear decay counted from the first step as in Google's code "
-        "(linear-from-start) or from the end of the warm-up (linear), cosine decay to 0, or constant.",
+        "linear",
+        "Learning rate after the warm-up: linear decay counted from the end of the warm-up (linear) or from "
+        "the first step as in the paper (linear-from-start), cosine decay to 0, or constant.",
     )
     evaluate_every: int | None = setting(
         None, "Steps between evaluations; if not set, a tenth of the run.", minimum=1

@@ -62,25 +62,35 @@ def segment_order_examples(
     for sample in _samples(
         corpus, pipeline.engine.model_settings.max_length, count, seed, max_length=_MAX_PAIR_LENGTH
     ):
-        first, second = _segment_texts(sample, pipeline)
+        first, second = _segment_ids(sample)
         if sample.pair_label:
             first, second = second, first
         examples.append(
             SegmentOrderExample(
-                first,
-                second,
-                pipeline.order_probability(first, second),
-                pipeline.order_probability(second, first),
+                pipeline.tokenizer.decode(first),
+                pipeline.tokenizer.decode(second),
+                _order_probability(pipeline, first, second),
+                _order_probability(pipeline, second, first),
             )
         )
     return examples
 
 
-def _segment_texts(sample: PretrainSample, pipeline: FillMaskPipeline) -> tuple[str, str]:
+def _segment_ids(sample: PretrainSample) -> tuple[list[int], list[int]]:
+    """Return the token ids of both segments before masking, without special tokens."""
     ids = sample.original_tokens()
-    return pipeline.tokenizer.decode(ids[sample.segments == 0].tolist()), pipeline.tokenizer.decode(
-        ids[sample.segments == 1].tolist()
-    )
+    return ids[sample.segments == 0].tolist()[1:-1], ids[sample.segments == 1].tolist()[:-1]
+
+
+def _order_probability(pipeline: FillMaskPipeline, first: list[int], second: list[int]) -> float:
+    """Return the probability that two segments are in order, from their ids.
+
+    A truncated segment can begin within a word, so the ids of its text may differ, and be too many.
+    """
+    special = pipeline.tokenizer.special_ids
+    ids = [special.cls, *first, special.sep, *second, special.sep]
+    segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    return pipeline.order_probability_of_ids(ids, segments)
 
 
 def held_out_transitions(model: Model, corpus: Corpus, seed: int) -> list[LayerTransition]:
