@@ -239,7 +239,7 @@ def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAU
     Example: albertine convert old-checkpoint new-folder
 
     Args:
-        source: A checkpoint: a folder of transformers or of Google's TensorFlow code, or a hub name.
+        source: A checkpoint: a folder of transformers or of Google's code for ALBERT or BERT, or a hub name.
         destination: A new folder.
     """
     from albertine.interop.convert import convert_checkpoint

@@ -150,6 +150,14 @@ def test_reported_ids_are_those_of_googles_code(google_folder: Path) -> None:
     assert _sentencepiece_ids(tokenizer, texts) == expected
 
 
+def test_sentencepiece_file_beside_a_tokenizer_without_options(google_folder: Path, tmp_path: Path) -> None:
+    """A folder of the hub may have `tokenizer.json` and `spiece.model`, and no `tokenizer_config.json`."""
+    albertine.load_tokenizer(google_folder).save(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    tokenizer = albertine.load_tokenizer(tmp_path)
+    assert "hard texts; for " in verify_tokenizer(tokenizer, tokenizer, "source")
+
+
 def test_differing_tokenizer_is_refused(google_folder: Path, checkpoint: Path) -> None:
     tokenizer, other = (albertine.load_tokenizer(folder) for folder in (google_folder, checkpoint))
     with pytest.raises(WorkError, match="the ids of the written tokenizer differ"):

@@ -63,14 +63,16 @@ def verify_tokenizer(tokenizer: Tokenizer, copy: Tokenizer, source: str) -> str:
 def _sentencepiece_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids of texts as ALBERT's reference code computes them, with SentencePiece's library."""
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.files["spiece.model"])
-    options = json.loads(tokenizer.files["tokenizer_config.json"])
+    options = json.loads(tokenizer.files.get("tokenizer_config.json", b"{}"))
     rows = []
     for text in texts:
         clean = " ".join(text.split()).replace("``", '"').replace("''", '"')
-        if not options["keep_accents"]:
+        if not options.get("keep_accents", False):
             decomposed = unicodedata.normalize("NFKD", clean)
             clean = "".join(one for one in decomposed if not unicodedata.combining(one))
-        pieces = library.encode(clean.lower() if options["do_lower_case"] else clean, out_type=str)
+        if options.get("do_lower_case", True):
+            clean = clean.lower()
+        pieces = library.encode(clean, out_type=str)
         split = [part for piece in pieces for part in _split_comma(library, piece)]
         rows.append([library.piece_to_id(piece) for piece in split])
     return rows
