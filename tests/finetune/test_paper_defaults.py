@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from albertine.finetune import paper_defaults
 from albertine.finetune.paper_defaults import (
     TABLE_14,
     scaled_learning_rate,
     task_defaults,
     with_task_defaults,
 )
+from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.settings import MODEL_PRESETS
 from albertine.tasks.registry import TASK_NAMES, find_task
@@ -138,3 +140,10 @@ def test_world_recipe_lists_all_tasks() -> None:
     assert match[1].split() == [
         name for name in TASK_NAMES if find_task(name).is_official and name != "dream"
     ]
+
+
+def test_default_dropout_before_the_last_layer_is_defined_once(
+    checkpoint: Path, finetune_settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_defaults, "_CLASSIFIER_DROPOUT", 0.25)
+    assert prepare_task(str(checkpoint), finetune_settings).task_type.head_settings.dropout == 0.25

@@ -81,6 +81,15 @@ def test_loss_that_is_mostly_high_causes_a_rollback() -> None:
     assert doctor.last_healthy_step == 9
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_of_tiny_batches_at_the_ceiling_causes_no_rollback(seed: int) -> None:
+    """Losses of single tokens, whose distribution is wide and skewed, with their mean at the ceiling."""
+    doctor, random_source = Doctor(), random.Random(seed)
+    for step in range(1, 5001):
+        loss = CEILING - 2.0 + random_source.expovariate(0.5)
+        assert doctor.check_step(step, loss, 1.0, CEILING) == "ok"
+
+
 def test_run_may_start_above_the_ceiling_and_come_down() -> None:
     doctor = Doctor()
     for step in range(1, 301):  # new weights: at first the loss is that of a uniform guess, or worse

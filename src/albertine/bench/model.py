@@ -2,8 +2,11 @@
 
 Each side runs in its own process, so that its peak memory can be measured. Their steps
 alternate, so that a slower phase of the machine affects both. A training step is MLM and pair
-loss, backward pass, gradient clipping and AdamW; a forward step is the encoder with its
-heads. Rates count real tokens, without padding.
+loss, backward pass, gradient clipping and AdamW. A forward step is the encoder with its heads,
+with logits for every token. Rates count real tokens, without padding.
+
+The two sides differ in what they compute besides: in training, Albertine computes logits for the
+masked tokens only; in a forward step, the peer also computes the loss, which Albertine does not.
 """
 
 import json

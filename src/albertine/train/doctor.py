@@ -24,8 +24,8 @@ _NONFINITE_PATIENCE = 5  # steps in a row without a finite gradient
 _HIGH_LOSS_PATIENCE = 20  # steps far above the average or the ceiling, less the others since
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
-# "Far above the average": by this many nats, and by this many average deviations.
-_MIN_EXCESS, _EXCESS_DEVIATIONS = 0.7, 8.0
+# A loss is far above a level if it exceeds it by both: a number of nats, and average deviations.
+_AVERAGE_EXCESS, _CEILING_EXCESS = (0.7, 8.0), (0.5, 1.5)
 MAX_ROLLBACKS = 3
 
 
@@ -86,11 +86,14 @@ class Doctor:
 
     def _is_high(self, loss: float, ceiling: float) -> bool:
         """Return whether a loss is far above the average, or far above the ceiling."""
-        margin = max(_MIN_EXCESS, _EXCESS_DEVIATIONS * self.average_deviation)
-        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + margin:
+        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + self._margin(*_AVERAGE_EXCESS):
             return True
-        # The loss of the first step is that of the initial weights, which have not diverged.
-        return self.lowest_average is not None and loss > max(ceiling, self.lowest_average) + _MIN_EXCESS
+        if self.lowest_average is None:  # the loss of the initial weights, which have not diverged
+            return False
+        return loss > max(ceiling, self.lowest_average) + self._margin(*_CEILING_EXCESS)
+
+    def _margin(self, nats: float, deviations: float) -> float:
+        return max(nats, deviations * self.average_deviation)
 
     def _update_averages(self, loss: float) -> None:
         self.averaged_steps += 1
