@@ -5,8 +5,7 @@ alternate, so that a slower phase of the machine affects both. A training step i
 loss, backward pass, gradient clipping and AdamW. A forward step is the encoder with its heads,
 with logits for every token. Rates count real tokens, without padding.
 
-The two sides differ in what they compute besides: in training, Albertine computes logits for the
-masked tokens only; in a forward step, the peer also computes the loss, which Albertine does not.
+In training, Albertine computes logits for the masked tokens only, `transformers` for all tokens.
 """
 
 import json
@@ -294,11 +293,13 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)
     is_bert = type(model).__name__.startswith("Bert")
     targets = {"labels": labels, "next_sentence_label" if is_bert else "sentence_order_label": pair_labels}
+    # With targets the model computes the loss, which is no part of a forward step.
+    arguments = {**inputs, **targets} if case.workload == "training" else inputs
     use_bf16 = case.precision == "bf16"
 
     def compute_outputs() -> Any:
         with torch.autocast(settings.device, torch.bfloat16, enabled=use_bf16):
-            return compiled_model(**inputs, **targets)
+            return compiled_model(**arguments)
 
     if case.workload == "training":
         return _training_step(model, lambda: compute_outputs().loss)
