@@ -57,8 +57,8 @@ CEILING = 6.0  # of a model that has learned next to nothing
 def test_divergence_in_the_first_steps_causes_a_rollback() -> None:
     doctor = Doctor()
     assert doctor.check_step(1, 5.9, 1.0, CEILING) == "ok"
-    found = [doctor.check_step(2 + n, 64.0 + 6 * n, 5.0, CEILING) for n in range(20)]
-    assert found == ["ok"] * 19 + ["rollback"]
+    found = [doctor.check_step(2 + n, 64.0 + 6 * n, 5.0, CEILING) for n in range(19)]
+    assert found == ["ok"] * 18 + ["rollback"]
     assert doctor.last_healthy_step == 0
 
 
@@ -67,8 +67,8 @@ def test_divergence_without_a_jump_causes_a_rollback() -> None:
     doctor = Doctor()
     verdicts = [doctor.check_step(1 + n, loss, 1.0, CEILING) for n, loss in enumerate(losses)]
     first = verdicts.index("rollback")
-    assert losses[first] < CEILING + 1.0
-    assert losses[doctor.last_healthy_step] <= CEILING + 0.71
+    assert losses[first] < CEILING + 1.2
+    assert losses[doctor.last_healthy_step] < CEILING + 0.8
     assert "rollback" not in [Doctor().check_step(1 + n, loss, 1.0) for n, loss in enumerate(losses)]
 
 
@@ -78,7 +78,16 @@ def test_loss_that_is_mostly_high_causes_a_rollback() -> None:
     losses = [8.0, 8.0, 8.0, 6.0] * 20
     verdicts = [doctor.check_step(11 + n, loss, 1.0, CEILING) for n, loss in enumerate(losses)]
     assert verdicts.index("rollback") < 45
-    assert doctor.last_healthy_step == 9
+    assert doctor.last_healthy_step < 25
+
+
+def test_loss_that_hovers_above_the_ceiling_causes_a_rollback() -> None:
+    """A diverged run at a rate that is still too high: two losses in five are below the ceiling."""
+    doctor = Doctor()
+    assert doctor.check_step(1, 6.1, 1.0, CEILING) == "ok"
+    losses = [5.8, 7.9, 6.7, 5.9, 8.2] * 30
+    assert "rollback" in [doctor.check_step(2 + n, loss, 1.0, CEILING) for n, loss in enumerate(losses)]
+    assert doctor.last_healthy_step < 20
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,8 +103,7 @@ def test_run_may_start_above_the_ceiling_and_come_down() -> None:
     doctor = Doctor()
     for step in range(1, 301):  # new weights: at first the loss is that of a uniform guess, or worse
         assert doctor.check_step(step, max(5.0, 9.0 - 0.02 * step), 1.0, CEILING) == "ok"
-    found = [doctor.check_step(301 + n, 8.0, 1.0, CEILING) for n in range(20)]
-    assert found[-1] == "rollback"
+    assert "rollback" in [doctor.check_step(301 + n, 8.0, 1.0, CEILING) for n in range(60)]
 
 
 def test_rollback_forgets_the_lowest_loss() -> None:
@@ -107,7 +115,8 @@ def test_rollback_forgets_the_lowest_loss() -> None:
 
 def test_state_of_an_earlier_version_is_read() -> None:
     values = asdict(Doctor(average_loss=5.0, averaged_steps=60))
-    del values["lowest_average"]
+    for name in ("recent_loss", "recent_deviation", "recent_steps", "lowest_recent_loss"):
+        del values[name]
     assert Doctor(**values).check_step(61, 5.0, 1.0, CEILING) == "ok"
 
 

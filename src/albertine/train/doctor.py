@@ -2,11 +2,11 @@
 
     loss or gradient not finite       skip the step; after several in a row, roll back
     loss far above its average        take the step; after many in a row, roll back
-    loss far above the ceiling        take the step; after many in a row, roll back
+    mean loss far above the ceiling   roll back
 
 The average is known only after some steps, and follows a loss that rises slowly. So the
-`Trainable` gives a ceiling: the loss of a model that has learned next to nothing. A run
-that starts above it may stay there, but it may not rise again after it has come down.
+`Trainable` gives a ceiling: the loss of a model that has learned next to nothing. The mean
+loss of the last steps may start above it, but may not rise there after it has come down.
 
 A rollback restores the last checkpoint from before the loss diverged and halves the
 learning rate. After a few rollbacks the run ends with advice on what to change.
@@ -21,11 +21,15 @@ from albertine.train.step_metrics import moving_average
 Verdict = Literal["ok", "skip", "rollback"]
 
 _NONFINITE_PATIENCE = 5  # steps in a row without a finite gradient
-_HIGH_LOSS_PATIENCE = 20  # steps far above the average or the ceiling, less the others since
+_HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
-# A loss is far above a level if it exceeds it by both: a number of nats, and average deviations.
-_AVERAGE_EXCESS, _CEILING_EXCESS = (0.7, 8.0), (0.5, 1.5)
+_MIN_EXCESS, _EXCESS_DEVIATIONS = 0.7, 8.0
+# A mean is compared with the ceiling, because diverged losses vary: some of them are below it. Each is
+# clipped, so that a few cannot decide. The mean of noise varies by an eighth of its average deviation.
+_MIN_RECENT_STEPS = 20
+_CEILING_EXCESS, _CEILING_DEVIATIONS = 0.5, 0.6
+_MAX_RECENT_EXCESS = 1.5
 MAX_ROLLBACKS = 3
 
 
@@ -37,11 +41,13 @@ class Doctor:
         average_loss: moving average of the loss.
         average_deviation: moving average of the absolute deviation from it.
         averaged_steps: number of steps in both averages.
-        lowest_average: lowest value of `average_loss`; None before the first step.
+        recent_loss: moving average of the loss of all steps, each at most 1.5 nats above the ceiling.
+        recent_deviation: moving average of the absolute deviation from it.
+        recent_steps: number of steps in these two.
+        lowest_recent_loss: lowest value of `recent_loss`; None before the first step.
         nonfinite_steps: number of steps in a row that were skipped.
-        high_loss_steps: number of steps far above the average or the ceiling, less the number of
-            others since the first of them; 0 if there are more others.
-        last_healthy_step: last step whose weights gave a normal loss, with no high one to make up for.
+        high_loss_steps: number of steps in a row far above the average.
+        last_healthy_step: last step whose weights gave a normal loss.
         rollbacks: number of rollbacks.
         skipped_steps: number of skipped steps in the whole run.
     """
@@ -49,7 +55,10 @@ class Doctor:
     average_loss: float = 0.0
     average_deviation: float = 0.0
     averaged_steps: int = 0
-    lowest_average: float | None = None
+    recent_loss: float = 0.0
+    recent_deviation: float = 0.0
+    recent_steps: int = 0
+    lowest_recent_loss: float | None = None
     nonfinite_steps: int = 0
     high_loss_steps: int = 0
     last_healthy_step: int = 0
@@ -75,25 +84,34 @@ class Doctor:
             self.skipped_steps += 1
             return "rollback" if self.nonfinite_steps >= _NONFINITE_PATIENCE else "skip"
         self.nonfinite_steps = 0
-        if self._is_high(loss, ceiling):
+        excess = self._mean_excess(loss, ceiling)
+        if excess > 1 and self.recent_steps >= _MIN_RECENT_STEPS:
+            return "rollback"
+        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + max(
+            _MIN_EXCESS, _EXCESS_DEVIATIONS * self.average_deviation
+        ):
             self.high_loss_steps += 1
             return "rollback" if self.high_loss_steps >= _HIGH_LOSS_PATIENCE else "ok"
-        self.high_loss_steps = max(0, self.high_loss_steps - 1)
-        if not self.high_loss_steps:
+        self.high_loss_steps = 0
+        if excess < 1 / 2:
             self.last_healthy_step = step - 1  # the loss was computed with the weights of the step before
         self._update_averages(loss)
         return "ok"
 
-    def _is_high(self, loss: float, ceiling: float) -> bool:
-        """Return whether a loss is far above the average, or far above the ceiling."""
-        if self.averaged_steps >= _MIN_STEPS and loss > self.average_loss + self._margin(*_AVERAGE_EXCESS):
-            return True
-        if self.lowest_average is None:  # the loss of the initial weights, which have not diverged
-            return False
-        return loss > max(ceiling, self.lowest_average) + self._margin(*_CEILING_EXCESS)
+    def _mean_excess(self, loss: float, ceiling: float) -> float:
+        """Add a loss to the recent ones; return how far their mean is above the ceiling, 1 being too far.
 
-    def _margin(self, nats: float, deviations: float) -> float:
-        return max(nats, deviations * self.average_deviation)
+        Until the mean has been below the ceiling, it is compared with its lowest value instead.
+        """
+        lowest = loss if self.lowest_recent_loss is None else self.lowest_recent_loss
+        level = max(ceiling, lowest)
+        loss = min(loss, level + _MAX_RECENT_EXCESS)
+        self.recent_steps += 1
+        deviation = abs(loss - self.recent_loss) if self.recent_steps > 1 else 0.0
+        self.recent_loss = moving_average(self.recent_loss, loss, self.recent_steps, _DECAY)
+        self.recent_deviation = moving_average(self.recent_deviation, deviation, self.recent_steps, _DECAY)
+        self.lowest_recent_loss = min(lowest, self.recent_loss)
+        return (self.recent_loss - level) / max(_CEILING_EXCESS, _CEILING_DEVIATIONS * self.recent_deviation)
 
     def _update_averages(self, loss: float) -> None:
         self.averaged_steps += 1
@@ -101,8 +119,6 @@ class Doctor:
         count = self.averaged_steps
         self.average_loss = moving_average(self.average_loss, loss, count, _DECAY)
         self.average_deviation = moving_average(self.average_deviation, deviation, count, _DECAY)
-        lowest = self.average_loss if self.lowest_average is None else self.lowest_average
-        self.lowest_average = min(lowest, self.average_loss)
 
     def record_rollback(self) -> None:
         """Count a rollback and start new averages."""
@@ -111,5 +127,6 @@ class Doctor:
 
     def reset_average(self) -> None:
         """Start new averages, because later losses are not comparable with earlier ones."""
-        self.average_loss, self.average_deviation, self.lowest_average = 0.0, 0.0, None
-        self.averaged_steps, self.nonfinite_steps, self.high_loss_steps = 0, 0, 0
+        self.average_loss, self.average_deviation, self.averaged_steps = 0.0, 0.0, 0
+        self.recent_loss, self.recent_deviation, self.recent_steps = 0.0, 0.0, 0
+        self.lowest_recent_loss, self.nonfinite_steps, self.high_loss_steps = None, 0, 0
