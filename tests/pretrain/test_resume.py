@@ -411,7 +411,7 @@ def test_finished_run_is_not_changed(
 
 def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_path: Path) -> None:
     settings = with_train(
-        settings, steps=30, save_every=2, evaluate_every=4, keep_checkpoints=2, lr=0.5, warmup=15
+        settings, steps=30, save_every=2, evaluate_every=4, keep_checkpoints=2, lr=0.1, warmup=15
     )
     settings = with_train(settings, schedule="constant")
     pretrain(tmp_path / "run", settings)
