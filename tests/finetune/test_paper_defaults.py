@@ -36,10 +36,10 @@ def test_defaults_match_the_paper(task: str) -> None:
     )
     assert (settings.dropout, settings.classifier_dropout) == (row.dropout, 0.1)
     assert (train.optimizer, train.weight_decay, train.max_gradient_norm, train.schedule) == (
-        "adamw",
+        "bert-adam",
         0.01,
         1.0,
-        "linear",
+        "linear-from-start",
     )
     twice_the_data = with_task_defaults(
         FinetuneSettings(), task, BASE, 2 * row.num_train_examples, row.max_length
@@ -49,11 +49,16 @@ def test_defaults_match_the_paper(task: str) -> None:
 
 def test_rates_of_rte_match_google() -> None:
     """By hand: 3e-5 * step / 200 in the warm-up, then 3e-5 * (1 - step / 800)."""
-    settings = FinetuneSettings(train=FinetuneTrainSettings(schedule="linear-from-start"))
-    train = with_task_defaults(settings, "rte", BASE, 2_490, 512).train
+    train = with_task_defaults(FinetuneSettings(), "rte", BASE, 2_490, 512).train
     schedule = LearningRateSchedule.from_resolved_settings(train)
     expected = {0: 0.0, 1: 1.5e-7, 100: 1.5e-5, 199: 2.985e-5, 200: 2.25e-5, 400: 1.5e-5, 799: 3.75e-8}
     assert {step: schedule.lr_at(step) for step in expected} == pytest.approx(expected)
+
+
+def test_narrow_models_take_the_usual_optimizer_and_schedule() -> None:
+    narrow = replace(BASE, hidden_size=312, heads=12)
+    train = with_task_defaults(FinetuneSettings(), "rte", narrow, 2_490, 512).train
+    assert (train.optimizer, train.schedule) == ("adamw", "linear")
 
 
 def test_albert_v2_defaults() -> None:
@@ -85,9 +90,10 @@ def test_steps_scale_with_batch_size() -> None:
 
 
 def test_explicit_settings_are_kept() -> None:
-    explicit = FinetuneSettings(
-        dropout=0.3, train=FinetuneTrainSettings(steps=7, lr=0.5, batch_size=3, warmup=2)
+    train = FinetuneTrainSettings(
+        steps=7, lr=0.5, batch_size=3, warmup=2, optimizer="muon", schedule="cosine"
     )
+    explicit = FinetuneSettings(dropout=0.3, train=train)
     settings = with_task_defaults(explicit, "cola", BASE, 1000, 128)
     assert settings.train == replace(explicit.train, evaluate_every=1)
     assert settings.dropout == 0.3

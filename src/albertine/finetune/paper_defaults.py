@@ -5,13 +5,14 @@ epochs as the paper's, within two limits: it takes at least as many examples as 
 on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gives fewer than
 the 800 steps of MRPC and RTE, the batch size is halved until it does, but not below 16.
 
-The schedule and the Adam of the code that the paper was measured with are settings: `linear-from-start`
-and `bert-adam`. See docs/decisions/google-schedule-and-adam.md.
-
 Learning rate: the paper's, for its batch size and for models at least as wide as its smallest. For
 a smaller batch size it is multiplied by the square root of the ratio of the sizes. A narrower model,
 small enough to train without a GPU, needs a higher rate: it grows with the inverse square of the
 width, up to a limit.
+
+Optimizer and schedule: those of the code that the paper was measured with, `bert-adam` and
+`linear-from-start`. A narrower model takes `adamw` and `linear`, with which its higher rates were
+chosen. See docs/decisions/google-schedule-and-adam.md.
 """
 
 import math
@@ -145,8 +146,11 @@ def with_task_defaults(
     warmup = (
         min(steps, round(steps * defaults.warmup / defaults.steps)) if train.warmup is None else train.warmup
     )
+    has_paper_width = model_settings.hidden_size >= _PAPER_MIN_WIDTH
     train_settings = replace(
         train,
+        optimizer=train.optimizer or ("bert-adam" if has_paper_width else "adamw"),
+        schedule=train.schedule or ("linear-from-start" if has_paper_width else "linear"),
         batch_size=batch_size,
         steps=steps,
         warmup=warmup,

@@ -19,11 +19,12 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.device import choose_precision, default_micro_batch_tokens
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
-from albertine.finetune.layer_decay import learning_rate_scales
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
 from albertine.finetune.paper_defaults import excessive_rate_remark
 from albertine.finetune.prepare import FinetuneData, build_model
 from albertine.finetune.settings import FinetuneSettings
+from albertine.model.depth_plan import depth_plan
+from albertine.model.model import Model
 from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed
@@ -163,8 +164,32 @@ def build_trainer(
         collapse_check_step=check_step if can_collapse else None,
         is_sharded=train.shard and distributed.world_size > 1,
     )
-    lr_scales = learning_rate_scales(model, train.layer_decay)
+    lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(run, model, finetuning, train, distributed, published="best", lr_scales=lr_scales)
+
+
+def _learning_rate_scales(model: Model, layer_decay: float) -> dict[str, float]:
+    """Return the factor on the learning rate of each parameter, by its name; empty if all are 1.
+
+    The factor falls by `layer_decay` from the head to each layer below it. A shared block counts as
+    part of the last layer that uses it: in ALBERT both blocks have the rate of the last layer, and
+    only the embeddings have a much lower one.
+    """
+    if layer_decay == 1.0:
+        return {}
+    plan = depth_plan(model.settings)
+    head_depth = len(plan) + 1
+    depth_by_prefix = {"encoder.embedding.": 0}
+    for depth, blocks in enumerate(plan, start=1):
+        depth_by_prefix[f"encoder.attention.{blocks.attention}."] = depth
+        depth_by_prefix[f"encoder.ffn.{blocks.ffn}."] = depth
+    scales = {}
+    for name, _ in model.named_parameters():
+        depth = next(
+            (depth for prefix, depth in depth_by_prefix.items() if name.startswith(prefix)), head_depth
+        )
+        scales[name] = layer_decay ** (head_depth - depth)
+    return scales
 
 
 def _restart_count(run: Path) -> int:

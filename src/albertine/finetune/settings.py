@@ -23,9 +23,10 @@ class FinetuneTrainSettings(TrainerSettings):
         minimum=1,
         maximum=1_000_000,
     )
-    optimizer: OptimizerName = setting(
-        "adamw",
-        "Optimizer: AdamW, AdamW without bias correction as in the paper (bert-adam), Muon, or LAMB.",
+    optimizer: OptimizerName | None = setting(
+        None,
+        "AdamW, AdamW without bias correction (bert-adam), Muon, or LAMB; if not set, bert-adam as in the "
+        "paper, and adamw for models narrower than the paper's.",
     )
     lr: float | None = setting(
         None,
@@ -36,10 +37,11 @@ class FinetuneTrainSettings(TrainerSettings):
     warmup: int | None = setting(
         None, "Warm-up steps; if not set, the paper's fraction of the steps.", minimum=0
     )
-    schedule: ScheduleName = setting(
-        "linear",
+    schedule: ScheduleName | None = setting(
+        None,
         "Learning rate after the warm-up: linear decay counted from the end of the warm-up (linear) or from "
-        "the first step as in the paper (linear-from-start), cosine decay to 0, or constant.",
+        "the first step (linear-from-start), cosine decay to 0, or constant; if not set, linear-from-start "
+        "as in the paper, and linear for models narrower than the paper's.",
     )
     evaluate_every: int | None = setting(
         None, "Steps between evaluations; if not set, a tenth of the run.", minimum=1

@@ -3,19 +3,23 @@
 - `schema`: declaration and validation of settings.
 - `model`: settings of the model and its head.
 - `presets`: the published models and three small ones.
-- `device`: types of the settings for device and precision.
 - `sources`: merges a file and the command line over the defaults.
 - `toml`: reads and writes TOML files.
 
-The settings of a command are in the package of the command.
+The settings of a command are in the package of the command. The types of the settings for device and
+precision, which many commands have, are here.
 """
 
-from albertine.settings.device import DeviceName, PrecisionName
+from typing import Literal
+
 from albertine.settings.model import HeadSettings, ModelSettings
 from albertine.settings.presets import MODEL_PRESETS
 from albertine.settings.schema import SettingError, Settings, setting
 from albertine.settings.sources import SettingsSource, build_settings
 from albertine.settings.toml import read_settings_file, settings_to_toml
+
+DeviceName = Literal["auto", "cpu", "cuda"]
+PrecisionName = Literal["auto", "fp32", "bf16"]
 
 __all__ = [
     "MODEL_PRESETS",

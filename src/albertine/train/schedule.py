@@ -72,9 +72,10 @@ class LearningRateSchedule:
 
     @classmethod
     def from_resolved_settings(cls, settings: TrainerSettings) -> "LearningRateSchedule":
-        """Return the schedule of settings that have a learning rate and a warm-up."""
+        """Return the schedule of settings that have a learning rate, a warm-up and the schedule's name."""
         assert settings.lr is not None
         assert settings.warmup is not None
+        assert settings.schedule is not None
         return cls(settings.lr, settings.warmup, settings.steps, settings.schedule)
 
     def lr_at(self, step: int) -> float:

@@ -18,7 +18,7 @@ ScheduleName = Literal["linear", "linear-from-start", "cosine", "constant"]
 
 @dataclass(frozen=True)
 class TrainerSettings(Settings):
-    """Settings of a training run."""
+    """Settings of a training run; the kind of run determines the values that are not set."""
 
     steps: int = setting(20_000, "Number of optimizer steps.", minimum=1, maximum=LARGEST_EXACT_INTEGER)
     micro_batch_tokens: int | None = setting(
@@ -28,22 +28,14 @@ class TrainerSettings(Settings):
         minimum=8,
         maximum=1_000_000_000,
     )
-    optimizer: OptimizerName = setting(
-        "muon",
-        "Muon (matrices; AdamW for the rest), AdamW, AdamW without bias correction as in Google's code "
-        "(bert-adam), or LAMB as in the paper.",
-    )
+    optimizer: OptimizerName | None = setting(None, "Optimizer.")
     lr: float | None = setting(
         None, "Peak learning rate; by default it follows from the batch.", minimum=0.0, maximum=10.0
     )
     warmup: int | None = setting(
         None, "Number of warm-up steps; by default it follows from the batch.", minimum=0
     )
-    schedule: ScheduleName = setting(
-        "linear",
-        "Learning rate after the warm-up: linear or cosine decay to 0, constant, or as in Google's code: "
-        "linear decay counted from the first step of the run (linear-from-start).",
-    )
+    schedule: ScheduleName | None = setting(None, "Learning rate after the warm-up.")
     weight_decay: float = setting(
         0.01, "Weight decay of matrices; norms and biases have none.", minimum=0, maximum=1
     )
@@ -91,4 +83,14 @@ class PretrainTrainSettings(TrainerSettings):
         None,
         "Held-out tokens per evaluation; by default about 5% of the tokens trained on in between.",
         minimum=8,
+    )
+    optimizer: OptimizerName = setting(
+        "muon",
+        "Muon (matrices; AdamW for the rest), AdamW, AdamW without bias correction as in Google's code "
+        "(bert-adam), or LAMB as in the paper.",
+    )
+    schedule: ScheduleName = setting(
+        "linear",
+        "Learning rate after the warm-up: linear or cosine decay to 0, constant, or as in Google's code: "
+        "linear decay counted from the first step of the run (linear-from-start).",
     )
