@@ -1,4 +1,4 @@
-"""A small SentencePiece model with ALBERT's flags, and the ids that ALBERT's reference code gets from one."""
+"""A small SentencePiece model with ALBERT's flags, and the ids that ALBERT's reference code computes."""
 
 import io
 import unicodedata
@@ -37,14 +37,14 @@ def sentencepiece_model() -> bytes:
 
 
 def normalized(text: str) -> str:
-    """Return a text as ALBERT's reference code gives it to SentencePiece."""
+    """Return a text as ALBERT's reference code passes it to SentencePiece."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     decomposed = unicodedata.normalize("NFKD", text)
     return "".join(one for one in decomposed if not unicodedata.combining(one)).lower()
 
 
 def reference_ids(model: bytes, text: str) -> list[int]:
-    """Return the ids of ALBERT's reference code: normalization, the library's pieces, splits after digits."""
+    """Return the ids of ALBERT's reference code, which splits pieces that end in a digit and a comma."""
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces: list[str] = []
     for piece in library.encode(normalized(text), out_type=str):

@@ -56,8 +56,8 @@ _MODEL_SETTINGS_GROUP = Group(
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
 # The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
-# returns the values. Options may be typed with underscores too, see `_with_dashes`. The second parameter is
-# for commands with settings of a model.
+# returns the values. Options may be typed with underscores too, see `_with_dashes`.
+# `MODEL_SETTINGS_PARAMETER` is for commands with --model.* settings.
 SETTINGS_PARAMETER, MODEL_SETTINGS_PARAMETER = (
     Parameter(
         name="*",

@@ -22,7 +22,7 @@ def choose_device(name: str) -> torch.device:
         raise InputError("device cuda: torch sees no GPU here; leave the device out, or install torch for it")
     try:
         return torch.device(name)
-    except RuntimeError:  # only from Python: the commands check the name
+    except RuntimeError:  # only in Python: commands check the name before
         known = ("auto", "cpu", "cuda")
         raise InputError(
             f"device {name}: unknown{did_you_mean(name, known)}; known: {', '.join(known)}"

@@ -1,10 +1,10 @@
 """Error types and exit statuses.
 
 An `InputError` can be fixed by other input. A `WorkError` means that the input was valid
-but the work failed (a full disk, a diverged run); `NothingLearned`, that a run finished
-but its model is useless. Any other exception is a defect of Albertine and is reported as
-one. `command.py` prints an error as one line and exits with its status; Python callers
-catch `AlbertineError`.
+but the work failed (a full disk, a diverged run). `NothingLearned` means that a run is
+complete but its model is useless. Any other exception is a defect of Albertine and is
+reported as one. `command.py` prints an error as one line and exits with its status; Python
+callers catch `AlbertineError`.
 """
 
 from collections.abc import Iterable
@@ -89,7 +89,7 @@ def check_format(file: object, found: object, supported: int, advice: str) -> No
     )
 
 
-# Words whose closest spelling is the wrong choice, with the right one.
+# Words whose closest spelling would be a wrong suggestion, each with the right one.
 _SYNONYMS = {"gpu": "cuda"}
 
 

@@ -435,7 +435,7 @@ def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: 
 
 
 def test_nsp_segment_length_does_not_reveal_the_label(corpus: Corpus) -> None:
-    """Predict the label from the length by the majority of the odd samples, and score the even ones."""
+    """A classifier by length, learned on the odd samples, is at chance on the even ones."""
     dataset = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
     samples = dataset.draw(np.arange(40 * len(dataset)))
     labels = np.array([sample.pair_label for sample in samples])

@@ -1,4 +1,4 @@
-"""Held-out text: whole documents, or passages of few and long ones that share nothing with train."""
+"""Tests of held-out text: whole documents, or passages that share no sample with train."""
 
 import itertools
 from pathlib import Path
@@ -45,7 +45,7 @@ def documents(corpus: Corpus, split: CorpusSplit) -> list[TokenIds]:
 
 
 def texts(corpus: Corpus) -> list[list[TokenIds]]:
-    """Return the documents of train, in one list for each text."""
+    """Return the documents of train, grouped by text."""
     (shard,) = corpus.shards("train")
     found: dict[int, list[TokenIds]] = {}
     for index, document in zip(shard.text_indices.tolist(), documents(corpus, "train"), strict=True):
@@ -59,9 +59,9 @@ def novels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(novels: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> list[TokenIds]:
-    """Return the novels without anything held out."""
-    out = tmp_path_factory.mktemp("whole") / "made"
+def whole_novels(novels: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> list[TokenIds]:
+    """Return the novels of a corpus from which nothing is held out."""
+    out = tmp_path_factory.mktemp("whole_novels") / "made"
     return documents(build(novels, tokenizer, out, 0.0), "train")
 
 
@@ -70,10 +70,10 @@ def passages(novels: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFac
     return build(novels, tokenizer, tmp_path_factory.mktemp("passages") / "made", 0.05)
 
 
-def test_passages_of_different_documents_are_held_out(passages: Corpus, whole: list[TokenIds]) -> None:
+def test_passages_of_different_documents_are_held_out(passages: Corpus, whole_novels: list[TokenIds]) -> None:
     held_out, parts = documents(passages, "dev"), texts(passages)
-    assert len(held_out) == len(parts) == len(whole) == 4
-    for novel, passage, around in zip(whole, held_out, parts, strict=True):
+    assert len(held_out) == len(parts) == len(whole_novels) == 4
+    for novel, passage, around in zip(whole_novels, held_out, parts, strict=True):
         assert len(around) == 2
         assert around[0] + passage + around[1] == novel
         assert len(passage) == pytest.approx(0.05 * len(novel), abs=150)  # ends at a sentence
@@ -95,19 +95,19 @@ def test_no_window_of_train_touches_a_passage(passages: Corpus) -> None:
 
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_nsp_takes_other_text_from_another_novel(
-    passages: Corpus, whole: list[TokenIds], split: CorpusSplit
+    passages: Corpus, whole_novels: list[TokenIds], split: CorpusSplit
 ) -> None:
     def novel_of(segment: TokenIds) -> int:
         text = f" {' '.join(map(str, segment))} "
         return next(number for number, novel in enumerate(joined) if text in novel)
 
-    joined = [f" {' '.join(map(str, novel))} " for novel in whole]
+    joined = [f" {' '.join(map(str, novel))} " for novel in whole_novels]
     dataset = PretrainDataset(passages, ObjectiveSettings(pair="nsp", max_length=64), split)
     checked = 0
     for sample in dataset.draw(np.arange(200)):
         original = sample.original_tokens()
         a, b = (original[(original > 4) & (sample.segments == number)].tolist() for number in (0, 1))
-        if sample.pair_label and len(a) > 15 and len(b) > 15:  # shorter ones can be in both by chance
+        if sample.pair_label and len(a) > 15 and len(b) > 15:  # a shorter segment can be in both by chance
             assert novel_of(a) != novel_of(b)
             checked += 1
     assert checked > 20

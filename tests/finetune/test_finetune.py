@@ -175,7 +175,8 @@ def test_patience_stops_a_run_early(
     accuracies = dict(metric_curve(read_metrics(tmp_path / "run"), "held_out_accuracy"))
     last_step = max(accuracies)
     first_best_step = max(accuracies, key=accuracies.__getitem__)
-    # Between equal accuracies the loss on dev decides which model is kept, but the run does not wait for it.
+    # Between equal accuracies the loss on dev decides which model is best, but a lower loss alone does not
+    # restart the patience.
     assert result.best_step >= first_best_step == last_step - 30
     assert (
         f"no better evaluation since step {last_step - 30:,}; the run stops early" in capsys.readouterr().err
@@ -244,11 +245,11 @@ def test_collapsed_run_restarts_with_lower_rate(
     assert "collapsed, every prediction is" in messages
     assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in messages
     assert "up to step 20; restarting" in messages  # the first evaluation: the loss has diverged
-    remark = "the learning rate 3 is 6,000 times the usual 0.0005; lower --train.lr"
-    assert remark in messages
+    rate_warning = "the learning rate 3 is 6,000 times the usual 0.0005; lower --train.lr"
+    assert rate_warning in messages
     assert result.problem
     assert result.problem.startswith("nothing was learned: ")
-    assert result.problem.endswith(remark)
+    assert result.problem.endswith(rate_warning)
     assert result.restarts == 2
     assert result.lr == 0.75
     # The number of restarts is read from the run folder.

@@ -42,7 +42,7 @@ def test_better_models_have_lower_scores(
         ((0.2, 2.0), (0.1, 2.0), True, None),
         ((0.1, 2.0), (0.1, 2.0), True, "no evaluation was better than the one before training"),
         ((0.5, 0.2), (0.1, 2.0), False, "every evaluation gave the same prediction"),
-        ((0.5, math.nan), None, True, None),  # written by an earlier version
+        ((0.5, math.nan), None, True, None),  # a run of an earlier version
     ],
 )
 def test_reasons_why_nothing_was_learned(

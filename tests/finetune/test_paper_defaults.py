@@ -48,7 +48,7 @@ def test_defaults_match_the_paper(task: str) -> None:
 
 
 def test_rates_of_rte_match_google() -> None:
-    """By hand: 3e-5 * step / 200 in the warm-up, then 3e-5 * (1 - step / 800)."""
+    """The rate is 3e-5 * step / 200 in the warm-up, then 3e-5 * (1 - step / 800)."""
     train = with_task_defaults(FinetuneSettings(), "rte", BASE, 2_490, 512).train
     schedule = LearningRateSchedule.from_resolved_settings(train)
     expected = {0: 0.0, 1: 1.5e-7, 100: 1.5e-5, 199: 2.985e-5, 200: 2.25e-5, 400: 1.5e-5, 799: 3.75e-8}

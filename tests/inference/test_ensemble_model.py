@@ -50,7 +50,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def save_ensemble(members: list[Path], data: Path, **options: Any) -> tuple[Path, EnsembleResult]:
-    """Write an ensemble of all models beside their folder; return its folder and its metrics."""
+    """Write an ensemble of all models, beside the folder of the models; return its folder and its result."""
     folder = members[0].parent.parent / "both"
     settings = EnsembleSettings(data=str(data), device="cpu", precision="fp32", selection="all")
     return folder, evaluate_ensemble(list(map(str, members)), settings, save=folder, **options)
@@ -141,7 +141,7 @@ def test_an_invalid_file_is_refused(content: str, message: str, tmp_path: Path) 
         pipeline(tmp_path, device="cpu")
 
 
-def test_one_model_is_expected(members: list[Path], data: Path, tmp_path: Path) -> None:
+def test_an_ensemble_is_refused_as_a_single_model(members: list[Path], data: Path, tmp_path: Path) -> None:
     folder, _ = save_ensemble(members, data)
     message = "both: an ensemble, where one model is expected; name a member"
     settings = EnsembleSettings(data=str(data), device="cpu")

@@ -7,7 +7,7 @@ The one in `google/` is written by TensorFlow:
 Values are computed from the tensor's name (`values`), so a test can compute them again. The
 checkpoint also holds optimizer state and the step counter, as after training.
 
-`write_checkpoint` writes other checkpoints without TensorFlow; a test checks that it writes the files
+`write_checkpoint` writes checkpoints without TensorFlow; a test checks that its tensor files equal those
 of `google/` byte for byte.
 """
 
@@ -149,7 +149,7 @@ def write_tensor_bundle(prefix: Path, tensors: Mapping[str, Any]) -> None:
         data += content
     Path(f"{prefix}.data-00000-of-00001").write_bytes(data)
     blocks = [_block(entries, 16), _block([], 1)]
-    last_key = bytes([entries[-1][0][0] + 1])  # a short key after all others
+    last_key = bytes([entries[-1][0][0] + 1])  # sorts after all other keys
     blocks.append(_block([(last_key, _varint(0) + _varint(len(blocks[0]) - 5))], 1))
     starts = [0, len(blocks[0]), len(blocks[0]) + len(blocks[1])]
     handles = b"".join(_varint(starts[i]) + _varint(len(blocks[i]) - 5) for i in (1, 2))
@@ -158,7 +158,7 @@ def write_tensor_bundle(prefix: Path, tensors: Mapping[str, Any]) -> None:
 
 
 def _block(entries: Sequence[tuple[bytes, bytes]], interval: int) -> bytes:
-    """Return a block of a sorted string table: keys without the prefix that they share with the last one."""
+    """Return a block of a sorted string table: each key without the prefix shared with the previous one."""
     block, previous, restarts = b"", b"", []
     for number, (key, value) in enumerate(entries):
         shared = 0

@@ -105,7 +105,7 @@ def google_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tokenizers(google_folder: Path) -> tuple[Any, Any, Any]:
-    """The tokenizer of a Google folder, that of the converted folder, and the latter in `transformers`."""
+    """The tokenizers of a Google folder, of its converted copy, and of the copy in `transformers`."""
     copy = google_folder.parent / "b"
     assert run_command(app, ["convert", str(google_folder), str(copy), "--quiet"]) == 0
     hf_tokenizer = transformers.AutoTokenizer.from_pretrained(copy)
@@ -140,7 +140,7 @@ def test_convert_reports_where_googles_code_gives_other_ids(
     assert run_command(app, ["convert", str(google_folder), str(tmp_path / "new")]) == 0
     messages = " ".join(capsys.readouterr().err.split())
     assert "its tokenizer gives the same ids for 2,007 hard texts; for " in messages
-    assert "of them Google's code gives others (for example '1,000,000 and 2,000, " in messages
+    assert "of them Google's code gives other ids (for example '1,000,000 and 2,000, " in messages
 
 
 def test_reported_ids_are_those_of_googles_code(google_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests with a checkpoint that TensorFlow wrote, and with others like it; see `make_google_checkpoint.py`."""
+"""Tests of Google's checkpoints: one that TensorFlow wrote, and others; see `make_google_checkpoint.py`."""
 
 import importlib.util
 import json
@@ -13,7 +13,6 @@ import pytest
 import torch
 import transformers
 
-from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
@@ -23,11 +22,6 @@ from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.strip import Strip
 
 FOLDER = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def show_messages() -> None:
-    progress.set_quiet(False)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +47,7 @@ def test_tensors_equal_those_written_by_tensorflow(checkpoint_maker: ModuleType)
     assert int(tensors["global_step"]) == 7
 
 
-def test_the_writer_of_this_folder_writes_what_tensorflow_writes(
-    checkpoint_maker: ModuleType, tmp_path: Path
-) -> None:
+def test_our_writer_writes_the_same_bytes_as_tensorflow(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
     tensors = {name: checkpoint_maker.values(name) for name in checkpoint_maker.SHAPES}
     tensors |= {"bert/pooler/dense/bias/adam_m": np.zeros(checkpoint_maker.H, np.float32)}
     checkpoint_maker.write_tensor_bundle(tmp_path / "model.ckpt-best", tensors | {"global_step": np.int64(7)})
@@ -99,7 +91,7 @@ BERT_PREFIXES = {
 def transformers_model(
     class_name: str, config: Mapping[str, Any], values: Mapping[str, np.ndarray], prefixes: Mapping[str, str]
 ) -> Any:
-    """Return a model of `transformers` with values that are given by their names in Google's code."""
+    """Return a model of `transformers` with the values, which have the names of Google's code."""
     family = class_name.partition("For")[0]
     hf_config = getattr(transformers, f"{family}Config")(**config)
     hf_model = getattr(transformers, class_name)(hf_config).eval()

@@ -331,7 +331,7 @@ def test_another_number_of_threads_is_reported_on_resume(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Sums of several threads are added in another order, so the run is not exactly the same."""
+    """The number of threads determines the order of sums, so another number does not resume exactly."""
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     shutil.copytree(tmp_path / "run", tmp_path / "same")
     capsys.readouterr()

@@ -30,7 +30,7 @@ def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.Cap
     assert report.mean_truncated_tokens == (first + second) / 2
     unknown_share = 1 / (len(ids[0]) + 8 + 8 + len(ids[3]))
     assert report.unknown_share == pytest.approx(unknown_share)
-    report.print_losses("train")
+    report.print_messages("train")
     mean = round((first + second) / 2)
     assert capsys.readouterr().err.splitlines() == [
         f"train: 2 of 4 examples truncated, by {mean} tokens on average and {first} at most",
@@ -38,8 +38,8 @@ def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.Cap
     ]
 
 
-def test_nothing_lost_prints_nothing(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_examples_give_no_message(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for report in (encoding_report(tokenizer), encoding_report(tokenizer, "ka lo", "")):
         assert (report.mean_truncated_tokens, report.unknown_share) == (0.0, 0.0)
-        report.print_losses("train")
+        report.print_messages("train")
     assert capsys.readouterr().err == ""

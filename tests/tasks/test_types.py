@@ -53,8 +53,8 @@ def hf_tokenizer(tokenizer: Path) -> Any:
 def test_single_and_pair_inputs_match_transformers(
     albertine_tokenizer: Tokenizer, hf_tokenizer: Any, first: str, second: str, max_length: int
 ) -> None:
-    # `transformers` encodes "[MASK]" in a text as the special token. Like this package it leaves out an empty
-    # second text, but not one without tokens.
+    # `transformers` encodes "[MASK]" in a text as the special token, and leaves out an empty second text, but
+    # not one without tokens.
     first, second = (text.replace("[MASK]", "mask") for text in (first, second))
     if not albertine_tokenizer.encode(second, add_special_tokens=False):
         second = ""

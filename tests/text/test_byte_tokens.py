@@ -1,4 +1,4 @@
-"""Byte fallback: the ids of transformers and SentencePiece, decoding, offsets and whole words."""
+"""Tests of byte fallback: the ids of transformers and SentencePiece, decoding, offsets, whole words."""
 
 import io
 import unicodedata
@@ -71,7 +71,7 @@ def test_text_never_matches_a_byte_token(tokenizer: Tokenizer) -> None:
 
 
 def test_offsets_of_byte_tokens_are_those_of_their_character(tokenizer: Tokenizer) -> None:
-    # With an accent that is removed, a ligature, and syllables that are several characters after it.
+    # An accent that is removed, a ligature, and syllables that become several characters.
     text = "the ﬁne 漢字🙂, naïve 漢e\u0301字 한국"
     ((ids, spans),) = tokenizer.encode_with_offsets([text])
     assert tokenizer.byte_values is not None
@@ -96,7 +96,7 @@ def test_words_with_byte_tokens(tokenizer: Tokenizer) -> None:
     assert words_of(tokenizer, "the жук sat") == ["the", "жук", "sat"]
     assert words_of(tokenizer, "catж mat") == ["catж", "mat"]
     assert words_of(tokenizer, "漢字 cat漢") == ["漢", "字", "cat", "漢"]
-    # As for marks with a token: one before a word is a word by itself.
+    # Like a mark with a token, a mark in bytes is a word by itself.
     assert words_of(tokenizer, "♪cat mat♪.") == ["♪", "cat", "mat", "♪", "."]
 
 

@@ -1,4 +1,4 @@
-"""Characters that every vocabulary has, those that one lacks, and those of other languages."""
+"""Tests of lost characters, their lists, and the warning about the language of a text."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Tests of `--language`: known languages have rules of their own, and others are refused."""
+"""Tests of `--language`: known languages have rules other than English, and unknown ones are refused."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "corpus.md"
         ("Es el Sr. Rulfo que viene.", ("es", "ast")),
     ],
 )
-def test_known_languages_have_other_rules_than_english(text: str, languages: tuple[str, ...]) -> None:
+def test_known_languages_have_their_own_rules(text: str, languages: tuple[str, ...]) -> None:
     for language in languages:
         assert language in SPLITTER_LANGUAGES
         assert ReadingSettings(language=language).language == language

@@ -1,4 +1,4 @@
-"""Writing systems without spaces between words, compared with the names of the characters."""
+"""Tests of scripts without spaces between words, by the Unicode names of their letters."""
 
 import sys
 import textwrap
@@ -46,7 +46,7 @@ SPACED = [
 
 @cache
 def all_letters() -> dict[str, str]:
-    """Return the name of each letter, except narrow forms, which are within blocks of wide ones."""
+    """Return the name of each letter, except narrow forms, which share blocks with wide ones."""
     names = {chr(code): unicodedata.name(chr(code), "") for code in range(sys.maxunicode)}
     return {
         character: name

@@ -82,7 +82,7 @@ def test_loss_that_is_mostly_high_causes_a_rollback() -> None:
 
 
 def test_loss_that_hovers_above_the_ceiling_causes_a_rollback() -> None:
-    """A diverged run at a rate that is still too high: two losses in five are below the ceiling."""
+    """In a diverged run at too high a learning rate, two losses in five can be below the ceiling."""
     doctor = Doctor()
     assert doctor.check_step(1, 6.1, 1.0, CEILING) == "ok"
     losses = [5.8, 7.9, 6.7, 5.9, 8.2] * 30
@@ -92,7 +92,7 @@ def test_loss_that_hovers_above_the_ceiling_causes_a_rollback() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_of_tiny_batches_at_the_ceiling_causes_no_rollback(seed: int) -> None:
-    """Losses of single tokens, whose distribution is wide and skewed, with their mean at the ceiling."""
+    """Losses of single tokens have a wide and skewed distribution; here its mean is at the ceiling."""
     doctor, random_source = Doctor(), random.Random(seed)
     for step in range(1, 5001):
         loss = CEILING - 2.0 + random_source.expovariate(0.5)
@@ -101,7 +101,7 @@ def test_noise_of_tiny_batches_at_the_ceiling_causes_no_rollback(seed: int) -> N
 
 def test_run_may_start_above_the_ceiling_and_come_down() -> None:
     doctor = Doctor()
-    for step in range(1, 301):  # new weights: at first the loss is that of a uniform guess, or worse
+    for step in range(1, 301):  # fresh weights: the first losses are those of a uniform guess, or worse
         assert doctor.check_step(step, max(5.0, 9.0 - 0.02 * step), 1.0, CEILING) == "ok"
     assert "rollback" in [doctor.check_step(301 + n, 8.0, 1.0, CEILING) for n in range(60)]
 

@@ -114,7 +114,7 @@ def test_adamw_matches_torch_and_decays_only_matrices() -> None:
 
 
 def test_bert_adam_matches_the_reference_at_every_step() -> None:
-    """AdamWeightDecayOptimizer of Google's `optimization.py`, one weight at a time, in fp64."""
+    """The reference is AdamWeightDecayOptimizer of Google's `optimization.py`, here in fp64."""
     rates, decay = [0.01 * (step + 1) for step in range(STEPS)], 0.1
     network = Model(SMALL, seed=3)
     expected = {name: one.detach().double() for name, one in network.named_parameters()}

@@ -293,7 +293,7 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)
     is_bert = type(model).__name__.startswith("Bert")
     targets = {"labels": labels, "next_sentence_label" if is_bert else "sentence_order_label": pair_labels}
-    # With targets the model computes the loss, which is no part of a forward step.
+    # Given targets, the model also computes a loss, which is not part of a forward step.
     arguments = {**inputs, **targets} if case.workload == "training" else inputs
     use_bf16 = case.precision == "bf16"
 

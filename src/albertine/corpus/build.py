@@ -89,5 +89,5 @@ def _report_held_out(manifest: Manifest, requested: float) -> None:
     elif fraction > 2 * requested > 0:
         progress.print_message(
             f"held out: {fraction:.0%} of the tokens, {100 * requested:g}% requested; "
-            "whole documents are held out, and the text has few, or of very different lengths"
+            "only whole documents are held out, and they are few or differ in length"
         )

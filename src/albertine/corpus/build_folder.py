@@ -4,7 +4,7 @@
     OUT/building/build.json     sources, tokenizer and settings of the parts; must not change
     OUT/building/shards.json    settings of the shards; if they change, the shards are rewritten
     OUT/building/part-*.arrow   parts of finished jobs
-    OUT/building/part-*.json    their reports: what was skipped, what the vocabulary lacks
+    OUT/building/part-*.json    reports of these jobs: skipped records, characters without a token
 
 A build removes only files that a build has written.
 """

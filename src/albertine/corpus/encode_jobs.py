@@ -31,7 +31,7 @@ from albertine.text.tokenizer import load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder
 
 JOB_BYTES = 8 << 20
-_SAMPLED_SENTENCES = 4096  # of a record batch, whose characters are counted
+_SAMPLED_SENTENCES = 4096  # per record batch, for the warning about the language
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,10 @@ class _EncodeWorker:
         self._encoder, self._boundaries = WordEncoder(loaded), WordBoundaries(loaded)
         self._tokenizer, self._known_characters = loaded, single_characters(loaded.vocabulary)
         self._settings = settings
-        # Of the current job:
-        self._report, self._characters = JobReport(), Counter[str]()
+        self._report, self._characters = JobReport(), Counter[str]()  # of the current job
 
     def run(self, job: EncodeJob) -> str | None:
-        """Write the part of a job, and before it the report; return a warning about the language, if any."""
+        """Write the report and then the part of a job; return a warning about the language, if any."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
         self._report, self._characters = JobReport(), Counter()
         with atomic_file(job.file) as file:

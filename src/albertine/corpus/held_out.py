@@ -1,10 +1,10 @@
-"""Which text of a corpus is held out as split dev: whole documents, or passages of few and long ones.
+"""Chooses the text that is held out as split dev: whole documents, or passages of long documents.
 
-The fraction to hold out may be less than one of some long documents. Then one passage of
-each document is held out, of that fraction of its tokens but long enough for a sample, in as
-many documents as the fraction needs. A passage is a document of dev, and the text before
-and after it are two documents of train. So no sample of train has any token of a passage,
-or text from both of its sides.
+Where documents are few and long, whole ones cannot give the requested fraction. Then a passage
+of each document is held out: the requested fraction of its tokens, but at least one sample.
+Documents are added until the passages have the requested fraction of all tokens. A passage becomes
+a document of dev; the text before it and the text after it become two documents of train. So no
+sample of train contains a token of a passage, or text from both sides of it.
 
 See docs/decisions/held-out-passages.md.
 """
@@ -21,7 +21,7 @@ from albertine.corpus.shards import EncodedDocuments, read_document_lengths, rea
 from albertine.errors import InputError
 from albertine.randomness import Stream, integers, random_bits
 
-_MIN_DOCUMENTS = 10  # with fewer held-out documents, dev is a matter of chance
+_MIN_DOCUMENTS = 10  # with fewer held-out documents, results on dev depend on which ones they are
 _MIN_PASSAGE_TOKENS = 512  # a sample of the default length
 _LONG_DOCUMENT_TOKENS = 20 * _MIN_PASSAGE_TOKENS
 _MAX_SHIFT = _MIN_PASSAGE_TOKENS // 2  # tokens by which a passage is shifted to begin or end at a sentence
@@ -33,7 +33,8 @@ class HeldOutText:
 
     Attributes:
         documents: whether each document is held out as a whole [documents].
-        passages: start in its document, and length, of each passage, by index of the document.
+        passages: start (from the start of the document) and length of each passage, in tokens, by index of
+            its document.
     """
 
     documents: NDArray[np.bool_]
@@ -41,10 +42,10 @@ class HeldOutText:
 
     def has_any(self, first: int, stop: int) -> bool:
         """Return whether anything is held out of the documents from `first` to `stop` (exclusive)."""
-        return bool(self.documents[first:stop].any()) or any(first <= one < stop for one in self.passages)
+        return bool(self.documents[first:stop].any()) or any(first <= index < stop for index in self.passages)
 
     def divide(self, documents: EncodedDocuments, first: int) -> tuple[EncodedDocuments, NDArray[np.bool_]]:
-        """Return documents, divided where a passage begins or ends, and which of them are held out.
+        """Return documents, divided where a passage begins or ends, and whether each is held out [documents].
 
         Args:
             documents: a batch of the documents.
@@ -52,14 +53,16 @@ class HeldOutText:
         """
         stop = first + len(documents)
         passages = {index - first: self.passages[index] for index in self.passages if first <= index < stop}
-        return divide(documents, passages) if passages else (documents, self.documents[first:stop])
+        if not passages:
+            return documents, self.documents[first:stop]
+        return _divide_at_passages(documents, passages)
 
 
 def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings) -> HeldOutText:
-    """Return what is held out of the documents of some parts.
+    """Return the text to hold out.
 
     Args:
-        parts: the parts.
+        parts: files of encoded documents.
         kept: whether each document is in the corpus [documents].
         settings: the fraction to hold out, and the seed.
     """
@@ -81,7 +84,7 @@ def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: Co
 def _choose_documents(
     parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
 ) -> NDArray[np.bool_]:
-    """Return whether each document is held out [documents]: those with the smallest seeded hashes are."""
+    """Return whether each document is held out [documents]; the smallest seeded hashes decide."""
     held_out, total = np.zeros_like(kept), int(kept.sum())
     count = min(total - 1, max(1, round(settings.held_out * total)))
     keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
@@ -100,9 +103,10 @@ def _choose_documents(
 def _choose_passages(
     parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
 ) -> dict[int, tuple[int, int]]:
-    """Return a passage of each of some long documents; none if long documents are less than half of the text.
+    """Return one passage for each chosen document; none if long documents are less than half of the text.
 
-    The documents with the smallest seeded hashes are used, at least two: next-sentence prediction needs them.
+    The long documents with the smallest seeded hashes are chosen, at least two if there are two, because
+    next-sentence prediction needs two.
     """
     all_lengths = np.concatenate(list(read_document_lengths(parts))) * kept
     total, documents = all_lengths.sum(), np.flatnonzero(all_lengths >= _LONG_DOCUMENT_TOKENS)
@@ -127,42 +131,42 @@ def _document_keys(fingerprints: NDArray[np.uint64], seed: int) -> NDArray[np.ui
     )
 
 
-def divide(
+def _divide_at_passages(
     documents: EncodedDocuments, passages: dict[int, tuple[int, int]]
 ) -> tuple[EncodedDocuments, NDArray[np.bool_]]:
-    """Return documents with passages as documents of their own, and which ones are passages.
+    """Return documents with passages as documents of their own, and whether each is a passage [documents].
 
     Args:
         documents: the documents.
-        passages: start in its document, and length, of each passage, by index in `documents`.
+        passages: start and length of each passage, as in `HeldOutText`, by index in `documents`.
     """
     starts, stops, continuations = [], [], []
     for index, (offset, length) in passages.items():
-        begin = int(documents.document_offsets[index])
-        starts.append(_division_point(documents, begin + offset))
+        document_start = int(documents.document_offsets[index])
+        starts.append(_division_point(documents, document_start + offset))
         stops.append(_division_point(documents, starts[-1] + length))
-        if starts[-1] > begin:
+        if starts[-1] > document_start:
             continuations.append(stops[-1])
     offsets = np.union1d(documents.document_offsets, np.array([*starts, *stops], np.int64))
-    begins = offsets[:-1]
+    divided_starts = offsets[:-1]
     word_starts = documents.word_starts.copy()
-    word_starts[begins] = True
+    word_starts[divided_starts] = True
     divided = EncodedDocuments(
         documents.tokens,
         word_starts,
-        np.union1d(documents.sentence_starts, begins),
+        np.union1d(documents.sentence_starts, divided_starts),
         offsets,
         np.sort(np.array(continuations, np.int64)),
     )
-    return divided, np.isin(begins, starts)
+    return divided, np.isin(divided_starts, starts)
 
 
 def _division_point(documents: EncodedDocuments, position: int) -> int:
-    """Return the first sentence from a position on, or the first word if that sentence is too far."""
+    """Return the first sentence start at or after a position, or the first word start if that is too far."""
     sentence = int(np.searchsorted(documents.sentence_starts, position))
     if sentence < len(documents.sentence_starts):
-        start = int(documents.sentence_starts[sentence])
-        if start < position + _MAX_SHIFT:
-            return start
-    words = np.flatnonzero(documents.word_starts[position : position + _MAX_SHIFT])
-    return position + (int(words[0]) if len(words) else 0)
+        sentence_start = int(documents.sentence_starts[sentence])
+        if sentence_start < position + _MAX_SHIFT:
+            return sentence_start
+    distances = np.flatnonzero(documents.word_starts[position : position + _MAX_SHIFT])
+    return position + (int(distances[0]) if len(distances) else 0)

@@ -1,6 +1,6 @@
-"""What an encoding job found in its text: unreadable records and characters that the vocabulary lacks.
+"""Reports of encoding jobs: unreadable records, and characters that the vocabulary lacks.
 
-The report of a job is in a JSON file beside its part, so that a resumed build knows it.
+The report of a job is a JSON file beside its part, so that a resumed build can read it.
 """
 
 import json
@@ -20,7 +20,7 @@ class JobReport:
         skipped: number of files, lines or records that could not be read.
         skipped_locations: location and problem of the first of these.
         tokens: number of tokens.
-        unknown_tokens: number of these that are the unknown token.
+        unknown_tokens: number of unknown tokens among them.
         lost_characters: how often each character without a token occurs.
     """
 
@@ -43,7 +43,7 @@ def write_report(part: Path, report: JobReport) -> None:
 
 
 def sum_reports(parts: Iterable[Path]) -> JobReport:
-    """Return the sum of the reports that belong to the parts, in their order."""
+    """Return the sum of the reports of the parts."""
     total = JobReport()
     for part in parts:
         report = JobReport(**json.loads(report_file(part).read_text(encoding="utf-8")))

@@ -38,9 +38,9 @@ class Manifest:
         skipped: number of files, lines or records that could not be read.
         skipped_locations: location and problem of the first of these.
         unknown_tokens: number of unknown tokens in the text, before duplicates are dropped.
-        lost_characters: how often each character without a token occurs there; the most frequent ones.
-        held_out_passages: number of passages of different documents that dev consists of; None if it
-            consists of whole documents.
+        lost_characters: how often the most frequent characters without a token occur there.
+        held_out_passages: number of passages in dev, each from another document; None if dev has whole
+            documents.
     """
 
     tokenizer_fingerprint: str
@@ -57,18 +57,18 @@ class Manifest:
     sources: list[str]
     settings: dict[str, Any]
     versions: dict[str, str]
-    unknown_tokens: int = 0  # manifests of earlier versions have neither
+    unknown_tokens: int = 0  # manifests of earlier versions lack this field and the next two
     lost_characters: dict[str, int] = field(default_factory=dict)
     held_out_passages: int | None = None
     format: int = field(default=MANIFEST_FORMAT)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the manifest as JSON values, without those that do not apply."""
+        """Return the manifest as JSON values, without fields that are None."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     @property
     def held_out_summary(self) -> str:
-        """What the split dev consists of, for a message."""
+        """Description of the split dev, for a message."""
         match self.held_out_passages:
             case None:
                 return "whole documents"

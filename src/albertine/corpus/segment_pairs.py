@@ -2,8 +2,8 @@
 
 A window is split in two after a random sentence. SOP swaps the two segments with
 probability 1/2; NSP replaces the second by text of another document with probability 1/2.
-The other text is drawn for both labels; if it is shorter than the second segment, that is
-shortened to its length for both. So the lengths say nothing about the label.
+The other text is drawn whatever the label; if it is shorter than the second segment, the second
+segment is cut to its length. So the lengths say nothing about the label.
 With `pair = "none"` there is one segment. A pair that is too long loses tokens one by one
 from its longer segment, each at the front or at the end at random.
 
@@ -119,8 +119,7 @@ def _sentences_between(shard: Shard, start: int, stop: int) -> NDArray[np.int64]
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
     """Return `length` tokens of another document than that of `a`, from a random sentence on.
 
-    If no sentence that was tried has as many tokens up to the end of its document, the segment is the
-    longest one found.
+    The segment is shorter if no sentence that was tried has `length` tokens up to the end of its document.
     """
     shard_ends = np.cumsum([len(shard.sentence_starts) for shard in shards])  # in sentences
     own_text = a.shard.text_index(a.start)
@@ -144,7 +143,7 @@ def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng
 def _segment_of_adjacent_document(a: Segment, length: int, shards: list[Shard]) -> Segment:
     """Return at most `length` tokens from the start of the nearest other document.
 
-    It is used where the document of `a` is nearly the whole corpus.
+    Used if nearly the whole corpus is the document of `a`.
     """
     texts = a.shard.text_indices
     others = np.flatnonzero(texts != a.shard.text_index(a.start))
@@ -159,13 +158,13 @@ def _segment_of_adjacent_document(a: Segment, length: int, shards: list[Shard]) 
 def truncate_pair(a: Segment, b: Segment, max_tokens: int, rng: RandomStream) -> tuple[Segment, Segment]:
     """Return both segments, shortened so that together they have at most `max_tokens` tokens.
 
-    Tokens are removed one by one from the longer segment, or from `b` if both are equally long.
+    Tokens are removed one by one from the longer segment, or from `b` if both are equally long: first from
+    the longer one until both are equally long, then alternately.
     """
     excess = len(a) + len(b) - max_tokens
     if excess <= 0:
         return a, b
     difference = len(a) - len(b)
-    # That is: from the longer segment until both are equally long, then alternately, `b` first.
     from_longer = min(excess, abs(difference))
     from_both = excess - from_longer
     from_a = (from_longer if difference > 0 else 0) + from_both // 2

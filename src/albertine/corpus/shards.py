@@ -3,9 +3,10 @@
     tokens     list<uint16>   token ids of a document (uint32 for a vocabulary of more than 65,536)
     starts     list<bool>     whether each token begins a word
     sentences  list<uint32>   position in the shard of the first token of each sentence
-    continues  bool           whether the document is of the same text as the one before; only if any is
+    continues  bool           whether a document continues the text of the one before
 
-A text from whose middle a passage is held out gives two documents of train.
+The last column exists only if a document continues another one: a text from whose middle a
+passage is held out gives two documents of train.
 All documents of a shard are in one record batch, so each column is one contiguous array.
 `tokens` and `starts` are indexed by the token's position in the shard. The parts of an
 unfinished corpus have several record batches and a fourth column, `fingerprint`: a hash of
@@ -34,8 +35,8 @@ class EncodedDocuments:
         word_starts: whether each token begins a word [tokens].
         sentence_starts: index in `tokens` where each sentence begins [sentences].
         document_offsets: index in `tokens` where each document begins, and the end [documents + 1].
-        continuation_starts: index in `tokens` where each document begins that is of the same text as
-            the one before [continuations].
+        continuation_starts: index in `tokens` where each document begins that continues the text of the
+            one before [continuations].
     """
 
     tokens: NDArray[Any]
@@ -55,8 +56,8 @@ class EncodedDocuments:
         kept_tokens = np.repeat(kept, lengths)
         removed_before = np.cumsum(np.where(kept_tokens, 0, 1))  # number of removed tokens before each token
 
-        def moved(starts: NDArray[np.int64]) -> NDArray[np.int64]:
-            """Return the kept ones of some token indices, as indices of kept tokens."""
+        def renumbered(starts: NDArray[np.int64]) -> NDArray[np.int64]:
+            """Return the token indices of kept tokens, as indices into the kept tokens."""
             starts = starts[kept_tokens[starts]]
             shifted: NDArray[np.int64] = starts - removed_before[starts]
             return shifted
@@ -64,9 +65,9 @@ class EncodedDocuments:
         return EncodedDocuments(
             self.tokens[kept_tokens],
             self.word_starts[kept_tokens],
-            moved(self.sentence_starts),
+            renumbered(self.sentence_starts),
             np.concatenate([[0], np.cumsum(lengths[kept])]),
-            moved(self.continuation_starts),
+            renumbered(self.continuation_starts),
         )
 
     @classmethod
@@ -136,14 +137,14 @@ def read_record_batches(file: Path) -> Iterator[pa.RecordBatch]:
 
 
 def read_fingerprints(parts: Iterable[Path]) -> Iterator[NDArray[np.uint64]]:
-    """Yield the fingerprints of the documents of each record batch of some parts [documents, 2]."""
+    """Yield the fingerprints of documents, one array for each record batch [documents, 2]."""
     for part in parts:
         for batch in read_record_batches(part):
             yield batch.column("fingerprint").values.to_numpy().reshape(-1, 2)
 
 
 def read_document_lengths(parts: Iterable[Path]) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of tokens of the documents of each record batch of some parts [documents]."""
+    """Yield the lengths of documents in tokens, one array for each record batch [documents]."""
     for part in parts:
         for batch in read_record_batches(part):
             yield np.diff(batch.column("tokens").offsets.to_numpy()).astype(np.int64)
@@ -193,13 +194,13 @@ class Shard:
 
     @cached_property
     def text_indices(self) -> NDArray[np.int64]:
-        """Index of the text of each document; documents of one text have the same [documents]."""
+        """Index of the text of each document; two documents of one text share it [documents]."""
         documents = np.arange(len(self.document_offsets) - 1)
         return documents if self._continues is None else documents - np.cumsum(self._continues)
 
     @property
     def num_texts(self) -> int:
-        """Number of texts."""
+        """Number of texts; a text can be divided into two documents."""
         continuations = 0 if self._continues is None else int(self._continues.sum())
         return len(self.document_offsets) - 1 - continuations
 

@@ -121,7 +121,7 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
 
 
 def _held_out_text(manifest: Manifest) -> str:
-    """Return how much of the text is held out; of few or long documents, it is more than was asked for."""
+    """Return a sentence about how much text is held out, which may differ from the requested fraction."""
     tokens, documents = manifest.tokens["dev"], manifest.documents["dev"]
     return (
         f"Held out, so neither model was trained on it: {tokens / sum(manifest.tokens.values()):.0%} of the "

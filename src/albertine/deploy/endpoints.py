@@ -83,7 +83,7 @@ class ServedModel:
     """A model and its endpoints.
 
     Attributes:
-        name: name of its folder, without the path, or its hub name; clients see it.
+        name: name of its folder, without the path, or its hub name; sent to clients.
         labels: labels that the model predicts, if any.
         max_length: maximum tokens of a sequence.
         endpoints: the endpoints, by path.
@@ -97,7 +97,7 @@ class ServedModel:
 
 def load_served_model(source: str, device: str, precision: str) -> ServedModel:
     """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
-    # Clients do not see the paths of the server.
+    # The name is sent to clients, so it has no paths of the server.
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if is_ensemble(Path(source)):
         return _served_task_model(name, load_ensemble(Path(source), device, precision))

@@ -79,7 +79,7 @@ class TruncationLog:
         self.count = 0
 
     def watch(self, process_batch: BatchFunction) -> BatchFunction:
-        """Return a function that computes the same results and counts those of truncated items."""
+        """Return `process_batch` with counting of truncated items."""
 
         def watched(items: Sequence[BatchInput]) -> Sequence[BatchOutput]:
             results = process_batch(items)

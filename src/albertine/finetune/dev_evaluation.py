@@ -50,7 +50,7 @@ class DevEvaluator:
         """
         self._dev, self._task_type, self._distributed = dev, task_type, distributed
         self._micro_batch_tokens = micro_batch_tokens
-        # A forward pass gathers sharded weights from all processes, so all must compute the same batches.
+        # Each forward pass gathers sharded weights from all processes, so all must compute the same batches.
         indices = range(len(dev))
         self._local_indices = indices if is_sharded else indices[distributed.rank :: distributed.world_size]
 
@@ -75,7 +75,7 @@ class DevEvaluator:
         )
 
     def _scores_and_loss(self, model: Any) -> tuple[list[list[SampleScores]], float]:
-        """Return the scores of the samples of each example, and the loss over all samples."""
+        """Return the scores of the samples of each example, and the sum of the objectives' mean losses."""
         local_examples = [self._dev[index][1] for index in self._local_indices]
         samples = [sample for encoded in local_examples for sample in encoded.samples]
         scores_by_sample: dict[int, SampleScores] = {}
@@ -89,7 +89,7 @@ class DevEvaluator:
                 output = model(strip, targets)
                 losses = self._task_type.objective_losses(output, targets, strip)
             counts = loss_sums.new_tensor(self._task_type.target_counts(group))
-            loss_sums += torch.stack([one.loss for one in losses]).double().cpu() * counts
+            loss_sums += torch.stack([objective.loss for objective in losses]).double().cpu() * counts
             target_counts += counts
             scores_by_sample |= zip(indices, self._task_type.sample_scores(output, strip), strict=True)
         all_scores = (scores_by_sample[index] for index in range(len(samples)))
@@ -105,7 +105,10 @@ class DevEvaluator:
         return [scores_by_index[index] for index in range(len(self._dev))]
 
     def _mean_loss(self, loss_sums: torch.Tensor, target_counts: torch.Tensor) -> float:
-        """Return the sum of the mean losses; sharded processes all count the same, which cancels."""
+        """Return the sum of the mean losses.
+
+        With sharded weights every process has all samples; the repetition cancels in a mean.
+        """
         numbers = self._distributed.all_reduce_sum([*loss_sums.tolist(), *target_counts.tolist()])
         sums, counts = numbers[: len(loss_sums)], numbers[len(loss_sums) :]
         return sum(total / max(1.0, count) for total, count in zip(sums, counts, strict=True))

@@ -1,4 +1,4 @@
-"""Model selection: which evaluation of a run is the best, and whether its model has learned anything."""
+"""Selects the best evaluation of a run, and tells whether its model has learned anything."""
 
 import math
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from albertine.tasks.registry import primary_metric
 
 LOSS = "loss"  # key of the held-out loss among the metrics of an evaluation
 
-_MIN_METRIC = 0.01  # a lower primary metric counts as 0: random tags have an F1 of half a percent
+_MIN_METRIC = 0.01  # lower primary metrics count as 0: random tags have an F1 of half a percent
 _LOSS_WEIGHT = 1e-6
-_UNTRAINED_SCORE = 2.0  # those of trained models are at most 1 + _LOSS_WEIGHT
+_UNTRAINED_SCORE = 2.0  # worse than that of any trained model, which is at most 1 + _LOSS_WEIGHT
 
 
 def score_to_minimize(task: str, metrics: Mapping[str, float], step: int) -> float:
     """Return the number by which models are compared; the smallest is the best.
 
-    The number is 1 minus the primary metric, in which low metrics count as 0. The held-out loss
-    adds less than a millionth, so it decides only between equal metrics. Before the first step the
-    output layer is random, so every trained model is better.
+    The number is 1 minus the primary metric; a metric below 1% counts as 0. The held-out loss adds at
+    most a millionth, so it decides only between equal metrics. Before the first step the output layer
+    is random, so every trained model counts as better.
 
     Args:
         task: name of the task.

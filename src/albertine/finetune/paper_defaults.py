@@ -1,9 +1,9 @@
 """The paper's hyperparameters for each task (its Table 14), scaled to less data and smaller models.
 
-Steps: the paper's, if there is as much data as the paper had. With less data a run makes as many
+Steps: the paper's, if there is as much data as the paper had. With less data, a run makes as many
 epochs as the paper's, within two limits: it takes at least as many examples as the paper's runs
-on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gives fewer than
-the 800 steps of MRPC and RTE, the batch size is halved until it does, but not below 16.
+on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gives fewer steps than
+the 800 of MRPC and RTE, the batch size is halved until there are 800, but not below 16.
 
 Learning rate: the paper's, for its batch size and for models at least as wide as its smallest. For
 a smaller batch size it is multiplied by the square root of the ratio of the sizes. A narrower model,
@@ -107,8 +107,8 @@ def classifier_dropout(settings: FinetuneSettings) -> float:
     return _CLASSIFIER_DROPOUT if settings.classifier_dropout is None else settings.classifier_dropout
 
 
-def excessive_rate_remark(settings: FinetuneSettings, task: str, model_settings: ModelSettings) -> str | None:
-    """Return a remark if the learning rate is far above the default one, else None.
+def learning_rate_warning(settings: FinetuneSettings, task: str, model_settings: ModelSettings) -> str | None:
+    """Return a warning if the learning rate is far above the default, else None.
 
     Args:
         settings: settings without unset values; see `with_task_defaults`.

@@ -163,7 +163,7 @@ def _encode(
         encoded_chunk = task_type.encode(chunk)
         report.add(encoded_chunk)
         encoded += encoded_chunk
-    report.print_losses(name)
+    report.print_messages(name)
     return encoded
 
 

@@ -20,7 +20,7 @@ from albertine.atomic import atomic_file
 from albertine.device import choose_precision, default_micro_batch_tokens
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
-from albertine.finetune.paper_defaults import excessive_rate_remark
+from albertine.finetune.paper_defaults import learning_rate_warning
 from albertine.finetune.prepare import FinetuneData, build_model
 from albertine.finetune.settings import FinetuneSettings
 from albertine.model.depth_plan import depth_plan
@@ -80,7 +80,7 @@ def finetune_run(
     run: Path, name: str, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
 ) -> FinetuneResult:
     """Train, evaluate and write one run, restarting it if it collapses; return its result."""
-    rate_remark = excessive_rate_remark(settings, data.task.name, data.model_settings)
+    rate_warning = learning_rate_warning(settings, data.task.name, data.model_settings)
     with ExitStack() as stack:
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
@@ -97,24 +97,24 @@ def finetune_run(
                 break
             except TrainingCollapsed as collapse:
                 restarts += 1
-                distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts, rate_remark))
+                distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts, rate_warning))
         step, metrics, reason = distributed.broadcast(
             _best_evaluation(run, data) if distributed.is_main else None
         )
-        advice = rate_remark or f"take more than {settings.train.steps:,} steps (--train.steps)"
+        advice = rate_warning or f"take more than {settings.train.steps:,} steps (--train.steps)"
         assert settings.train.lr is not None
         return FinetuneResult(
-            name,
-            settings.train.lr * 0.5**restarts,
-            settings.train.batch_size or 0,
-            settings.dropout or 0.0,
-            settings.train.seed,
-            settings.train.steps,
-            step,
-            {key: value for key, value in metrics.items() if key != LOSS},
-            restarts,
-            metrics.get(LOSS),
-            None if reason is None else f"nothing was learned: {reason}; {advice}",
+            run_name=name,
+            lr=settings.train.lr * 0.5**restarts,
+            batch_size=settings.train.batch_size or 0,
+            dropout=settings.dropout or 0.0,
+            seed=settings.train.seed,
+            steps=settings.train.steps,
+            best_step=step,
+            metrics={key: value for key, value in metrics.items() if key != LOSS},
+            restarts=restarts,
+            loss=metrics.get(LOSS),
+            problem=None if reason is None else f"nothing was learned: {reason}; {advice}",
         )
 
 
@@ -197,7 +197,7 @@ def _restart_count(run: Path) -> int:
     return int(json.loads(file.read_text(encoding="utf-8"))["restarts"]) if file.exists() else 0
 
 
-def _reset_run(run: Path, reason: str, restarts: int, rate_remark: str | None) -> None:
+def _reset_run(run: Path, reason: str, restarts: int, rate_warning: str | None) -> None:
     """Delete the checkpoints of a collapsed run, count the restart, and print a message."""
     # The newest goes first: if interrupted, the run resumes from an older checkpoint, or starts again,
     # and collapses as before.
@@ -208,12 +208,12 @@ def _reset_run(run: Path, reason: str, restarts: int, rate_remark: str | None) -
         file.write_text(json.dumps({"restarts": restarts, "reason": reason}), encoding="utf-8")
     progress.print_message(
         f"{run}: collapsed, {reason}; restarting at {0.5**restarts:g} of the learning rate, "
-        f"with {2**restarts} times the warm-up" + (f"; {rate_remark}" if rate_remark else "")
+        f"with {2**restarts} times the warm-up" + (f"; {rate_warning}" if rate_warning else "")
     )
 
 
 def _best_evaluation(run: Path, data: FinetuneData) -> tuple[int, dict[str, float], str | None]:
-    """Return step and metrics of the best checkpoint, and why it has learned nothing if it has not."""
+    """Return step and metrics of the best checkpoint, and why it has learned nothing, else None."""
     newest_checkpoint = CheckpointStore(run, 1).newest_valid()
     assert newest_checkpoint
     state: dict[str, Any] = newest_checkpoint.state

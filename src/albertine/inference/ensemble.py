@@ -33,7 +33,7 @@ class EnsembleResult:
 
     Attributes:
         task: name of the task.
-        candidates: primary metric of each candidate, by its name.
+        candidates: primary metric of each candidate, by name.
         selected: names of the members, in the order of their selection.
         metrics: metrics of the ensemble.
         primary_metric: primary metric of the ensemble.
@@ -70,9 +70,9 @@ def evaluate_ensemble(
     write = prediction_writer(first.task, settings.data, names_to_predict, None if out is None else Path(out))
     dev_name = first.task.split_names("dev", settings.data)[0]
     dev_examples = list(read_split(first, dev_name, settings, require_labels=True))
-    # A file is dev and the rows to predict alike. Of a folder, an unreadable split must fail now.
+    # A file is both dev and the rows to predict, so its examples are scored once.
     unscored_names = set(names_to_predict) - {dev_name} if is_folder(settings.data) else set()
-    for name in unscored_names:
+    for name in unscored_names:  # an unreadable split must fail before dev is scored
         next(read_split(first, name, settings, require_labels=False))
     candidates = _Candidates(models, dev_examples)
     members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
@@ -92,7 +92,7 @@ def evaluate_ensemble(
             tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
             report = EncodingReport(ensemble.tokenizer.special_ids)
             write(name, ensemble.create_scorer().predict(tracked_examples, report))
-            report.print_losses(f"{settings.data}, {name}")
+            report.print_messages(f"{settings.data}, {name}")
         else:
             write(name, candidates.predict(members))
     primary_metric = first.task.primary_metric(metrics)

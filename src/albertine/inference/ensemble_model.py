@@ -149,11 +149,11 @@ def write_ensemble(ensemble: EnsembleModel, folder: Path) -> None:
 
 
 def _location(member: FinetunedModel, folder: Path) -> dict[str, str]:
-    """Return where a member is: its path from the ensemble's folder, or its hub name and commit."""
+    """Return the entry that locates a member: its path from the ensemble's folder, or hub name and commit."""
     if not Path(member.source).is_dir():
-        return {"hub": member.source, "revision": member.folder.name}  # the hub's cache has commits
+        return {"hub": member.source, "revision": member.folder.name}  # its folder in the cache is the commit
     path = member.folder.resolve()
-    # Folders with nothing but the root in common do not move together.
+    # Folders that share only the root do not move together.
     is_near = os.path.commonpath([path, folder]) != path.anchor
     return {"folder": os.path.relpath(path, folder) if is_near else str(path)}
 

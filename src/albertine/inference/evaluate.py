@@ -37,7 +37,7 @@ class EvaluationResult:
             as F1 and accuracy for MRPC.
         seconds: time for reading, encoding and computing.
         num_truncated: number of examples that were truncated to the model's maximum length.
-        mean_truncated_tokens: mean number of tokens that these lost.
+        mean_truncated_tokens: mean number of tokens that the truncated examples lost.
         unknown_share: share of unknown tokens, between 0 and 1.
     """
 
@@ -91,7 +91,7 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
         )
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
-    report.print_losses(f"{model.source}, {split_name}")
+    report.print_messages(f"{model.source}, {split_name}")
     return EvaluationResult(
         model.source,
         model.card.task,

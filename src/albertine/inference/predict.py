@@ -50,7 +50,7 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         tracked_examples = progress.track(examples, description, unit="examples")
         report = EncodingReport(finetuned.tokenizer.special_ids)
         count += write(name, finetuned.create_scorer().predict(tracked_examples, report))
-        report.print_losses(f"{settings.data}, {name}" if is_official else settings.data)
+        report.print_messages(f"{settings.data}, {name}" if is_official else settings.data)
     return count
 
 

@@ -1,8 +1,8 @@
 """Reads checkpoints of Google's code for ALBERT and BERT: a config, and TensorFlow's index and data files.
 
-Tensors get their names in `transformers`, so they load like a checkpoint of
+Tensors get their names in `transformers`, so that they load like a checkpoint of
 `transformers`. A `kernel` is a transposed weight, and optimizer state is skipped. Heads that
-`transformers` has as well are read, also those of fine-tuned models; tensors of other heads are
+`transformers` has are read, also those of fine-tuned models; tensors of other heads are
 ignored with a message. See docs/decisions/tensorflow-checkpoints.md.
 """
 
@@ -117,12 +117,12 @@ def _find_index(folder: Path) -> Path:
 def _with_head(config: dict[str, Any], tensors: Mapping[str, Tensor], config_file: Path) -> dict[str, Any]:
     """Return the config with the class of `transformers` that has the head, and its number of labels.
 
-    Google's configs do not name the head, so its tensors decide; "architectures" in the config decides
-    where they are ambiguous: the output layer of a tagger has the shape of a classifier's, and that of a
-    multiple-choice model the shape of a regression's.
+    Google's configs do not name the head, so its tensors decide. They are ambiguous: the output layer of
+    a tagger has the shape of a classifier's, and that of a multiple-choice model the shape of a
+    regression's. Users can name the class under "architectures" in the config.
     """
     family = "Albert" if config["model_type"] == "albert" else "Bert"
-    predictions, pair = (
+    predictions_bias, pair_bias = (
         ("predictions.bias", "sop_classifier.classifier.bias")
         if family == "Albert"
         else ("cls.predictions.bias", "cls.seq_relationship.bias")
@@ -130,8 +130,8 @@ def _with_head(config: dict[str, Any], tensors: Mapping[str, Tensor], config_fil
     heads: tuple[tuple[set[str], str], ...] = (
         ({"qa_outputs.weight", "qa_outputs.bias"}, "ForQuestionAnswering"),
         ({"classifier.weight", "classifier.bias"}, "ForSequenceClassification"),
-        ({predictions, pair}, "ForPreTraining"),
-        ({predictions}, "ForMaskedLM"),
+        ({predictions_bias, pair_bias}, "ForPreTraining"),
+        ({predictions_bias}, "ForMaskedLM"),
         (set(), "Model"),
     )
     suffix = next(suffix for names, suffix in heads if names <= tensors.keys())
@@ -155,7 +155,7 @@ def transformers_name(name: str, family: Family) -> str | None:
 
 
 def _first_match(name: str, renames: _Renames, prefix: str) -> str | None:
-    """Return the new name by the first pattern that matches, with a prefix; None if there is none."""
+    """Return the prefix and the new name by the first pattern that matches; None if none does."""
     for pattern, replacement in renames:
         new_name, count = re.subn("^" + pattern.removeprefix("^"), replacement, name)
         if count:

@@ -28,12 +28,12 @@ def is_hub_name(source: str) -> bool:
 
 
 def is_ensemble(folder: Path) -> bool:
-    """Return whether a folder is an ensemble, which names several checkpoints."""
+    """Return whether a folder holds an ensemble, which names several checkpoints."""
     return (folder / ENSEMBLE_FILE).is_file()
 
 
 def refuse_ensemble(folder: Path) -> None:
-    """Raise `InputError` if a folder is an ensemble."""
+    """Raise `InputError` if a folder holds an ensemble."""
     if is_ensemble(folder):
         raise InputError(
             f"{folder}: an ensemble, where one model is expected; name a member, as in its {ENSEMBLE_FILE}"

@@ -127,8 +127,8 @@ def _model_settings(
     """Return the settings stored under "albertine", or other ones if the tensors do not match them.
 
     Training in `transformers` changes two things. The identity matrix that is saved for a
-    missing projection becomes another matrix, so the settings must have a projection; a
-    checkpoint of Google's code has no tensors for a missing projection. The
+    missing projection becomes another matrix, so the settings must have a projection. (A
+    checkpoint of Google's code stores no tensors for a missing projection.) The
     copies of a shared block become different, so the settings are those that the keys of
     `transformers` describe.
     """

@@ -25,8 +25,10 @@ from albertine.settings.schema import display_text, display_value
 
 # Name of the config in checkpoints of Google's code, and the family that it describes.
 _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}
-
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
+# Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
+_PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
+_FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
 # Key in `transformers`, name in `ModelSettings`, and the default of `transformers`.
 _ALBERT_KEYS = (
     ("vocab_size", "vocab_size", 30_000),
@@ -165,11 +167,6 @@ def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
     return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
 
 
-# Heads whose loss `transformers` otherwise chooses by the labels of the first batch.
-_PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
-_FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
-
-
 def _label_count(config: Mapping[str, Any], source: str) -> int | None:
     """Return the number of labels in a config; None if it has none."""
     labels = config.get("id2label")
@@ -245,7 +242,7 @@ def google_config_file(folder: Path) -> Path | None:
 def read_google_config(file: Path) -> dict[str, Any]:
     """Return the config of Google's code, with the keys of `transformers`.
 
-    Google's ALBERT has no projection if E = H, and computes the tanh approximation for "gelu".
+    Google's ALBERT has no projection if E = H, and its "gelu" is the tanh approximation.
     """
     config: dict[str, Any] = dict(read_config(file)) | {"model_type": _GOOGLE_CONFIGS[file.name]}
     if config["model_type"] == "albert":

@@ -36,10 +36,10 @@ def hard_texts(vocabulary: Sequence[str]) -> list[str]:
 
 
 def verify_tokenizer(tokenizer: Tokenizer, copy: Tokenizer, source: str) -> str:
-    """Compare the ids of hard texts and return the result as a sentence.
+    """Return a message about the ids of hard texts; raise `WorkError` if those of the copy differ.
 
     Args:
-        tokenizer: the source.
+        tokenizer: the tokenizer of the source.
         copy: the tokenizer of the converted checkpoint, loaded again.
         source: name of the source, for the error message.
     """
@@ -55,7 +55,7 @@ def verify_tokenizer(tokenizer: Tokenizer, copy: Tokenizer, source: str) -> str:
     if not differing:
         return f"{result}, also as Google's code"
     return (
-        f"{result}; for {len(differing):,} of them Google's code gives others "
+        f"{result}; for {len(differing):,} of them Google's code gives other ids "
         f"(for example {differing[0][:60]!r}; see docs/decisions/sentencepiece-files.md)"
     )
 
@@ -64,22 +64,22 @@ def _sentencepiece_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[
     """Return the ids of texts as ALBERT's reference code computes them, with SentencePiece's library."""
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.files["spiece.model"])
     options = json.loads(tokenizer.files.get("tokenizer_config.json", b"{}"))
-    rows = []
+    ids = []
     for text in texts:
         clean = " ".join(text.split()).replace("``", '"').replace("''", '"')
         if not options.get("keep_accents", False):
             decomposed = unicodedata.normalize("NFKD", clean)
-            clean = "".join(one for one in decomposed if not unicodedata.combining(one))
+            clean = "".join(char for char in decomposed if not unicodedata.combining(char))
         if options.get("do_lower_case", True):
             clean = clean.lower()
         pieces = library.encode(clean, out_type=str)
         split = [part for piece in pieces for part in _split_comma(library, piece)]
-        rows.append([library.piece_to_id(piece) for piece in split])
-    return rows
+        ids.append([library.piece_to_id(piece) for piece in split])
+    return ids
 
 
 def _split_comma(library: sentencepiece.SentencePieceProcessor, piece: str) -> list[str]:
-    """Return a piece that ends in a digit and a comma as the pieces of the number, and the comma."""
+    """Return a piece; if it ends in a digit and a comma, the pieces of the number and the comma."""
     if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
         return [piece]
     number: list[str] = library.encode(piece[:-1].replace("▁", ""), out_type=str)

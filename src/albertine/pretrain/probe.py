@@ -54,7 +54,7 @@ class ProbeResult:
         sop_loss: loss of sentence order.
         sop_accuracy: accuracy of sentence order.
         nsp_loss: loss of next sentence; NaN if text of only one document is held out.
-        nsp_accuracy: accuracy of next sentence; NaN likewise.
+        nsp_accuracy: accuracy of next sentence; NaN in the same case.
     """
 
     sequences: int

@@ -83,9 +83,10 @@ def _segment_ids(sample: PretrainSample) -> tuple[list[int], list[int]]:
 
 
 def _order_probability(pipeline: FillMaskPipeline, first: list[int], second: list[int]) -> float:
-    """Return the probability that two segments are in order, from their ids.
+    """Return the probability that two segments are in order.
 
-    A truncated segment can begin within a word, so the ids of its text may differ, and be too many.
+    Ids are needed because a truncated segment can begin within a word: its text may have other ids, and more
+    of them than fit.
     """
     special = pipeline.tokenizer.special_ids
     ids = [special.cls, *first, special.sep, *second, special.sep]

@@ -1,4 +1,4 @@
-"""Counts what examples lose when they become token ids: truncated tokens and unknown tokens."""
+"""Counts the truncated and unknown tokens of encoded examples, and prints messages about them."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class EncodingReport:
     Attributes:
         num_examples: number of examples.
         num_truncated: number of examples that were truncated.
-        max_truncated_tokens: most tokens that an example lost.
+        max_truncated_tokens: maximum number of tokens that an example lost.
     """
 
     def __init__(self, special_ids: SpecialTokenIds):
@@ -32,8 +32,8 @@ class EncodingReport:
         self.max_truncated_tokens = max([self.max_truncated_tokens, *truncated])
         sequences = [ids for each in encoded for sample in each.samples for ids in sample.ids]
         ids = np.concatenate([np.empty(0, np.int32), *sequences])
-        is_added = (ids == self._special_ids.cls) | (ids == self._special_ids.sep)
-        self._num_tokens += len(ids) - int(is_added.sum())
+        is_special = (ids == self._special_ids.cls) | (ids == self._special_ids.sep)
+        self._num_tokens += len(ids) - int(is_special.sum())
         self._num_unknown += int((ids == self._special_ids.unk).sum())
 
     @property
@@ -46,8 +46,8 @@ class EncodingReport:
         """Share of unknown tokens, between 0 and 1; special tokens such as [CLS] do not count."""
         return self._num_unknown / max(1, self._num_tokens)
 
-    def print_losses(self, name: str) -> None:
-        """Print a message for each kind of loss that there is.
+    def print_messages(self, name: str) -> None:
+        """Print a message if examples were truncated, and one if tokens are unknown.
 
         Args:
             name: name of the examples, such as "train".

@@ -1,4 +1,4 @@
-"""Scores examples: the task type encodes them, an engine runs them, the task type reads the output.
+"""Scores examples: the task type encodes them, an engine runs them, the task type converts the output.
 
 Examples are processed in chunks, so that memory is bounded. Within a chunk, samples are
 sorted by length, because attention computes sequences of the same length together. An
@@ -43,7 +43,7 @@ class ExampleScorer(ABC):
 
         Args:
             examples: the examples.
-            report: counts truncated and unknown tokens.
+            report: counts truncated and unknown tokens; None to count none.
         """
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK_SIZE)):

@@ -47,7 +47,7 @@ class EncodedExample:
         samples: its samples, at least one.
         details: further data with which the task type turns scores into a prediction, such as the windows
             of a passage.
-        num_truncated_tokens: number of tokens of its longest sequence that did not fit.
+        num_truncated_tokens: number of tokens that did not fit into the longest sequence.
     """
 
     samples: tuple[TaskSample, ...]

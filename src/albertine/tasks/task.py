@@ -51,7 +51,7 @@ class Task:
         reader: reads the official layout; None for the user's own data.
         reads_files: whether `reader` also accepts a single file.
         official_split_names: returns the split names in the official layout; None if each split has one part.
-        has_split: returns whether data in the official layout have a split; None if they have all splits.
+        has_split: returns whether data in the official layout has a split; None if it has all splits.
         submission: format in which the task's server or script takes predictions.
     """
 
@@ -86,7 +86,7 @@ class Task:
         return (split,)
 
     def split_to_predict(self, data: str) -> Split:
-        """Return the split to predict if the user names none: test, or dev if data have no test split."""
+        """Return the split to predict by default: test, or dev if the data has no test split."""
         if self.has_split and is_folder(data) and not self.has_split("test", data):
             return "dev"
         return "test"

@@ -49,8 +49,8 @@ def albert_backend(
     if not cased:
         normalizer_steps.append(normalizers.Lowercase())
     if character_map:
-        # SentencePiece's normalization composes characters, but `tokenizers` applies it to groups of
-        # less than 6 bytes only; the 9 bytes of a decomposed Korean syllable are too long.
+        # SentencePiece's normalization composes characters, but `tokenizers` applies it only to groups of
+        # fewer than 6 bytes, and a decomposed Korean syllable has up to 9.
         normalizer_steps += [] if keep_accents else [normalizers.NFC()]
         normalizer_steps.append(normalizers.Precompiled(character_map))
     tokens = with_low_byte_scores(vocabulary) if byte_fallback else list(vocabulary)
@@ -72,8 +72,8 @@ def albert_backend(
 def _accent_pattern() -> str:
     """Return the pattern of the characters that ALBERT's reference code removes as accents.
 
-    They are the characters with a combining class. `StripAccents` of `tokenizers` removes all marks,
-    also the vowel signs of Hindi and Thai.
+    These have a combining class. `StripAccents` of `tokenizers` removes all marks, also the vowel signs
+    of Hindi and Thai.
     """
     accents = [code for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))]
     starts = [code for code in accents if not unicodedata.combining(chr(code - 1))]

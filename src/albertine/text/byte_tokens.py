@@ -37,7 +37,7 @@ def with_low_byte_scores(vocabulary: Sequence[tuple[str, float]]) -> list[tuple[
 
 
 def decode_characters(values: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return position of the first byte, number of bytes and code point of each character in byte tokens.
+    """Return first position, number of bytes and code point of each character in byte tokens [characters].
 
     Args:
         values: the byte of each token of a text, -1 for other tokens [tokens].
@@ -59,9 +59,9 @@ def split_byte_offsets(
     values: NDArray[np.int64],
     normalize: Callable[[str], str],
 ) -> list[tuple[int, int]]:
-    """Return the offsets of the tokens of a text, those of a byte token being its character's.
+    """Return the offsets of the tokens of a text, where a byte token has the offsets of its character.
 
-    The backend gives each byte token the offsets of the whole run of characters without a token.
+    The backend gives a byte token the offsets of the whole run of characters that have no token.
 
     Args:
         text: the text before normalization.

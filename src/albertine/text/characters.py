@@ -1,4 +1,4 @@
-"""The characters of a text: which ones a vocabulary must have, which ones it lacks, and of which languages.
+"""Characters that every vocabulary has, characters that a vocabulary lacks, and those of other languages.
 
 See docs/decisions/required-characters.md.
 """
@@ -15,7 +15,7 @@ _REQUIRED = (
     string.digits + string.ascii_letters + string.punctuation + "‐‑–—−‘’‚“”„‹›«»…·•¡¿§¶†‡′″°±×÷©®£€¥¢₹₩₽"
 )
 _MAX_LISTED = 10
-_MANY = 0.005  # of all letters; see docs/decisions/required-characters.md
+_MAX_FOREIGN_SHARE = 0.005  # of all letters; see docs/decisions/required-characters.md
 
 
 def required_characters(normalize: Callable[[str], str]) -> str:
@@ -24,7 +24,7 @@ def required_characters(normalize: Callable[[str], str]) -> str:
     These are all digits, all printable ASCII characters and common punctuation and currency signs.
 
     Args:
-        normalize: the normalization of the vocabulary, which for example has no capitals.
+        normalize: the normalization of the vocabulary, such as to lower case.
     """
     normalized = {result for character in _REQUIRED for result in normalize(character)}
     return "".join(sorted(character for character in normalized if not character.isspace()))
@@ -55,7 +55,7 @@ def lost_characters(
 
 
 def most_frequent(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
-    """Return the most frequent characters; of equally frequent ones the first in Unicode."""
+    """Return the most frequent characters with their counts; Unicode order breaks ties."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
 
@@ -73,7 +73,7 @@ def _display(character: str) -> str:
 
 
 def language_warning(counts: Mapping[str, int], *, removes_accents: bool, language: str) -> str | None:
-    """Return a warning if a text seems to be in another language than the options assume, else None.
+    """Return a warning if the options do not suit the language of a text, else None.
 
     Args:
         counts: how often each character occurs in the text, before normalization.
@@ -86,10 +86,10 @@ def language_warning(counts: Mapping[str, int], *, removes_accents: bool, langua
     del kinds[""]
     letters, others = sum(kinds.values()), Counter(kinds)
     del others["plain"], others["accented"]
-    if sum(others.values()) > _MANY * letters:
+    if sum(others.values()) > _MAX_FOREIGN_SHARE * letters:
         script = others.most_common(1)[0][0]
         found = f"{sum(others.values()) / letters:.1%} of the letters are not Latin, most of them {script}"
-    elif kinds["accented"] > _MANY * letters:
+    elif kinds["accented"] > _MAX_FOREIGN_SHARE * letters:
         found = f"{kinds['accented'] / letters:.1%} of the letters are accented or outside a to z"
     else:
         return None
@@ -108,8 +108,7 @@ def _letter_kind(character: str) -> str:
     """Return "plain" for a to z, "accented", another script such as "Greek", or "" for no letter."""
     if unicodedata.category(character)[0] not in "LM":
         return ""
-    # Also ligatures and wide letters of a to z.
-    if unicodedata.normalize("NFKD", character).isascii():
+    if unicodedata.normalize("NFKD", character).isascii():  # also ligatures and wide letters
         return "plain"
     script = unicodedata.name(character, "?").partition(" ")[0]
     # "COMBINING" is the accent of a letter that is written as two characters.

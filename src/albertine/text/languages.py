@@ -1,6 +1,6 @@
-"""Languages for which sentencex has rules of its own, or those of a related language.
+"""Languages for which sentencex has rules, its own or those of a related language.
 
-sentencex does not list them, and splits text of any other language as English.
+sentencex does not list them, and splits text in any other language by the rules of English.
 """
 
 _CODES = """

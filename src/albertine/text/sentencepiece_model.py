@@ -40,11 +40,11 @@ class SentencePieceModel:
         return BYTE in self.piece_types
 
     def segmentation_pieces(self) -> list[tuple[str, float]]:
-        """Return text and score of each piece as a segmentation into the most probable pieces needs them.
+        """Return text and score of each piece for a plain unigram segmentation.
 
-        A user-defined symbol gets the bonus with which SentencePiece prefers it. ALBERT's reference
-        code never uses a piece that ends in a digit and a comma: such a piece keeps its id, but gets a
-        space, which no word contains.
+        A user-defined symbol gets the score with which SentencePiece prefers it. ALBERT's reference
+        code never keeps a piece that ends in a digit and a comma: it has its id here, but a space in its
+        text, which no word contains.
         """
         normal = [
             score

@@ -30,7 +30,7 @@ class ReadingSettings(Settings):
                 "language",
                 self.language,
                 f"the sentence splitter has no rules for it{similar}; docs/corpus.md lists the languages "
-                "that it knows; for others, use en",
+                "with rules; for others, use en",
             )
 
 

@@ -1,13 +1,13 @@
 """Recognizes characters of writing systems without spaces between words, such as Chinese and Thai.
 
 In these, a line break does not separate words, and each token counts as a word. Georgian, Hangul
-and Yi are not among them: they are next to such scripts in Unicode, but are written with spaces.
+and Yi are adjacent to such scripts in Unicode, but are written with spaces.
 """
 
 from bisect import bisect_right
 
-# Blocks of Unicode 17: scripts whose lines break within words or at any letter (classes SA, ID and CJ
-# of UAX #14), and Tibetan, which separates syllables only.
+# Blocks of Unicode 17: scripts in which a line can break at any letter or where only a dictionary finds
+# words (classes ID, CJ and SA of UAX #14), and Tibetan, which separates only syllables.
 _RANGES = (
     (0x0E00, 0x10A0),  # Thai, Lao, Tibetan, Myanmar
     (0x1780, 0x1800),  # Khmer

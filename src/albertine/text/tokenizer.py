@@ -7,8 +7,8 @@ that both give the same ids:
 2. `spiece.model`: SentencePiece's format, used by the published ALBERT checkpoints;
 3. `vocab.txt`: BERT's format, used by Chinese ALBERT.
 
-A `spiece.model` is translated to a pipeline that a `tokenizer.json` can hold, and saved with it:
-`transformers` would read other ids from `spiece.model` alone. See
+A `spiece.model` is translated to a pipeline and saved with it as `tokenizer.json`: with
+`spiece.model` alone, `transformers` would give other ids. See
 docs/decisions/sentencepiece-files.md.
 """
 
@@ -316,7 +316,7 @@ def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str
 
 
 def _has_capitals(tokens: Iterable[str]) -> bool:
-    """Return whether a vocabulary keeps capitals, which the files of Google's checkpoints do not say."""
+    """Return whether many tokens have capitals; Google's files do not say whether text keeps its capitals."""
     words = [token for token in tokens if not token.startswith(("[", "<"))]
     return sum(token != token.lower() for token in words) > len(words) / 100
 

@@ -116,18 +116,18 @@ def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings)
 
 
 def _without_rare_words(counts: Counter[str]) -> Counter[str]:
-    """Return the counts of the more frequent half of the words, each less the highest count removed.
+    """Return the counts of at most half of the words, the most frequent, each reduced by the median count.
 
-    This is lossy counting (Misra and Gries). Subtracting makes early and late words equal: to stay, a word
-    must occur more often than the limits that were subtracted since it was first seen. At least half
-    of the words go, so memory is bounded and each word is rarely visited.
+    This is lossy counting (Misra and Gries). Subtraction treats early and late words alike: a word stays
+    only if it occurs more often than the sum of the medians since it was first seen. At least half of the
+    words are removed, so memory is bounded and calls are rare.
     """
     limit = median_low(counts.values())
     return Counter({word: count - limit for word, count in counts.items() if count > limit})
 
 
 def _warn_about_language(words: Counter[str], settings: TokenizerSettings) -> None:
-    """Print a warning if the words seem to be in another language than the options assume."""
+    """Print a warning if the options do not suit the language of the words."""
     characters: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:

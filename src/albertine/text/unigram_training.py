@@ -28,9 +28,9 @@ _LINE_LENGTH = 900  # characters; the trainer drops lines of over 4,192 bytes
 
 
 def learn_tokens(words: Counter[str], required: str, settings: TokenizerSettings) -> list[tuple[str, float]]:
-    """Return text and log probability of the tokens after the special ones.
+    """Return text and log probability of all tokens but the special ones.
 
-    With byte fallback the byte tokens come first. Learned tokens follow, most probable first.
+    With byte fallback the byte tokens come first. The learned tokens follow, the most probable first.
 
     Args:
         words: how often each normalized word occurs.
@@ -57,14 +57,14 @@ def learn_tokens(words: Counter[str], required: str, settings: TokenizerSettings
 
 
 def _num_fixed_tokens(required: str, settings: TokenizerSettings) -> int:
-    """Return the number of tokens that any text gives: special ones, bytes, required characters and "▁"."""
+    """Return the number of tokens that do not depend on the text: special, byte, required, and "▁"."""
     return len(SPECIAL_TOKENS) + 256 * settings.byte_fallback + len(required) + 1
 
 
 def _largest_model(
     lines: list[str], required: str, settings: TokenizerSettings, suggested_size: int
 ) -> SentencePieceModel:
-    """Return the model of a size that the trainer reaches; the size that it suggests can be too large."""
+    """Return a model of the suggested size, or of a smaller one if the suggestion is too large as well."""
     while True:
         try:
             return _train_in_process(lines, required, replace(settings, vocab_size=suggested_size))
@@ -80,7 +80,7 @@ def training_lines(words: Counter[str]) -> list[str]:
     with this word alone, and the other half to shared lines, where other words follow it. The count
     of a shared line is a power of two; a word is in one shared line for each bit set in its half.
     """
-    # By count, then by word, so that the order is the same in every run.
+    # The word breaks ties, so that the order is the same in every run.
     word_counts = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     word_counts = [(_COMMA_AFTER_DIGIT.sub(f"{_DELIMITER},", word), count) for word, count in word_counts]
     lines = [f"{word}\t{count - count // 2}" for word, count in word_counts]

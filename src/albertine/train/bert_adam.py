@@ -3,8 +3,8 @@
     m <- b1 m + (1 - b1) g            v <- b2 v + (1 - b2) g^2
     w <- w - rate * (m / (sqrt(v) + eps) + decay w)
 
-The averages start at 0 and are used as they are. So updates are larger than those of
-AdamW at first: about six times after ten steps, and still by a quarter after a thousand.
+Both averages start at 0 and are not corrected for it. So the first updates are larger than those
+of AdamW: about six times after ten steps, and still by a quarter after a thousand.
 """
 
 from typing import Any
@@ -13,12 +13,13 @@ import torch
 from torch.optim import AdamW
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-6
-# At this step both corrections of AdamW, 1 - b^step, are exactly 1 in fp64; fp32 still counts the steps.
+# From this step on, both corrections of AdamW, 1 - b^step, are exactly 1 in fp64. In fp32, adding 1 is
+# still exact for 15 million steps.
 _UNCORRECTED_STEP = 2.0**20
 
 
 def make_bert_adam(groups: list[dict[str, Any]]) -> AdamW:
-    """Return an AdamW of torch that counts its steps from a number at which nothing is corrected."""
+    """Return torch's AdamW with a step counter that starts where the bias correction has no effect."""
     optimizer = AdamW(groups, 0.0, _BETAS, _EPSILON, fused=True)
     for group in optimizer.param_groups:
         for weight in group["params"]:

@@ -91,7 +91,7 @@ class Checkpointing:
         return state
 
     def _report_other_threads(self, threads: int | None) -> None:
-        """Print a message if the run resumes with another number of threads, which adds in another order."""
+        """Print a message if the number of threads has changed, because sums are then in another order."""
         current = torch.get_num_threads()
         if self._distributed.device.type == "cpu" and threads not in (None, current):
             progress.print_message(

@@ -2,7 +2,7 @@
 
     RUN/checkpoints/step-00001200/
         config.json, model.safetensors, tokenizer files     the model
-        trained_weights.safetensors                         trained weights where the model has others
+        trained_weights.safetensors                         weights that the model has in another form
         optimizer.safetensors                               the state of the optimizers
         state.json                                          the state of the trainer, and checksums
 
@@ -33,7 +33,7 @@ from albertine.interop.safetensors_file import write_tensors
 
 CHECKPOINTS_FOLDER = "checkpoints"
 MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
-# A model that is trained on transformed targets is saved with other weights, which predict original ones.
+# Weights as trained on transformed targets; the model has weights that predict in original units instead.
 TRAINED_WEIGHTS_FILE = "trained_weights.safetensors"
 STATE_FORMAT = 2
 OTHER_FORMAT_ADVICE = "resume it with that version, or start a new run with another --out"
@@ -58,7 +58,7 @@ class Checkpoint:
 
     def load_weights(self) -> dict[str, Tensor]:
         """Return the trained weights, by parameter name."""
-        weights = {name: one.detach() for name, one in load_folder(self.folder).named_parameters()}
+        weights = {name: weight.detach() for name, weight in load_folder(self.folder).named_parameters()}
         file = self.folder / TRAINED_WEIGHTS_FILE
         return weights | load_file(file) if file.exists() else weights
 

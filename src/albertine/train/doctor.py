@@ -4,9 +4,9 @@
     loss far above its average        take the step; after many in a row, roll back
     mean loss far above the ceiling   roll back
 
-The average is known only after some steps, and follows a loss that rises slowly. So the
-`Trainable` gives a ceiling: the loss of a model that has learned next to nothing. The mean
-loss of the last steps may start above it, but may not rise there after it has come down.
+The average is used only after some steps, and it follows a loss that rises slowly. So the
+`Trainable` defines a ceiling: the loss of a model that has learned next to nothing. The mean
+loss of the last steps may start above the ceiling, but may not rise above it again.
 
 A rollback restores the last checkpoint from before the loss diverged and halves the
 learning rate. After a few rollbacks the run ends with advice on what to change.
@@ -25,8 +25,9 @@ _HIGH_LOSS_PATIENCE = 20  # steps in a row far above the average
 _MIN_STEPS = 50  # steps before the average is used
 _DECAY = 0.98
 _MIN_EXCESS, _EXCESS_DEVIATIONS = 0.7, 8.0
-# A mean is compared with the ceiling, because diverged losses vary: some of them are below it. Each is
-# clipped, so that a few cannot decide. The mean of noise varies by an eighth of its average deviation.
+# The mean is compared with the ceiling, because single losses of a diverged run can be below it. Losses are
+# clipped, so that a few high ones do not suffice. If losses are only noise, the standard deviation of their
+# mean is about an eighth of their average deviation, so a margin of 0.6 is nearly five of the former.
 _MIN_RECENT_STEPS = 20
 _CEILING_EXCESS, _CEILING_DEVIATIONS = 0.5, 0.6
 _MAX_RECENT_EXCESS = 1.5
@@ -39,11 +40,11 @@ class Doctor:
 
     Attributes:
         average_loss: moving average of the loss.
-        average_deviation: moving average of the absolute deviation from it.
+        average_deviation: moving average of the absolute deviation from `average_loss`.
         averaged_steps: number of steps in both averages.
-        recent_loss: moving average of the loss of all steps, each at most 1.5 nats above the ceiling.
-        recent_deviation: moving average of the absolute deviation from it.
-        recent_steps: number of steps in these two.
+        recent_loss: moving average of all losses, each clipped to 1.5 nats above the ceiling.
+        recent_deviation: moving average of the absolute deviation from `recent_loss`.
+        recent_steps: number of steps in the recent averages.
         lowest_recent_loss: lowest value of `recent_loss`; None before the first step.
         nonfinite_steps: number of steps in a row that were skipped.
         high_loss_steps: number of steps in a row far above the average.
@@ -99,9 +100,9 @@ class Doctor:
         return "ok"
 
     def _mean_excess(self, loss: float, ceiling: float) -> float:
-        """Add a loss to the recent ones; return how far their mean is above the ceiling, 1 being too far.
+        """Add a loss to the recent mean; return the mean's excess over the ceiling, of which 1 is too much.
 
-        Until the mean has been below the ceiling, it is compared with its lowest value instead.
+        A mean that has never been below the ceiling is compared with its own lowest value instead.
         """
         lowest = loss if self.lowest_recent_loss is None else self.lowest_recent_loss
         level = max(ceiling, lowest)

@@ -57,7 +57,7 @@ class Trainable(Protocol):
 
     @property
     def loss_ceiling(self) -> float:
-        """Loss of a model that has learned next to nothing, infinite if unknown.
+        """Loss of a model that has learned next to nothing; infinite if unknown.
 
         A run whose loss stays far above it has diverged.
         """

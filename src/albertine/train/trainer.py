@@ -42,7 +42,7 @@ from albertine.train.step_metrics import StepMetrics
 from albertine.train.trainable import StepBatch, Trainable
 from albertine.train.trainer_state import BestEvaluation, TrainerState
 
-# A smaller improvement makes a model the best, but the run may still be out of patience.
+# A smaller improvement makes a model the best, but does not restart the patience.
 _MIN_IMPROVEMENT = 1e-6
 
 

@@ -93,7 +93,7 @@ def _race_example(
 
 
 def _require_texts(context: Any, question: Any, options: Any, problem: str) -> tuple[str, ...]:
-    """Return passage, question and the options; raise `RowError` with `problem` if anything is not text."""
+    """Return passage, question and options; raise `RowError` with `problem` if any of them is not text."""
     texts = (context, question, *(options if isinstance(options, list) else [None]))
     if not all(isinstance(text, str) for text in texts):
         raise RowError(problem)

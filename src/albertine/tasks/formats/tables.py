@@ -34,7 +34,7 @@ class TableRow:
 
     Attributes:
         location: file and line, for error messages.
-        number: its number among all rows, from 0; invalid rows count, so that skipping them shifts no number.
+        number: index among all rows, from 0; counting invalid rows too, so that skipping them shifts none.
         cells: values by column.
     """
 

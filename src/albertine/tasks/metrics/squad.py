@@ -112,7 +112,7 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Return the best mean score over all thresholds, and its threshold, as the official script does.
 
-    The threshold is 0 if no prediction is worth keeping, even if there are scores below 0.
+    If leaving every question unanswered is best, the threshold is 0, even if scores are below 0.
 
     Args:
         scores: score of each question, exact match or F1, if its prediction is kept.

@@ -244,7 +244,7 @@ class MultipleChoice(TaskType):
 
 
 def _texts_for_questions(name: str, value: Any, count: int) -> Sequence[str]:
-    """Return a text for each question: those of a list, or the same text, or no text, for all."""
+    """Return a text for each question: those of a list, or one text (or "") for all."""
     if not is_list(value):
         return [value or ""] * count
     if len(value) != count:

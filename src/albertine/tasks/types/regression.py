@@ -1,8 +1,8 @@
 """Regression: a number for a text or a pair of texts.
 
 Training standardizes the numbers by mean and standard deviation of the training examples, so
-that years and prices are learned like ratings. A saved model has both in its output layer and
-predicts the numbers themselves.
+that years and prices are learned like ratings. In a saved model, both are folded into the output
+layer, so that it predicts the original numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class Regression(TextTask):
         super().__init__(tokenizer, max_length, num_texts)
         self._computed_metrics = tuple(metric_names)
         self.head_settings = HeadSettings("regress", labels=1, dropout=dropout)
-        self._mean, self._scale = 0.0, 1.0  # a saved model predicts numbers that are not standardized
+        self._mean, self._scale = 0.0, 1.0  # those of a saved model, which predicts original numbers
 
     @classmethod
     def from_card(
@@ -119,12 +119,12 @@ class Regression(TextTask):
         targets: Tensor,  # noqa: ARG002
         strip: Strip,  # noqa: ARG002
     ) -> Sequence[ObjectiveLoss]:
-        """Return the mean squared error of the head, without a number of correct predictions."""
+        """Return the mean squared error; the number of correct predictions is NaN."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, torch.full((), torch.nan, device=output.loss.device)),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the predicted number of each sample, not standardized, each `[1]`."""
+        """Return the predicted number of each sample in its original unit, each `[1]`."""
         numbers = output.logits.double().cpu().numpy() * self._scale + self._mean
         return list(numbers.astype(np.float32)[:, None])
 

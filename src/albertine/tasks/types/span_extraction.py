@@ -216,9 +216,9 @@ class SpanExtraction(TaskType):
     # Predictions.
 
     def sample_scores(self, output: SpanOutput, strip: Strip) -> list[SampleScores]:
-        """Return the scores of each window: those of its tokens as start, as end, and answerability.
+        """Return the scores of each window, each `[2 * tokens + 1]`.
 
-        They are concatenated, so each window has `[2 * tokens + 1]`.
+        They are the scores of its tokens as start, then as end, and its answerability.
         """
         start_scores, end_scores = (
             logits.float().cpu().numpy() for logits in (output.start_logits, output.end_logits)
@@ -323,8 +323,8 @@ class SpanExtraction(TaskType):
         self.no_answer_threshold = metrics["best_f1_threshold"]
         num_unanswerable = sum(not example.answers for example in examples)
         if metrics["best_f1"] == num_unanswerable / len(examples):
-            # It is best to keep no answer. The official script then returns 0, which is below all
-            # probabilities; these scores may be lower.
+            # Leaving every question unanswered is best. The official script then returns 0, which is below
+            # all probabilities, but these scores can be negative.
             lowest = min(prediction["no_answer_score"] for prediction in predictions)
             self.no_answer_threshold = min(0.0, lowest - 1.0)
         return True

@@ -46,7 +46,7 @@ class TaskType(ABC):
         metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
         has_labels: whether a prediction is chosen from a fixed list of labels.
-        scores_per_token: whether there are scores for each token; an ensemble then needs equal tokenizers.
+        scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
         prediction_description: the output of a model of this type in words, for reports.
@@ -163,7 +163,7 @@ class TaskType(ABC):
 
     @property
     def target_transform(self) -> dict[str, float]:
-        """The numbers by which training transforms targets, such as their mean; empty if it does not."""
+        """Numbers with which training transforms targets, such as their mean; empty if it does not."""
         return {}
 
     def fit_target_transform(self, samples: Sequence[TaskSample], source: str) -> None:  # noqa: B027
@@ -175,7 +175,7 @@ class TaskType(ABC):
         """
 
     def weights_to_save(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return the weights to save in place of trained ones, so that the model predicts original targets.
+        """Return the weights to save in place of trained ones, so that the model predicts in original units.
 
         Args:
             weights: all trained weights, by parameter name.

@@ -39,7 +39,7 @@ class TextTask(TaskType):
     def encode(self, examples: Sequence[TextExample]) -> list[EncodedExample]:
         """Return each example as one sample of one sequence.
 
-        As in the reference code, a second text without tokens is left out, together with its separator.
+        As in the reference code, a second text without tokens is left out with its separator.
         """
         token_ids = iter(self._builder.encode([text for example in examples for text in example.texts]))
         encoded = []
