@@ -1,10 +1,11 @@
 """Tests of atomic writes."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from albertine.atomic import atomic_file, atomic_folder, refuse_existing_file
+from albertine.atomic import atomic_file, atomic_folder, is_unused, refuse_existing_file
 from albertine.errors import InputError
 
 
@@ -80,3 +81,49 @@ def test_existing_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     with pytest.raises(InputError, match="exists already; name another file or remove it"):
         refuse_existing_file(tmp_path / "a")
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_partial_of_a_killed_process_is_removed(tmp_path: Path, is_folder: bool) -> None:
+    killed, other = tmp_path / ".made.0123abcd.partial", tmp_path / ".made.too.0123abcd.partial"
+    for partial in (killed, other):
+        partial.mkdir()
+        (partial / "a").write_text("half")
+    with (atomic_folder if is_folder else atomic_file)(tmp_path / "made") as partial:
+        (partial / "a" if is_folder else partial).write_text("whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"made", other.name}
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_partial_that_another_process_writes_stays(tmp_path: Path, is_folder: bool) -> None:
+    atomic = atomic_folder if is_folder else atomic_file
+    with atomic(tmp_path / "made") as partial:
+        (partial / "a" if is_folder else partial).write_text("first")
+        with atomic_file(tmp_path / "other") as other:
+            other.write_text("x")
+        # Locks of two open files exclude each other within one process, too.
+        with suppress(InputError), atomic(tmp_path / "made") as second:
+            (second / "a" if is_folder else second).write_text("second")
+            if is_folder:
+                raise InputError("gave up")
+        assert partial.exists()
+    made = tmp_path / "made"
+    assert (made / "a" if is_folder else made).read_text() == "first"
+
+
+def test_a_symbolic_link_is_removed_and_its_target_stays(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (tmp_path / ".made.0123abcd.partial").symlink_to(target)
+    with atomic_file(tmp_path / "made") as partial:
+        partial.write_text("x")
+    assert {path.name for path in tmp_path.iterdir()} == {"made", "target"}
+
+
+def test_folder_with_only_partials_is_unused(tmp_path: Path) -> None:
+    assert is_unused(tmp_path / "missing")
+    assert is_unused(tmp_path)
+    (tmp_path / ".demo.toml.0123abcd.partial").write_text("half")
+    assert is_unused(tmp_path)
+    (tmp_path / ".demo.toml").write_text("whole")
+    assert not is_unused(tmp_path)

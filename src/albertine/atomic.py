@@ -3,9 +3,15 @@
 Content is written under a temporary name, flushed to the disk, and then renamed, which is
 one atomic operation. Readers never see a partial file, and a failed or killed attempt
 leaves the previous content in place.
+
+A killed process cannot remove its partial files. The next one that writes the same file or
+folder does, if no other process is writing in that folder: while a process writes, it holds
+a shared lock on the folder.
 """
 
+import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +19,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from albertine.errors import InputError
+
+_PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 
 @contextmanager
@@ -26,23 +34,107 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # cannot be replaced by a rename
         reason = "is a mount point" if folder.is_mount() else "is the working directory"
         raise InputError(f"{folder}: {reason}; name a folder inside it")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.parent / f".{folder.name}.{uuid4().hex[:8]}.partial"
-    partial.mkdir()
+    with partial_folder(folder) as partial:
+        try:
+            yield partial
+            for file in partial.rglob("*"):
+                sync_to_disk(file)
+            sync_to_disk(partial)
+            refuse_existing_folder(folder)  # another process may have written it meanwhile
+            partial.replace(folder)
+            sync_to_disk(folder.parent)
+        except OSError as error:
+            _name_final_path(error, partial, folder)
+            raise
+
+
+@contextmanager
+def partial_folder(path: Path) -> Iterator[Path]:
+    """Yield a new temporary folder beside a path, which is removed when the block ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _folder_in_use(path):
+        partial = _partial_path(path)
+        try:
+            partial.mkdir()
+        except OSError as error:
+            _name_final_path(error, partial, path)
+            raise
+        try:
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def atomic_file(file: Path) -> Iterator[Path]:
+    """Yield a temporary path to write; it is renamed to `file` when the block ends without an error."""
+    with _folder_in_use(file):
+        partial = _partial_path(file)
+        try:
+            yield partial
+            sync_to_disk(partial)
+            partial.replace(file)
+            sync_to_disk(file.parent)
+        except OSError as error:
+            _name_final_path(error, partial, file)
+            raise
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def _partial_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
+
+
+def _name_final_path(error: OSError, partial: Path, path: Path) -> None:
+    """Replace a partial path in an error by the final one, because users do not know the temporary name."""
+    if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
+        error.filename = str(path)
+
+
+@contextmanager
+def _folder_in_use(path: Path) -> Iterator[None]:
+    """Hold a shared lock on the folder of a path; remove leftover partials of the path if nobody else has it.
+
+    Where folders cannot be locked, as on some network file systems, leftovers stay.
+    """
     try:
-        yield partial
-        for file in partial.rglob("*"):
-            sync_to_disk(file)
-        sync_to_disk(partial)
-        refuse_existing_folder(folder)  # another process may have written it meanwhile
-        partial.replace(folder)
-        sync_to_disk(folder.parent)
-    except OSError as error:
-        if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
-            error.filename = str(folder)  # users do not know the temporary name
-        raise
+        descriptor = os.open(path.parent, os.O_RDONLY)
+    except OSError:  # the write that follows reports it, with the name of the file
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for leftover in partial_paths(path.parent, path.name):
+                remove_path(leftover)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits only while another process removes leftovers
+        yield
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
+
+
+def partial_paths(folder: Path, name: str | None = None) -> list[Path]:
+    """Return the partial files and folders in a folder, or only those of one final name."""
+    matches = [(path, _PARTIAL_NAME.fullmatch(path.name)) for path in folder.iterdir()]
+    return [path for path, match in matches if match and name in (None, match[1])]
+
+
+def is_unused(path: Path) -> bool:
+    """Return whether a path does not exist, or is a folder with at most partial files of a killed process."""
+    if not path.exists():
+        return True
+    return path.is_dir() and len(partial_paths(path)) == sum(1 for _ in path.iterdir())
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a symbolic link, or a folder with its contents."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def refuse_existing_folder(folder: Path) -> None:
@@ -55,24 +147,6 @@ def refuse_existing_file(file: Path) -> None:
     """Raise `InputError` if the file exists."""
     if file.is_file():
         raise InputError(f"{file}: exists already; name another file or remove it")
-
-
-@contextmanager
-def atomic_file(file: Path) -> Iterator[Path]:
-    """Yield a temporary path to write; it is renamed to `file` when the block ends without an error."""
-    partial = file.with_name(f".{file.name}.{uuid4().hex[:8]}.partial")
-    try:
-        yield partial
-        sync_to_disk(partial)
-        partial.replace(file)
-        sync_to_disk(file.parent)
-    except OSError as error:
-        if error.errno is not None and str(error.filename or partial) == str(partial):
-            error.filename = str(file)  # users do not know the temporary name
-        raise
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 def sync_to_disk(path: Path) -> None:

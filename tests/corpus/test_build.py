@@ -519,6 +519,21 @@ def test_leftover_build_folder_of_a_finished_corpus_is_removed(
     assert Corpus(tmp_path / "made").manifest == manifest
 
 
+def test_build_killed_in_its_first_moments_starts_again(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+    leftover = tmp_path / "made" / ".building.0123abcd.partial"
+    leftover.mkdir(parents=True)
+    (leftover / "corpus.lock").touch()
+    manifest = run_build(text, tokenizer, tmp_path / "made")
+    assert not leftover.exists()
+    assert Corpus(tmp_path / "made").manifest == manifest
+
+
+def test_a_path_that_is_too_long_leaves_no_files(text: Path, tokenizer: Path, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="too long"):
+        run_build(text / ("x" * 5000), tokenizer, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
 def test_second_build_in_the_same_folder_is_refused(text: Path, tokenizer: Path, tmp_path: Path) -> None:
     with locked_build_folder(tmp_path / "made") as work:
         (work / "part-000000.arrow").write_text("unfinished")

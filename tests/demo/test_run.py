@@ -18,6 +18,8 @@ from albertine.corpus.corpus import Corpus
 from albertine.demo import parallel_runs, workspace
 from albertine.demo.commands import albertine_executable
 from albertine.demo.page import _probe_blocks
+from albertine.demo.run import _prepare_folder
+from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
 
 SMALL = (
@@ -146,6 +148,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert run_command(app, ["demo", "--out", str(tmp_path / "photos")]) == 2
     assert "is not a demo" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
+
+
+def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    out.mkdir()
+    (out / ".demo.toml.0123abcd.partial").write_text("half")
+    _prepare_folder(out, DemoSettings())
+    assert [file.name for file in out.iterdir()] == ["demo.toml"]
 
 
 @pytest.mark.slow

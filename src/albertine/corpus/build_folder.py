@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file, atomic_folder, sync_to_disk
+from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_paths, remove_path, sync_to_disk
 from albertine.corpus.encode_jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.corpus.settings import CorpusSettings
@@ -43,19 +43,27 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
     _check_out_folder(out, work)
     is_new = not out.exists()
     if not work.exists():
-        with atomic_folder(work) as folder:
+        with suppress(InputError), atomic_folder(work) as folder:  # another process may be as fast
             (folder / _LOCK).touch()
     with file_lock(work / _LOCK, _busy_message(out)):
-        for leftover in [*out.glob(".*.partial"), *work.glob(".*.partial")]:
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        _remove_leftovers(out, work)
         try:
             yield work
-        except InputError:
+        except (InputError, OSError):
             _remove_if_empty(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.
         shutil.rmtree(work.rename(out / _REMOVED_FOLDER))
         sync_to_disk(out)
+
+
+def _remove_leftovers(out: Path, work: Path) -> None:
+    """Remove what a killed build left; call it under the lock."""
+    partials_of_starting_builds = set(partial_paths(out, work.name))
+    leftovers = {out / _REMOVED_FOLDER, *partial_paths(out), *partial_paths(work)}
+    for leftover in leftovers - partials_of_starting_builds:
+        if leftover.exists() or leftover.is_symlink():
+            remove_path(leftover)
 
 
 def _busy_message(out: Path) -> str:
@@ -64,8 +72,7 @@ def _busy_message(out: Path) -> str:
 
 def _check_out_folder(out: Path, work: Path) -> None:
     """Raise an error if `out` is neither empty nor an unfinished corpus."""
-    is_occupied = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    if is_occupied and not (work / _LOCK).exists():
+    if not is_unused(out) and not (work / _LOCK).exists():
         removed = out / _REMOVED_FOLDER
         if (removed / _LOCK).exists():  # left by a build that was interrupted while it cleaned up
             with file_lock(removed / _LOCK, _busy_message(out)):

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from albertine import progress
-from albertine.atomic import atomic_file
+from albertine.atomic import atomic_file, is_unused
 from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.settings import DemoSettings
@@ -53,7 +53,7 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
 def _prepare_folder(out: Path, settings: DemoSettings) -> None:
     """Create the folder of the demo, or check that it belongs to a demo with the same settings."""
     file = out / _SETTINGS_FILE
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not file.exists())):
+    if not is_unused(out) and not file.exists():
         raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     is_started = file.exists() and any(
         entry.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for entry in out.iterdir()

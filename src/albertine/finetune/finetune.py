@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from albertine import progress
-from albertine.atomic import atomic_file
+from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
@@ -115,12 +115,7 @@ def finetune(
 
 def _check_output_folder(out: Path) -> None:
     """Raise `InputError` unless the folder is missing, is empty or holds fine-tuning runs."""
-    if not out.exists():
-        return
-    is_usable = out.is_dir() and (
-        not any(out.iterdir())
-        or (out / CHECKPOINTS_FOLDER).is_dir()
-        or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
-    )
-    if not is_usable:
+    is_run = (out / CHECKPOINTS_FOLDER).is_dir() or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
+    # A killed process may have left the first run's folder empty.
+    if not is_run and not is_unused(out) and not all(map(is_unused, out.glob("*"))):
         raise InputError(f"{out}: exists already and is not a run folder; name another folder or remove it")

@@ -1,16 +1,15 @@
 """Converts a checkpoint to the layout of `transformers` and verifies that its outputs are the same."""
 
 import shutil
-import tempfile
 from pathlib import Path
 
 import torch
 
 from albertine import progress
-from albertine.atomic import refuse_existing_folder
+from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.errors import WorkError
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import TASK_CARD_FILE, load_folder, save_folder
+from albertine.interop.huggingface import TASK_CARD_FILE, checkpoint_writer, load_folder
 from albertine.interop.load import load_checkpoint
 from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.model.model import Model
@@ -31,15 +30,12 @@ def convert_checkpoint(source: str, destination: Path) -> None:
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder).eval()
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}.") as temporary:
-        copy = Path(temporary) / "checkpoint"
-        save_folder(model, copy, tokenizer=tokenizer)
+    with atomic_folder(destination) as copy:
+        checkpoint_writer(model, tokenizer=tokenizer)(copy)
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
         verify_copy(model, load_folder(copy).eval(), copy)
         ids_result = verify_tokenizer(tokenizer, load_tokenizer(copy), source) if tokenizer else ""
-        copy.replace(destination)
     progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
     if ids_result:
         progress.print_message(f"{destination}: {ids_result}")

@@ -9,7 +9,6 @@ See docs/decisions/vocabulary-training.md and docs/decisions/required-characters
 
 import json
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -20,7 +19,7 @@ import sentencepiece
 import tokenizers
 
 from albertine import progress
-from albertine.atomic import atomic_folder
+from albertine.atomic import atomic_folder, partial_folder
 from albertine.errors import InputError
 from albertine.text.backends import albert_backend, set_special_tokens
 from albertine.text.characters import (
@@ -43,8 +42,8 @@ _MAX_WORD_LENGTH = 256
 
 def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
     """Train a tokenizer on text sources (see `find_sources`) and write its folder."""
-    with atomic_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        found = find_sources(sources, spool=Path(scratch) / "standard-input")
+    with atomic_folder(out) as folder, partial_folder(out) as scratch:
+        found = find_sources(sources, spool=scratch / "standard-input")
         tokenizer = train_tokenizer(found, settings)
         tokenizer.save(folder)
     progress.print_message(f"{out}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}")

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from albertine.atomic import atomic_file
+from albertine.atomic import atomic_file, is_unused, partial_paths, remove_path
 from albertine.errors import InputError, check_format
 from albertine.file_lock import file_lock
 from albertine.settings import Settings, SettingsSource, build_settings, read_settings_file, settings_to_toml
@@ -67,9 +67,8 @@ def has_checkpoints(run: Path) -> bool:
 
 def _is_unused(run: Path) -> bool:
     """Return whether a folder is empty, or contains only an empty folder of checkpoints."""
-    if not run.is_dir() or any(path.name != CHECKPOINTS_FOLDER for path in run.iterdir()):
-        return False
-    return not any((run / CHECKPOINTS_FOLDER).glob("*"))
+    names = {path.name for path in run.iterdir()} if run.is_dir() else {""}
+    return is_unused(run) or (names == {CHECKPOINTS_FOLDER} and is_unused(run / CHECKPOINTS_FOLDER))
 
 
 def read_run_settings(run: Path, settings_type: type[Settings] | None = None) -> SettingsSource:
@@ -134,8 +133,8 @@ def publish_model(run: Path, source: Path) -> None:
 
 def _remove_partial_files(run: Path) -> None:
     """Remove the partial files of a killed process; call it under the lock."""
-    for leftover in [*run.glob(".*.partial"), *(run / CHECKPOINTS_FOLDER).glob(".*.partial")]:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    for leftover in partial_paths(run) + partial_paths(run / CHECKPOINTS_FOLDER):
+        remove_path(leftover)
 
 
 def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[str]) -> None:
