@@ -64,10 +64,10 @@ def run_in_processes(
                 yield running.pop(future), future.result()
         pool.shutdown()
     except BaseException as error:
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
-        pool.shutdown()
+        # Waits for the pool's thread: at the exit of Python it would race with the interpreter's cleanup.
+        pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkError(f"a worker process died, probably for lack of memory; {advice}") from None
         raise
