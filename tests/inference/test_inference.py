@@ -368,6 +368,51 @@ def test_unlabelled_test_split_cannot_be_evaluated(checkpoint: Path, world: Path
         evaluate([str(model)], settings)
 
 
+@pytest.mark.parametrize("position", [0, 1])
+def test_unlabelled_examples_stop_an_evaluation_or_are_skipped(
+    position: int, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save_untrained_model(
+        tmp_path / "model",
+        checkpoint,
+        HeadSettings("span", labels=2),
+        TaskCard("squad-1.1", "span", max_length=64),
+    )
+    data = write_squad(tmp_path / "dev-v1.1.json")
+    content = json.loads(data.read_text())
+    for paragraph in content["data"][0]["paragraphs"]:
+        del paragraph["qas"][1]  # a question without an answer
+    del content["data"][0]["paragraphs"][position]["qas"][0]["answers"]
+    data.write_text(json.dumps(content))
+    settings = EvaluateSettings(data=str(data), device="cpu")
+    with pytest.raises(
+        InputError, match=rf"paragraph {position}, question 0: has no label, .*; fix it, or use --on-error"
+    ):
+        evaluate(model, settings)
+    (result,) = evaluate(model, replace(settings, on_error="skip"))
+    assert result.num_examples == 2
+    location = f"{data}, article 0, paragraph {position}, question 0"
+    assert f"1 rows skipped, the first at {location}: has no label" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("named_in", ["fine-tuning", "prediction"])
+def test_named_question_column_must_exist(named_in: str, checkpoint: Path, tmp_path: Path) -> None:
+    columns: dict[str, str | None] = {"question": "premise"} if named_in == "fine-tuning" else {}
+    card = TaskCard("choice", "choice", num_options=2, max_length=64, columns=columns)
+    model = save_untrained_model(
+        tmp_path / "model", checkpoint, HeadSettings("choice", labels=1, options=2), card
+    )
+    data = str(write_jsonl(tmp_path / "new.jsonl", [{"options": ["ka", "lo"], "context": "mi"}]))
+    settings = PredictSettings(data=data, device="cpu")
+    if named_in == "prediction":
+        assert predict(model, settings, tmp_path / "a.jsonl") == 1
+        settings = replace(settings)
+        settings.record_explicit_keys({"question"})  # as in --question question
+    name = columns.get("question", "question")
+    with pytest.raises(InputError, match=rf"new.jsonl: no column {name}; .*name another with --question"):
+        predict(model, settings, tmp_path / "b.jsonl")
+
+
 def test_paper_averages() -> None:
     glue = {
         "mnli": 90.8,

@@ -108,6 +108,13 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "has a fine film, 1; name another with --text, or add a line",
         ),
         (
+            "a.csv",
+            "a fine film,1\n",
+            "classify",
+            "taken as column names, has a fine film, 1; name another with --text, or add a line",
+        ),
+        ("a.tsv", "a fine film\t1\n", "classify", "has a fine film, 1; name another with --text"),
+        (
             "a.tsv",
             "1\t1\tx\n",
             "classify",
@@ -224,6 +231,11 @@ def test_skipped_rows_shift_no_id(name: str, content: str, tmp_path: Path) -> No
     assert errors.count == 1
 
 
+def test_table_without_rows_has_no_examples(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n")
+    assert read_all("classify", tmp_path / "a.csv") == []
+
+
 def test_unlabelled_rows_are_skipped_in_training(tmp_path: Path) -> None:
     entries = [{"id": "1", "question": "q", "answers": []}, {"id": "2", "question": "q"}]
     squad = {"data": [{"paragraphs": [{"context": "Ida.", "qas": entries}]}]}
@@ -235,6 +247,13 @@ def test_unlabelled_rows_are_skipped_in_training(tmp_path: Path) -> None:
     skipping = replace(COLUMNS, on_error="skip")
     (example,) = load_examples(task, str(file), "train", skipping, require_labels=True)
     assert example.example_id == "1"
+    del entries[0]
+    file.write_text(json.dumps(squad))
+    for columns in (COLUMNS, skipping):
+        with pytest.raises(
+            InputError, match=r"train-v2.0.json: train has no labels; training and evaluation"
+        ):
+            load_examples(task, str(file), "train", columns, require_labels=True)
 
 
 def test_custom_pairs_ids_and_numbers(tmp_path: Path) -> None:
@@ -301,6 +320,27 @@ def test_custom_multiple_choice(tmp_path: Path) -> None:
         ("Which?", ("x", "y"), 1),
         ("And?", ("x", "y"), 0),
     ]
+
+
+@pytest.mark.parametrize("setting", ["question", "context"])
+def test_named_columns_of_multiple_choice_must_exist(setting: str, tmp_path: Path) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", [{"options": ["x", "y"], "label": 0}])
+    (example,) = read_all("choice", file)
+    assert (example.question, example.context) == ("", "")
+    message = f"a.jsonl: no column premise; it has options, label; name another with --{setting}"
+    with pytest.raises(InputError, match=message):
+        read_all("choice", file, **{setting: "premise"})
+
+
+@pytest.mark.parametrize("setting", ["question", "context"])
+def test_options_alone_give_a_message(
+    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"options": ["x", "y"], "label": 0}, {"options": ["x", "y"], "label": 0, setting: "Which?"}]
+    for number, count in ((1, 1), (2, 0)):
+        data = write_jsonl(tmp_path / f"{number}.jsonl", rows[:number])
+        load_examples(find_task("choice"), str(data), "train", COLUMNS, require_labels=True)
+        assert capsys.readouterr().err.count("no example has a passage or a question") == count
 
 
 def test_custom_span_extraction(tmp_path: Path) -> None:

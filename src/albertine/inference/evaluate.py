@@ -14,7 +14,7 @@ from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics
-from albertine.tasks.reading import report_skipped
+from albertine.tasks.reading import labelled_examples, report_skipped
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 
@@ -84,11 +84,6 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
     )
     report = EncodingReport(model.tokenizer.special_ids)
     pairs = list(model.create_scorer().predict(tracked_examples, report))
-    if not any(example.is_labelled for example, _ in pairs):
-        raise InputError(
-            f"{settings.data}: {split_name} of {model.card.task} has no labels; "
-            "write predictions for it with albertine predict"
-        )
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
     report.print_messages(f"{model.source}, {split_name}")
@@ -112,6 +107,12 @@ def read_split(
     """Yield the examples of a split; raise `InputError` if there are none.
 
     Columns that the user did not name are those of the task card.
+
+    Args:
+        model: the model, whose task determines the format of the data.
+        split_name: name of a split or of a part of one; not used for a table.
+        settings: the data, and what to do with invalid rows.
+        require_labels: whether every example must have a label.
     """
     assert settings.data is not None
     errors = ReadErrors(skip=settings.on_error == "skip")
@@ -123,6 +124,12 @@ def read_split(
         require_labels=require_labels,
         require_ids="id" in settings.explicit_keys,
     )
+    if require_labels:
+        no_labels_message = (
+            f"{settings.data}: {split_name} of {model.card.task} has no labels; "
+            "write predictions for it with albertine predict"
+        )
+        examples = labelled_examples(examples, errors, no_labels_message)
     count = 0
     for example in model.task_type.consistent_examples(examples, model.card.num_options, errors):
         count += 1

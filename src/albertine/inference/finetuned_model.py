@@ -102,4 +102,7 @@ def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
         for key, value in card.columns.items()
         if key in COLUMN_SETTINGS and key not in settings.explicit_keys
     }
-    return replace(settings, **card_columns)
+    resolved = replace(settings, **card_columns)
+    # The columns that differ from the defaults were named in fine-tuning.
+    resolved.record_explicit_keys(settings.explicit_keys | resolved.explicit_keys)
+    return resolved

@@ -32,7 +32,10 @@ def load_examples(
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
     if require_labels:
-        examples_read = _labelled_examples(examples_read, errors)
+        advice = "training and evaluation need them"
+        examples_read = labelled_examples(
+            examples_read, errors, f"{data}: {split_name} has no labels; {advice}"
+        )
     examples_read = task.task_type.consistent_examples(examples_read, num_options, errors)
     examples = list(progress.track(examples_read, f"Reading {split_name}", unit="examples"))
     report_skipped(errors)
@@ -41,13 +44,30 @@ def load_examples(
     return examples
 
 
-def _labelled_examples(examples: Iterable[Example], errors: ReadErrors) -> Iterator[Example]:
-    """Yield the labelled examples; the others are errors."""
+def labelled_examples(
+    examples: Iterable[Example], errors: ReadErrors, no_labels_message: str
+) -> Iterator[Example]:
+    """Yield the labelled examples; the others are errors.
+
+    Args:
+        examples: all examples.
+        errors: handles the examples without a label.
+        no_labels_message: message of the `InputError` if there are examples, but none has a label.
+    """
+    locations: list[str] = []  # of the unlabelled examples that are not yet handled
+    has_labels = False
     for example in examples:
+        has_labels = has_labels or example.is_labelled
+        if not example.is_labelled:
+            locations.append(example.location)
+        if has_labels:
+            for location in locations:
+                errors.handle(location, "has no label, which training and evaluation need")
+            locations.clear()
         if example.is_labelled:
             yield example
-        else:
-            errors.handle(example.location, "has no label, which training and evaluation need")
+    if locations:
+        raise InputError(no_labels_message)
 
 
 def report_skipped(errors: ReadErrors) -> None:

@@ -9,12 +9,12 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from albertine.errors import InputError, did_you_mean
 from albertine.settings.schema import display_text
@@ -26,6 +26,8 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 _MAX_CELL_SIZE = 1 << 30
+
+HeaderCheck: TypeAlias = Callable[[list[str]], None]
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,28 @@ def read_rows(
         required_columns: columns that must exist.
         option_by_column: command-line options that name the columns, for error messages.
     """
-    rows = _rows_from_hub(source) if source.startswith(HUB_PREFIX) else _rows_from_file(Path(source), errors)
-    is_first = True
-    for row in rows:
-        missing = next((column for column in required_columns if column not in row.cells), None)
-        if missing is not None and is_first:
-            option = (option_by_column or {}).get(missing)
-            raise InputError(missing_column_message(source, missing, list(row.cells), option))
+
+    def missing_column(available: Iterable[str]) -> str | None:
+        return next((column for column in required_columns if column not in available), None)
+
+    def check_columns(available: list[str]) -> None:
+        missing = missing_column(available)
         if missing is not None:
+            option = (option_by_column or {}).get(missing)
+            raise InputError(missing_column_message(source, missing, available, option))
+
+    if source.startswith(HUB_PREFIX):
+        rows = _rows_from_hub(source)
+    else:  # a header is checked even if no row follows it
+        rows = _rows_from_file(Path(source), errors, check_columns)
+    for index, row in enumerate(rows):
+        if index == 0:
+            check_columns(list(row.cells))
+        missing = missing_column(row.cells)
+        if missing is None:
+            yield row
+        else:
             errors.handle(row.location, f"no column {display_text(missing)}")
-            continue
-        is_first = False
-        yield row
 
 
 def missing_column_message(source: str, missing: str, available: list[str], option: str | None = None) -> str:
@@ -150,7 +162,7 @@ def _open_decompressed(file: Path) -> BinaryIO:
     return file.open("rb")
 
 
-def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
+def _rows_from_file(file: Path, errors: ReadErrors, check_header: HeaderCheck) -> Iterator[TableRow]:
     suffix = data_suffix(file)
     if suffix == ".parquet":
         if file.suffix.lower() != suffix:
@@ -167,7 +179,7 @@ def _rows_from_file(file: Path, errors: ReadErrors) -> Iterator[TableRow]:
         if suffix in (".jsonl", ".ndjson"):
             yield from _rows_from_json(file, stream, errors)
         else:
-            yield from _rows_from_text(file, stream, errors, tabs=suffix == ".tsv")
+            yield from _rows_from_text(file, stream, errors, tabs=suffix == ".tsv", check_header=check_header)
 
 
 def read_table(
@@ -179,7 +191,13 @@ def read_table(
 
 
 def _rows_from_text(
-    file: Path, stream: BinaryIO, errors: ReadErrors, *, tabs: bool, header: list[str] | None = None
+    file: Path,
+    stream: BinaryIO,
+    errors: ReadErrors,
+    *,
+    tabs: bool,
+    header: list[str] | None = None,
+    check_header: HeaderCheck | None = None,
 ) -> Iterator[TableRow]:
     csv.field_size_limit(_MAX_CELL_SIZE)
     number = count()
@@ -189,6 +207,8 @@ def _rows_from_text(
             location = f"{file}, line {line}"
             if header is None:
                 header = _header(values, location)
+                if check_header is not None:
+                    check_header(header)
                 continue
             row_number = next(number)
             if len(values) != len(header):

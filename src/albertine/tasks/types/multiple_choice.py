@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albertine import progress
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
@@ -86,9 +87,15 @@ class MultipleChoice(TaskType):
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
-        """Return the columns of options and label; those of passage and question are optional."""
-        label = column_options(columns, "label") if require_labels else {}
-        return label | dict.fromkeys(option_columns(columns), "--options")
+        """Return the columns of options and label, and those of passage and question if they are named.
+
+        Args:
+            columns: settings that hold the names of the columns.
+            require_labels: whether the table must have a column of labels.
+        """
+        named = [name for name in ("context", "question") if name in columns.explicit_keys]
+        required = column_options(columns, *named, *(["label"] if require_labels else []))
+        return required | dict.fromkeys(option_columns(columns), "--options")
 
     @classmethod
     def example_from_row(
@@ -106,9 +113,19 @@ class MultipleChoice(TaskType):
     def consistent_examples(
         cls, examples: Iterable[Example], num_options: int | None, errors: ReadErrors
     ) -> Iterator[Example]:
-        """Yield the questions with the same number of options; a head chooses among a fixed number."""
-        for example in examples:
+        """Yield the questions with the same number of options; a head chooses among a fixed number.
+
+        If there are only options, print a message: the columns of passage and question may have other names.
+
+        Args:
+            examples: all questions.
+            num_options: number of options of each question; if None, that of the first question.
+            errors: handles the questions with another number of options.
+        """
+        only_options = False
+        for index, example in enumerate(examples):
             assert isinstance(example, MultipleChoiceExample)
+            only_options = (only_options or index == 0) and not (example.context or example.question)
             num_options = num_options or len(example.options)
             if len(example.options) == num_options:
                 yield example
@@ -116,6 +133,11 @@ class MultipleChoice(TaskType):
                 errors.handle(
                     example.location, f"{len(example.options)} options, where others have {num_options}"
                 )
+        if only_options:
+            progress.print_message(
+                "no example has a passage or a question, so only the options are compared; "
+                "--context and --question name their columns"
+            )
 
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> list[EncodedExample]:
         """Return one sample for each question, with a sequence for each option."""
