@@ -349,6 +349,17 @@ def send_partial_request(address: str) -> tuple[socket.socket, bytes]:
     return connection, body[5:]
 
 
+def test_the_command_reports_truncated_items(models: dict[str, Path]) -> None:
+    with server_process(models["classify"]) as (process, address):
+        body = json.dumps([{"text": "ka"}, {"text": "ka " * 80}, {"text": "lo " * 80}]).encode()
+        urlopen(f"{address}predict", body, timeout=30).close()
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=30)
+    _, first_truncation, summary = stderr.splitlines()
+    assert first_truncation.startswith("an item is too long for the model and was truncated")
+    assert summary == "stopped; answered: 3, truncated: 2"
+
+
 def read_until_closed(connection: socket.socket) -> bytes:
     """Return all bytes that the server sends before it closes a connection."""
     return b"".join(iter(lambda: connection.recv(4096), b""))
