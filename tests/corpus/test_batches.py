@@ -113,7 +113,9 @@ def test_pool_groups_samples_by_length(dataset: PretrainDataset) -> None:
         return float(np.mean([np.ptp(batch.strip.lengths) for batch in batches]))
 
     unpooled, pooled = first_batches(dataset, 60), first_batches(dataset, 60, pool_size=20)
-    assert mean_length_range(pooled) < 0.7 * mean_length_range(unpooled)
+    # For next-sentence prediction, the pool knows the lengths before the second segments are cut.
+    limit = 0.9 if dataset.objective.pair == "nsp" else 0.7
+    assert mean_length_range(pooled) < limit * mean_length_range(unpooled)
     assert all(sum(batch.strip.lengths) <= BATCH_TOKENS for batch in pooled)
 
 

@@ -16,16 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albertine.bench import reference_masking
+from albertine.corpus import segment_pairs
+from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.masking import choose_masked_positions, mask_tokens, prediction_count
 from albertine.corpus.segment_pairs import Segment, truncate_pair
-from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.corpus.windows import SampleWindows
 from albertine.errors import InputError
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.randomness import Permutation, RandomStream, integers, random_bits, uniform
 from albertine.text.word_encoder import WordBoundaries
+from tests.conftest import made_up_sentences
 
 DEVIATIONS = 5.0  # standard deviations; exceeded by chance once in two million tests
 
@@ -434,10 +437,27 @@ def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: 
         assert 0.8 < counts[has_samples].mean() / 60 < 3
 
 
-def test_nsp_segment_length_does_not_reveal_the_label(corpus: Corpus) -> None:
-    """A classifier by length, learned on the odd samples, is at chance on the even ones."""
+@pytest.fixture(scope="module", params=["long and short documents", "short documents"])
+def nsp_samples(
+    request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
+) -> list[PretrainSample]:
+    """Samples of NSP from two corpora; in the second one, text of another document is often too short."""
+    if request.param == "short documents":
+        folder = tmp_path_factory.mktemp("short")
+        texts = ("\n".join(made_up_sentences(seed, 2 + seed % 5)) for seed in range(300))
+        (folder / "a.txt").write_text("\n\n".join(texts) + "\n")
+        tokenizer = corpus.folder / "tokenizer"
+        build_corpus([str(folder)], tokenizer, folder / "made", CorpusSettings(layout="lines", workers=1))
+        corpus = Corpus(folder / "made")
     dataset = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
-    samples = dataset.draw(np.arange(40 * len(dataset)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_pairs, "_ATTEMPTS", 1)
+        return dataset.draw(np.arange(20_000))
+
+
+def test_nsp_segment_length_does_not_reveal_the_label(nsp_samples: list[PretrainSample]) -> None:
+    """Predict the label from the length by the majority of the odd samples, and score the even ones."""
+    samples = nsp_samples
     labels = np.array([sample.pair_label for sample in samples])
     for lengths in (
         np.array([len(sample) for sample in samples]),
@@ -449,6 +469,28 @@ def test_nsp_segment_length_does_not_reveal_the_label(corpus: Corpus) -> None:
         correct = (2 * replaced > total)[lengths[::2]] == labels[::2]
         assert is_plausible_count(int(correct.sum()), len(correct), 0.5)
     assert is_plausible_count(int(labels.sum()), len(labels), 0.5)
+
+
+def test_nsp_shortens_the_second_segment_to_the_other_text(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def three_tokens(a: Segment, length: int, *_: object) -> Segment:
+        return Segment(a.shard, 0, min(3, length))
+
+    monkeypatch.setattr(segment_pairs, "_segment_of_other_document", three_tokens)
+    dataset = PretrainDataset(corpus, ObjectiveSettings(pair="nsp", max_length=64))
+    samples = dataset.draw(np.arange(200))
+    assert {sample.pair_label for sample in samples} == {0, 1}
+    assert max(int((sample.segments == 1).sum()) for sample in samples) == 3 + 1  # with [SEP]
+
+
+def test_nsp_segment_end_hardly_reveals_the_label(nsp_samples: list[PretrainSample], corpus: Corpus) -> None:
+    """Predict the label from whether the second segment ends with a sentence."""
+    labels = np.array([sample.pair_label for sample in nsp_samples])
+    last_tokens = [int(sample.original_tokens()[-2]) for sample in nsp_samples]
+    vocabulary = corpus.tokenizer.vocabulary
+    ends_sentence = np.array([vocabulary[token].endswith(".") for token in last_tokens])
+    assert abs((ends_sentence == labels).mean() - 0.5) < 0.07  # without the cut, more than 0.15
 
 
 def test_ids_outside_the_vocabulary_are_refused(corpus: Corpus, tmp_path: Path) -> None:

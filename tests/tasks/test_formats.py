@@ -327,9 +327,10 @@ def test_named_columns_of_multiple_choice_must_exist(setting: str, tmp_path: Pat
     file = write_jsonl(tmp_path / "a.jsonl", [{"options": ["x", "y"], "label": 0}])
     (example,) = read_all("choice", file)
     assert (example.question, example.context) == ("", "")
+    columns: dict[str, Any] = {setting: "premise"}
     message = f"a.jsonl: no column premise; it has options, label; name another with --{setting}"
     with pytest.raises(InputError, match=message):
-        read_all("choice", file, **{setting: "premise"})
+        read_all("choice", file, **columns)
 
 
 @pytest.mark.parametrize("setting", ["question", "context"])

@@ -2,8 +2,10 @@
 
 A window is split in two after a random sentence. SOP swaps the two segments with
 probability 1/2; NSP replaces the second by text of another document with probability 1/2.
-The other text is drawn whatever the label; if it is shorter than the second segment, the second
-segment is cut to its length. So the lengths say nothing about the label.
+Neither length nor end of the second segment must reveal that label. So the other text is
+drawn for both labels, and the second segment is cut to its length. And because a window ends
+with a sentence and the other text does not, the second segment is first cut at a random
+place in its last sentence.
 With `pair = "none"` there is one segment. A pair that is too long loses tokens one by one
 from its longer segment, each at the front or at the end at random.
 
@@ -82,6 +84,7 @@ def draw_pair(
     if objective.pair == "sop":
         a, b = (b, a) if label else (a, b)
     else:
+        b = _cut_last_sentence(b, rng)
         other = _segment_of_other_document(a, len(b), shards, rng)
         b = other if label else b.first(len(other))
     return SegmentPair(truncate_pair(a, b, max_tokens, rng), label)
@@ -114,6 +117,13 @@ def _sentences_between(shard: Shard, start: int, stop: int) -> NDArray[np.int64]
     dtype = shard.sentence_starts.dtype.type  # numpy would convert the whole column for another type
     low, high = np.searchsorted(shard.sentence_starts, [dtype(start + 1), dtype(stop)])
     return shard.sentence_starts[low:high].astype(np.int64)
+
+
+def _cut_last_sentence(segment: Segment, rng: RandomStream) -> Segment:
+    """Return a segment that ends at a random place in its last sentence, before the end of the sentence."""
+    starts = _sentences_between(segment.shard, segment.start, segment.stop)
+    last_start = int(starts[-1]) if len(starts) else segment.start
+    return segment.first(last_start - segment.start + 1 + rng.integer(max(1, segment.stop - last_start - 1)))
 
 
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
