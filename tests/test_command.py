@@ -40,6 +40,7 @@ def app_raising(error: BaseException) -> App:
             1,
             "albertine: x.bin: No space left on device; free disk space and run the same command again\n",
         ),
+        (InputError("\x1b[2Ja.txt: empty"), 2, "albertine: \\x1b[2Ja.txt: empty\n"),
         (
             RuntimeError("broken\nin two lines"),
             1,

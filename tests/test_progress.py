@@ -4,6 +4,8 @@ import io
 from collections.abc import Iterator
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 from albertine import progress
 
@@ -114,3 +116,26 @@ def test_format_bytes(count: int, text: str) -> None:
 def test_format_flops() -> None:
     assert progress.format_flops(1.75e8) == "175 MFLOP"
     assert progress.format_flops(6.17e8 * 3) == "1.85 GFLOP"
+
+
+def test_messages_hold_no_control_characters_and_have_a_maximum_length(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress.print_message("bad\x1b[31m \u202ename\x07\nsecond line: né 한국어")
+    assert capsys.readouterr().err == "bad\\x1b[31m \\u202ename\\x07\nsecond line: né 한국어\n"
+    progress.print_message(f"{'a' * 5000}; free disk space")
+    line = capsys.readouterr().err
+    assert len(line) <= progress.MAX_LINE_LENGTH + 1
+    assert line.startswith("aaaa")
+    assert line.endswith("aaaa; free disk space\n")
+
+
+def test_tables_hold_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("label", "score")
+    table.add_row("good\x1b]0;title\x07", "1.0")
+    table.add_row(Text("plain"), "2.0")
+    progress.result_console().print(table)
+    output = capsys.readouterr().out
+    assert "good\\x1b" in output
+    assert "\x1b" not in output
+    assert "plain" in output

@@ -162,7 +162,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         status, line = _describe_error(app, error, args)
         if not getattr(error, "already_shown", False):
-            print(f"albertine: {line}", file=sys.stderr)
+            print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
         _discard_output()
         return status
     return ExitStatus.DONE

@@ -19,6 +19,7 @@ T = TypeVar("T")
 SECONDS_BEFORE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
 MIN_TABLE_WIDTH, DEFAULT_TABLE_WIDTH = 80, 200
+MAX_LINE_LENGTH = 1000  # characters of a message
 
 
 class LiveDisplay(Protocol):
@@ -58,7 +59,26 @@ def print_message(message: str) -> None:
     """Print a message to standard error, unless quiet."""
     if not _quiet:
         end_line()
-        print(message, file=sys.stderr, flush=True)
+        print(*map(printable_line, message.split("\n")), sep="\n", file=sys.stderr, flush=True)
+
+
+def printable_line(text: str) -> str:
+    """Return text for one line of a terminal: without control characters and the middle of a long text.
+
+    Messages quote names and values of files that anybody may have written.
+    """
+    line = "".join(map(_escaped, text))
+    if len(line) <= MAX_LINE_LENGTH:
+        return line
+    return f"{line[: MAX_LINE_LENGTH // 2 - 2]} ... {line[3 - MAX_LINE_LENGTH // 2 :]}"
+
+
+def _escaped_lines(text: str) -> str:
+    return "\n".join("".join(map(_escaped, line)) for line in text.split("\n"))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def end_line() -> None:
@@ -82,16 +102,25 @@ def live_display(display: LiveDisplay) -> Iterator[None]:
 def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
     """Return a console for tables on standard output, wide enough that it never truncates a number.
 
+    It escapes control characters, which a file may contain, and raises `BrokenPipeError`, which
+    `command.py` handles.
+
     Args:
         default_width: number of columns if the output is not a terminal.
     """
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     class ResultConsole(Console):
-        """A console that raises on a closed pipe; `command.py` handles it."""
-
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
+
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                is_safe = segment.control or segment.text == "\n" or segment.text.isprintable()
+                yield segment if is_safe else segment._replace(text=_escaped_lines(segment.text))
 
     width = shutil.get_terminal_size((default_width, 24)).columns
     return ResultConsole(width=max(width, MIN_TABLE_WIDTH))

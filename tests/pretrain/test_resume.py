@@ -345,6 +345,25 @@ def test_another_number_of_threads_is_reported_on_resume(
     assert f"{message}; for that, set OMP_NUM_THREADS=1\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints"])
+@pytest.mark.usefixtures("draw_curves")
+def test_a_file_removed_during_the_run_is_no_wrong_input(
+    name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Trainer._advance
+
+    def advance(self: Trainer) -> None:
+        original(self)
+        if self.state.step == 7:
+            self.recorder.checkpoints.wait()
+            path = tmp_path / "run" / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    monkeypatch.setattr(Trainer, "_advance", advance)
+    with pytest.raises(WorkError, match=f"{name}.*: removed while the run used it"):
+        pretrain(tmp_path / "run", settings)
+
+
 def test_locked_run_folder_raises(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     with (

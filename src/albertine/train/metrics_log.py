@@ -76,8 +76,10 @@ class MetricsLog:
             os.fsync(self._descriptor)
 
     def flush_or_raise(self) -> None:
-        """Write the buffered lines; raise `OSError` if that fails."""
+        """Write the buffered lines; raise `OSError` if that fails or the file was removed."""
         self.flush()
+        if not os.fstat(self._descriptor).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._file))
         if self._buffer:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))
 

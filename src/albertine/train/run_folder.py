@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine.atomic import atomic_file, is_unused, partial_paths, remove_path
-from albertine.errors import InputError, check_format
+from albertine.errors import InputError, WorkError, check_format
 from albertine.file_lock import file_lock
 from albertine.settings import Settings, SettingsSource, build_settings, read_settings_file, settings_to_toml
 from albertine.settings.schema import display_value, is_table, typed_fields
@@ -44,7 +44,8 @@ _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuni
 def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Iterator[None]:
     """Lock the folder of a run and write its settings.
 
-    The settings of an existing run may differ only in the `changeable` keys.
+    The settings of an existing run may differ only in the `changeable` keys. A file of the run that
+    somebody removes while the block runs is a `WorkError`.
     """
     _check_run_format(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
@@ -57,7 +58,15 @@ def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Itera
             _check_same_settings(run, settings, changeable)
         with atomic_file(run / SETTINGS_FILE) as file:
             file.write_text(settings_to_toml(settings), encoding="utf-8")
-        yield
+        try:
+            yield
+        except FileNotFoundError as error:
+            if Path(str(error.filename)).is_relative_to(run):  # not wrong input: the run had written it
+                raise WorkError(
+                    f"{error.filename}: removed while the run used it; run the same command again, "
+                    "which resumes if checkpoints are left"
+                ) from error
+            raise
 
 
 def has_checkpoints(run: Path) -> bool:
