@@ -67,6 +67,28 @@ def test_a_saved_ensemble_is_used_like_a_model(members: list[Path], data: Path, 
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "out.jsonl").read_text()
 
 
+def test_truncated_rows_are_reported(
+    members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"review": "ka " * 200, "stars": "red", "mark": 0.0}, *reviews(3, 5)]
+    data = write_csv(tmp_path / "long.csv", rows)
+    save_ensemble(members, data, out=tmp_path / "out.jsonl")
+    assert "1 of 6 examples truncated" in capsys.readouterr().err
+    predictions = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert ["truncated_tokens" in prediction for prediction in predictions] == [True, *[False] * 5]
+
+
+def test_models_with_other_numbers_of_options_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    card = TaskCard("choice", "choice", max_length=64)
+    members = [
+        save_untrained_model(tmp_path / f"m{count}", checkpoint, HeadSettings("choice", 1, count), card)
+        for count in (2, 3)
+    ]
+    data = write_csv(tmp_path / "a.csv", reviews(3, 5))
+    with pytest.raises(InputError, match=r"m3: chooses between 3 options, .*m2 between 2"):
+        evaluate_ensemble(members, EnsembleSettings(data=str(data), device="cpu"))
+
+
 def test_members_are_averaged_by_weight(members: list[Path], data: Path) -> None:
     folder, _ = save_ensemble(members, data)
     file = folder / "ensemble.json"

@@ -561,12 +561,14 @@ def test_invalid_questions_of_dream_are_skipped_one_by_one(tmp_path: Path) -> No
     assert errors.locations[0].endswith("question 0: needs a text `question` and a list of texts `choice`")
 
 
-def test_mnli_test_includes_diagnostic_set(tmp_path: Path) -> None:
+def test_mnli_test_includes_diagnostic_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("MNLI", "AX"):
         (tmp_path / folder).mkdir()
     assert find_task("mnli").split_names("test", str(tmp_path)) == ("test_matched", "test_mismatched")
     (tmp_path / "AX/AX.tsv").write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
     assert find_task("mnli").split_names("test", str(tmp_path))[2:] == ("diagnostic",)
+    monkeypatch.chdir(tmp_path)  # a data set of the hub has no such part
+    assert find_task("mnli").split_names("test", "hub:glue")[2:] == ()
     (example,) = read_all("mnli", tmp_path, "diagnostic", require_labels=False)
     assert example.texts == ("a", "b")
 

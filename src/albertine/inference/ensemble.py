@@ -22,7 +22,7 @@ from albertine.inference.predict import prediction_writer, split_names_to_predic
 from albertine.inference.settings import EnsembleSettings
 from albertine.tasks.encoding_report import EncodingReport
 from albertine.tasks.examples import Example
-from albertine.tasks.scorer import ExampleScores, mean_scores
+from albertine.tasks.scorer import ExampleScores, mean_scores, prediction_to_write
 from albertine.tasks.task import is_folder
 from albertine.tasks.types.task_type import Metrics, Prediction
 
@@ -75,6 +75,7 @@ def evaluate_ensemble(
     for name in unscored_names:  # an unreadable split must fail before dev is scored
         next(read_split(first, name, settings, require_labels=False))
     candidates = _Candidates(models, dev_examples)
+    candidates.encoding_report.print_messages(f"{settings.data}, {dev_name}")
     members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
     metrics = candidates.evaluate(members)
     ensemble = create_ensemble(
@@ -134,12 +135,15 @@ class _Candidates:
 
     Attributes:
         single_metrics: primary metric of each model.
+        encoding_report: counts of truncated and unknown tokens.
     """
 
     def __init__(self, models: Sequence[FinetunedModel], examples: Sequence[Example]):
         self._task, self._task_type, self._examples = models[0].task, models[0].task_type, examples
         self._scores = [_score_examples(model, examples) for model in models]
         self._encoded = models[0].create_scorer().encode(examples)
+        self.encoding_report = EncodingReport(models[0].tokenizer.special_ids)
+        self.encoding_report.add(self._encoded)
         self.single_metrics = [self.primary_metric([index]) for index in range(len(models))]
 
     def primary_metric(self, members: Sequence[int]) -> float:
@@ -154,7 +158,9 @@ class _Candidates:
 
     def predict(self, members: Sequence[int]) -> Iterator[tuple[Example, Prediction]]:
         """Yield each example with the prediction of some models together."""
-        yield from zip(self._examples, self._predictions(self._mean_scores(members)), strict=True)
+        triples = zip(self._examples, self._encoded, self._mean_scores(members), strict=True)
+        for example, encoded, scores in triples:
+            yield example, prediction_to_write(self._task_type, example, encoded, scores)
 
     def _mean_scores(self, members: Sequence[int]) -> list[ExampleScores]:
         return mean_scores([self._scores[index] for index in members], [1.0] * len(members))

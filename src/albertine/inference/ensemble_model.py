@@ -120,6 +120,12 @@ def check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
     """Raise `InputError` if the scores of two models cannot be averaged."""
     if other.card.type_name != first.card.type_name or other.card.labels != first.card.labels:
         raise InputError(f"{other.source}: has another task type or other labels than {first.source}")
+    num_options, other_num_options = (model.engine.head_settings.options for model in (first, other))
+    if num_options != other_num_options:
+        raise InputError(
+            f"{other.source}: chooses between {other_num_options} options, "
+            f"{first.source} between {num_options}"
+        )
     has_same_tokens = (
         other.tokenizer.fingerprint == first.tokenizer.fingerprint
         and other.card.sequence == first.card.sequence

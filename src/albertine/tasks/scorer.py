@@ -55,15 +55,19 @@ class ExampleScorer(ABC):
     def predict(
         self, examples: Iterable[E], report: EncodingReport | None = None
     ) -> Iterator[tuple[E, Prediction]]:
-        """Yield each example with its prediction, in order; see `score_examples`.
-
-        The prediction for a truncated example has `truncated_tokens`, the number of tokens that did not fit.
-        """
+        """Yield each example with its prediction, in order; see `score_examples`."""
         for example, encoded, scores in self.score_examples(examples, report):
-            prediction = self._task_type.prediction(example, encoded, scores)
-            if encoded.num_truncated_tokens:
-                prediction["truncated_tokens"] = encoded.num_truncated_tokens
-            yield example, prediction
+            yield example, prediction_to_write(self._task_type, example, encoded, scores)
+
+
+def prediction_to_write(
+    task_type: TaskType, example: Example, encoded: EncodedExample, scores: ExampleScores
+) -> Prediction:
+    """Return the prediction for an example, with the number of tokens that did not fit, if there are any."""
+    prediction = task_type.prediction(example, encoded, scores)
+    if encoded.num_truncated_tokens:
+        prediction["truncated_tokens"] = encoded.num_truncated_tokens
+    return prediction
 
 
 class Scorer(ExampleScorer):

@@ -108,6 +108,8 @@ def split_names(name: str, split: str, data: str) -> tuple[str, ...]:
 
 
 def _find_diagnostic(data: Path) -> Path | None:
+    if str(data).startswith(HUB_PREFIX):
+        return None
     files = [folder / name for folder in (data, data / "glue", data.parent) for name in _DIAGNOSTIC_FILES]
     return next((file for file in files if file.is_file()), None)
 
