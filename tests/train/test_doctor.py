@@ -132,5 +132,5 @@ def test_every_rollback_halves_the_learning_rate() -> None:
 def test_reset_accepts_a_new_loss_level() -> None:
     doctor = Doctor()
     run_healthy_steps(doctor, 200, loss=5.0)
-    doctor.reset_average()
+    doctor.reset_averages()
     run_healthy_steps(doctor, 200, start=201, loss=8.0)

@@ -124,10 +124,10 @@ class Doctor:
     def record_rollback(self) -> None:
         """Count a rollback and start new averages."""
         self.rollbacks += 1
-        self.reset_average()
+        self.reset_averages()
 
-    def reset_average(self) -> None:
-        """Start new averages, because later losses are not comparable with earlier ones."""
+    def reset_averages(self) -> None:
+        """Start new averages and counts, because later losses are not comparable with earlier ones."""
         self.average_loss, self.average_deviation, self.averaged_steps = 0.0, 0.0, 0
         self.recent_loss, self.recent_deviation, self.recent_steps = 0.0, 0.0, 0
         self.lowest_recent_loss, self.nonfinite_steps, self.high_loss_steps = None, 0, 0
