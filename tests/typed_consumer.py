@@ -54,12 +54,12 @@ def train(corpus: Path, out: str, data: str) -> float:
     return medians["accuracy"] - evaluations[0].primary_metric
 
 
-def use_pipelines(judge_folder: str, pretrained_folder: str) -> list[str]:
+def use_pipelines(classifier_folder: str, pretrained_folder: str) -> list[str]:
     """Return a label and the tokens predicted for masks, or the one-line message of an error."""
     try:
-        judge = albertine.pipeline(judge_folder, device="cpu")
+        classifier = albertine.pipeline(classifier_folder, device="cpu")
         fill_mask = albertine.fill_mask_pipeline(pretrained_folder, device="cpu")
     except albertine.AlbertineError as error:
         return [str(error)]
     tokens = [prediction.token for predictions in fill_mask.fill("A [MASK].") for prediction in predictions]
-    return [judge("A fine film.")["label"], *tokens]
+    return [classifier("A fine film.")["label"], *tokens]
