@@ -8,7 +8,7 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import ShardEntry, checksum
 from albertine.corpus.shards import Shard
-from albertine.errors import WorkError
+from albertine.errors import InputError
 
 
 def check_corpus(folder: Path) -> Corpus:
@@ -20,7 +20,7 @@ def check_corpus(folder: Path) -> Corpus:
         for entry in entries:
             problem = _find_problem(folder / entry.file, entry, vocab_size)
             if problem:
-                raise WorkError(
+                raise InputError(
                     f"{folder / entry.file}: {problem}; build the corpus again or get the file again"
                 )
             advance(_file_size(folder, entry))
@@ -28,7 +28,7 @@ def check_corpus(folder: Path) -> Corpus:
         for split, count in counts.items():
             actual = sum(getattr(entry, quantity) for entry in entries if entry.split == split)
             if actual != count:
-                raise WorkError(
+                raise InputError(
                     f"{folder}: {count:,} {quantity} in {split} in manifest.json, {actual:,} in the shards; "
                     "build the corpus again"
                 )
@@ -48,16 +48,19 @@ def _find_problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
     if checksum(file) != entry.sha256:
         return "checksum differs from the manifest"
     shard = Shard(file)
-    documents, sentences = shard.document_offsets.astype(np.int64), shard.sentence_starts.astype(np.int64)
-    counts = (len(documents) - 1, len(sentences), len(shard.tokens))
+    document_offsets = shard.document_offsets.astype(np.int64)
+    sentence_starts = shard.sentence_starts.astype(np.int64)
+    counts = (len(document_offsets) - 1, len(sentence_starts), len(shard.tokens))
     if counts != (entry.documents, entry.sentences, entry.tokens):
         return "counts differ from the manifest"
     if len(shard.tokens) and int(shard.tokens.max()) >= vocab_size:
         return "token ids outside the vocabulary"
-    if (np.diff(documents) <= 0).any() or documents[0] != 0 or documents[-1] != len(shard.tokens):
-        return "document offsets not increasing"
-    if (np.diff(sentences) <= 0).any() or not np.isin(documents[:-1], sentences).all():
-        return "sentence starts out of order"
-    if not shard.word_starts(0, len(shard.tokens))[sentences].all():
+    is_increasing = (np.diff(document_offsets) > 0).all()
+    if not is_increasing or document_offsets[0] != 0 or document_offsets[-1] != len(shard.tokens):
+        return "document offsets do not cover the tokens in increasing order"
+    is_increasing = (np.diff(sentence_starts) > 0).all()
+    if not is_increasing or not np.isin(document_offsets[:-1], sentence_starts).all():
+        return "sentence starts out of order, or missing at the start of a document"
+    if not shard.word_starts(0, len(shard.tokens))[sentence_starts].all():
         return "sentence starts inside a word"
     return None

@@ -31,13 +31,13 @@ class Corpus:
         tokenizer = load_tokenizer(self.folder / "tokenizer")
         if tokenizer.fingerprint != self.manifest.tokenizer_fingerprint:
             raise InputError(
-                f"{self.folder / 'tokenizer'}: not the tokenizer of the corpus; "
-                "restore it or build the corpus again"
+                f"{self.folder / 'tokenizer'}: differs from the tokenizer that the corpus was built with; "
+                "restore that one or build the corpus again"
             )
         return tokenizer
 
-    def check_ids(self, ids: NDArray[Any]) -> None:
-        """Raise an error for ids outside the vocabulary; a shard file was then changed or damaged."""
+    def check_token_ids(self, ids: NDArray[Any]) -> None:
+        """Raise `InputError` for token ids outside the vocabulary: a shard was changed or damaged."""
         if len(ids) and ids.max() >= len(self.tokenizer):
             raise InputError(
                 f"{self.folder}: damaged, token ids outside the vocabulary; "
@@ -49,8 +49,8 @@ class Corpus:
         if split not in self._shards:
             entries = [entry for entry in self.manifest.shards if entry.split == split]
             if not entries:
-                advice = "; build it with --held-out" if split == "dev" else ""
-                raise InputError(f"{self.folder}: the corpus has no {split}{advice}")
+                advice = " (held-out documents); build it with --held-out" if split == "dev" else ""
+                raise InputError(f"{self.folder}: the corpus has no {split} split{advice}")
             shards = []
             for entry in entries:
                 shard = Shard(self.folder / entry.file)
@@ -72,10 +72,10 @@ def open_corpus(folder: Path | None) -> Corpus:
     return Corpus(folder)
 
 
-def check_same_tokenizer(source: str, fingerprint: str, corpus: Corpus) -> None:
+def check_same_tokenizer(checkpoint: str, fingerprint: str, corpus: Corpus) -> None:
     """Raise `InputError` if the tokenizer of a checkpoint is not that of the corpus."""
     if fingerprint != corpus.manifest.tokenizer_fingerprint:
         raise InputError(
-            f"{source}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "
-            f"({corpus.manifest.tokenizer_fingerprint}); build the corpus with --tokenizer {source}"
+            f"{checkpoint}: its tokenizer ({fingerprint}) is not that of {corpus.folder} "
+            f"({corpus.manifest.tokenizer_fingerprint}); build the corpus with --tokenizer {checkpoint}"
         )

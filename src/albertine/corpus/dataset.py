@@ -124,7 +124,7 @@ class PretrainDataset:
         rng = RandomStream(key, 64 + max_tokens // 8 + 4 * min(len(window), max_tokens))
         pair = draw_pair(window, max_tokens, self.objective, self._shards, rng)
         tokens, segments = self._with_special_tokens(pair)
-        self._corpus.check_ids(tokens)
+        self._corpus.check_token_ids(tokens)
         masked_positions = choose_masked_positions(
             *_word_boundaries(pair),
             prediction_count(len(tokens), self.objective),

@@ -32,7 +32,7 @@ class TokenFrequencies:
         counts = np.zeros(len(corpus.tokenizer), np.int64)
         remaining = _MAX_COUNTED_TOKENS
         for shard in corpus.shards("train"):
-            corpus.check_ids(shard.tokens[:remaining])
+            corpus.check_token_ids(shard.tokens[:remaining])
             counts += np.bincount(shard.tokens[:remaining], minlength=len(counts))
             remaining -= min(remaining, len(shard.tokens))
         return cls(counts)
