@@ -136,16 +136,22 @@ def write_checkpoint(
     return folder
 
 
-def write_tensor_bundle(prefix: Path, tensors: Mapping[str, Any]) -> None:
-    """Write tensors as TensorFlow's `Saver` does: PREFIX.index and PREFIX.data-00000-of-00001."""
-    entries, data = [(b"", b"\x08\x01\x1a\x02\x08\x01")], b""  # the header: one data file, version 1
+def write_tensor_bundle(
+    prefix: Path, tensors: Mapping[str, Any], *, header_fields: bytes = b"", entry_fields: bytes = b""
+) -> None:
+    """Write tensors as TensorFlow's `Saver` does: PREFIX.index and PREFIX.data-00000-of-00001.
+
+    `header_fields` are added to the header, and `entry_fields` to the entry of each tensor.
+    """
+    header = b"\x08\x01\x1a\x02\x08\x01"  # one data file, version 1
+    entries, data = [(b"", header + header_fields)], b""
     for name, tensor in sorted(tensors.items()):
         content = tensor.tobytes()
         shape = b"".join(_field(2, _number(1, size)) for size in tensor.shape)
         entry = _number(1, {"float32": 1, "int64": 9}[tensor.dtype.name]) + _field(2, shape)
         entry += _number(4, len(data)) if data else b""
         entry += _number(5, len(content)) + b"\x35" + struct.pack("<I", masked_crc32c(content))
-        entries.append((name.encode(), entry))
+        entries.append((name.encode(), entry + entry_fields))
         data += content
     Path(f"{prefix}.data-00000-of-00001").write_bytes(data)
     blocks = [_block(entries, 16), _block([], 1)]

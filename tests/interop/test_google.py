@@ -326,6 +326,23 @@ def test_damaged_checkpoint_error_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"header_fields": b"\x10\x01"}, r"ckpt\.index: the checkpoint is big-endian, which is not supported"),
+        ({"entry_fields": b"\x3a\x00"}, r"ckpt\.index: tensor a is partitioned, which is not supported"),
+        ({"entry_fields": b"\x18\x01"}, r"ckpt\.index: tensor a: the index refers to data file 1 of 1"),
+    ],
+)
+def test_index_that_cannot_be_read_is_refused(
+    fields: dict[str, bytes], message: str, checkpoint_maker: ModuleType, tmp_path: Path
+) -> None:
+    checkpoint_maker.write_tensor_bundle(tmp_path / "ckpt", {"a": np.float32([1.0])}, **fields)
+    with pytest.raises(InputError, match=message) as caught:
+        read_tensor_bundle(tmp_path / "ckpt")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_changed_index_bytes_are_detected_or_harmless(checkpoint: Path) -> None:
     index = next(checkpoint.glob("*.index"))

@@ -41,11 +41,14 @@ class _BundleEntry:
 
 
 def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
-    """Return all tensors of the checkpoint PREFIX.index and PREFIX.data-*, by name."""
+    """Return the tensors of the checkpoint PREFIX.index and PREFIX.data-*, by name.
+
+    Tensors of other types than those of `_TYPES`, such as strings, are left out.
+    """
     index = Path(f"{prefix}.index")
     try:
         entries = dict(_table_entries(index.read_bytes()))
-        shards = _shard_count(entries.pop(b"", b""))
+        shards = _shard_count(entries.pop(b"", b""), index)
         tensor_entries = {key.decode(): _parse_entry(value) for key, value in entries.items()}
     except OSError as error:
         raise InputError(f"{index}: {error.strerror}; a TensorFlow checkpoint needs this file") from None
@@ -55,17 +58,21 @@ def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
         ) from None
     files = [Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}") for shard in range(shards)]
     return {
-        name: _read_tensor(name, entry, files)
+        name: _read_tensor(name, entry, index, files)
         for name, entry in sorted(tensor_entries.items())
         if entry.dtype in _TYPES
     }
 
 
-def _read_tensor(name: str, entry: _BundleEntry, files: list[Path]) -> Tensor:
-    if entry.is_sliced or not 0 <= entry.shard < len(files):
+def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path]) -> Tensor:
+    if entry.is_sliced:
         raise InputError(
-            f"{files[0] if files else name}: tensor {name} is partitioned, which is not supported; "
-            "save it as one tensor"
+            f"{index}: tensor {name} is partitioned, which is not supported; save it as one tensor"
+        )
+    if entry.shard >= len(files):
+        raise InputError(
+            f"{index}: tensor {name}: the index refers to data file {entry.shard} of {len(files)}, "
+            "counted from 0; get the file again"
         )
     file = files[entry.shard]
     dtype = np.dtype(_TYPES[entry.dtype])
@@ -93,18 +100,18 @@ def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = content[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
         raise CorruptDataError("no footer")
-    _, at = _read_block_handle(footer, 0)  # the handle of the metaindex block, which is not needed
-    (offset, size), _ = _read_block_handle(footer, at)
+    _, position = _read_block_handle(footer, 0)  # the handle of the metaindex block, which is not needed
+    (offset, size), _ = _read_block_handle(footer, position)
     for _, value in _block_entries(content, offset, size):
         (offset, size), _ = _read_block_handle(value, 0)
         yield from _block_entries(content, offset, size)
 
 
-def _read_block_handle(content: bytes, at: int) -> tuple[tuple[int, int], int]:
+def _read_block_handle(content: bytes, position: int) -> tuple[tuple[int, int], int]:
     """Return offset and size of a block, and the position in `content` after the handle."""
-    offset, at = read_varint(content, at)
-    size, at = read_varint(content, at)
-    return (offset, size), at
+    offset, position = read_varint(content, position)
+    size, position = read_varint(content, position)
+    return (offset, size), position
 
 
 def _block_entries(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
@@ -113,33 +120,37 @@ def _block_entries(content: bytes, offset: int, size: int) -> Iterator[tuple[byt
     if len(block) != size or len(trailer) != _TRAILER_BYTES or size < 4:
         raise CorruptDataError("a block is outside the file")
     if trailer[0] != 0:
-        raise CorruptDataError("a block is compressed, as TensorFlow never writes it")
+        raise CorruptDataError("a block is compressed, which TensorFlow never does")
     if masked_crc32c(block + trailer[:1]) != struct.unpack("<I", trailer[1:])[0]:
         raise CorruptDataError("wrong checksum of a block")
     restarts = struct.unpack("<I", block[-4:])[0]
-    end, at, key = size - 4 * (restarts + 1), 0, b""
+    end, position, key = size - 4 * (restarts + 1), 0, b""
     if end < 0:
         raise CorruptDataError("the restart array of a block is outside it")
-    while at < end:
-        shared, at = read_varint(block, at)
-        unshared, at = read_varint(block, at)
-        length, at = read_varint(block, at)
-        if shared > len(key) or at + unshared + length > end:
+    while position < end:
+        shared, position = read_varint(block, position)
+        unshared, position = read_varint(block, position)
+        length, position = read_varint(block, position)
+        if shared > len(key) or position + unshared + length > end:
             raise CorruptDataError("an entry is outside its block")
-        key = key[:shared] + block[at : at + unshared]
-        yield key, block[at + unshared : at + unshared + length]
-        at += unshared + length
+        key = key[:shared] + block[position : position + unshared]
+        yield key, block[position + unshared : position + unshared + length]
+        position += unshared + length
 
 
 # The protocol buffers
 
 
-def _shard_count(content: bytes) -> int:
-    """Return the number of data files, from the header entry."""
+def _shard_count(content: bytes, index: Path) -> int:
+    """Return the number of data files, from the header entry `content` of the file `index`."""
     values = dict(message_fields(content))
     shards, big_endian = values.get(1, 0), values.get(2, 0)
-    if not isinstance(shards, int) or not 1 <= shards < 100_000 or big_endian:
+    if not isinstance(shards, int) or not 1 <= shards < 100_000:
         raise CorruptDataError("no header")
+    if big_endian:
+        raise InputError(
+            f"{index}: the checkpoint is big-endian, which is not supported; save it on a little-endian machine"
+        )
     return shards
 
 
