@@ -207,7 +207,7 @@ def test_on_error_skip(tmp_path: Path) -> None:
     )
     assert [example.texts[0] for example in examples if isinstance(example, TextExample)] == ["x", "z"]
     assert errors.count == 2
-    assert errors.locations[1].endswith("a.csv, line 4: not UTF-8")
+    assert errors.messages[1].endswith("a.csv, line 4: not UTF-8")
 
 
 @pytest.mark.parametrize(
@@ -520,7 +520,7 @@ def test_invalid_hub_rows_of_glue_are_skipped(
     (example,) = find_task(task).read_examples("hub:x", "dev", COLUMNS, errors, require_labels=True)
     assert example.example_id == str(len(rows))
     assert example.is_labelled
-    assert errors.locations == [f"row {number}: {message}" for number, message in enumerate(messages)]
+    assert errors.messages == [f"row {number}: {message}" for number, message in enumerate(messages)]
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ def test_invalid_hub_rows_of_race_are_skipped(
         ("middle1", True),
         ("high1", True),
     ]
-    assert errors.locations == [f"row 0: {message}"] * 2
+    assert errors.messages == [f"row 0: {message}"] * 2
 
 
 def test_invalid_questions_of_dream_are_skipped_one_by_one(tmp_path: Path) -> None:
@@ -558,7 +558,7 @@ def test_invalid_questions_of_dream_are_skipped_one_by_one(tmp_path: Path) -> No
     (example,) = find_task("dream").read_examples(str(tmp_path), "dev", COLUMNS, errors, require_labels=True)
     assert example.example_id == "5-3"
     assert errors.count == 3
-    assert errors.locations[0].endswith("question 0: needs a text `question` and a list of texts `choice`")
+    assert errors.messages[0].endswith("question 0: needs a text `question` and a list of texts `choice`")
 
 
 def test_mnli_test_includes_diagnostic_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,11 @@ from albertine.text.sources import find_sources, source_chunks
 
 BOOK = "The cat sat on the mat. It was warm.\n\nThen a dog came! \u201cRun,\u201d said the cat.\n"
 SENTENCES = ["The cat sat on the mat.", "It was warm.", "Then a dog came!", "\u201cRun,\u201d said the cat."]
-LINES = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was.", "Very."]]
+LINE_DOCUMENTS = [["The cat sat.", "It ran."], ["A dog came!"], ["Was it big?", "It was.", "Very."]]
 
 
-def read_all(*names: object, skip: bool = False, **options: str) -> list[list[str]]:
-    """Return all documents; with `skip`, followed by a list of the read errors and their count."""
+def read_with_errors(*names: object, skip: bool, **options: str) -> tuple[list[list[str]], ReadErrors]:
+    """Return all documents and the read errors."""
     reading = ReadingSettings(**options)  # type: ignore[arg-type]  # values as on the command line
     errors = ReadErrors(skip=skip)
     documents = [
@@ -34,9 +34,12 @@ def read_all(*names: object, skip: bool = False, **options: str) -> list[list[st
         for chunk in source_chunks(source)
         for document in read_documents(chunk, reading, errors)
     ]
-    if skip:
-        documents.append([*errors.locations, str(errors.count)])
-    return documents
+    return documents, errors
+
+
+def read_all(*names: object, **options: str) -> list[list[str]]:
+    """Return all documents; raise the first read error."""
+    return read_with_errors(*names, skip=False, **options)[0]
 
 
 def compressed(content: bytes, suffix: str) -> bytes:
@@ -61,10 +64,10 @@ def test_prose(tmp_path: Path, suffix: str, ending: str, byte_order_mark: bytes)
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_lines(tmp_path: Path, suffix: str) -> None:
-    text = "\n\n".join("\n".join(document) for document in LINES)
+    text = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS)
     (tmp_path / f"a.txt{suffix}").write_bytes(compressed(text.encode(), suffix))
-    assert read_all(tmp_path) == LINES
-    assert read_all(tmp_path, layout="prose") == [[line for document in LINES for line in document]]
+    assert read_all(tmp_path) == LINE_DOCUMENTS
+    assert read_all(tmp_path, layout="prose") == [[line for document in LINE_DOCUMENTS for line in document]]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -84,7 +87,8 @@ def test_parquet(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no field body; fields: text"):
         read_all(tmp_path, field="body")
     parquet.write_table(pa.table({"text": [BOOK, None]}), tmp_path / "a.parquet")
-    assert read_all(tmp_path, skip=True)[-1][0].endswith("row 1: field text is NoneType, expected text")
+    _, errors = read_with_errors(tmp_path, skip=True)
+    assert errors.messages[0].endswith("row 1: field text is NoneType, expected text")
     (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
     with pytest.raises(InputError, match="damaged, or not Parquet"):
         read_all(tmp_path)
@@ -125,14 +129,14 @@ def test_chunk_size_does_not_change_the_lines(
 
 
 def test_documents_are_not_split_at_chunk_boundaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "\n\n".join("\n".join(document) for document in LINES * 40)
+    text = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS * 40)
     (tmp_path / "a.txt").write_text(text)
     monkeypatch.setattr(sources, "CHUNK_BYTES", 100)
-    assert read_all(tmp_path, layout="lines") == LINES * 40
+    assert read_all(tmp_path, layout="lines") == LINE_DOCUMENTS * 40
 
 
 def test_layout_is_detected() -> None:
-    lines = "\n\n".join("\n".join(document) for document in LINES * 5)
+    lines = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS * 5)
     assert detect_layout(lines, "en") == "lines"
     assert detect_layout(BOOK * 20, "en") == "prose"
     assert detect_layout("One paragraph. Of two sentences.\nAnother one here. It too.\n" * 9, "en") == "prose"
@@ -192,10 +196,10 @@ def test_error_names_the_unreadable_input(tmp_path: Path, name: str, content: by
 def test_unreadable_input_is_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"It is fine.\nIt is \xff not.\nThis is.\n")
     (tmp_path / "b.jsonl").write_bytes(b'{"text": "Good."}\n{"txt": "x"}\nbad\n{"text": "Also good."}\n')
-    *documents, errors = read_all(tmp_path, skip=True)
+    documents, errors = read_with_errors(tmp_path, skip=True)
     assert documents == [["It is fine.", "This is."], ["Good."], ["Also good."]]
-    assert errors[-1] == "3"
-    assert "a.txt, byte 18: not UTF-8" in errors[0]
+    assert errors.count == 3
+    assert "a.txt, byte 18: not UTF-8" in errors.messages[0]
 
 
 @pytest.mark.parametrize("argument", ["nowhere", "no*where", "-"])
@@ -219,11 +223,11 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes("wide".encode("utf-16"))
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
     (tmp_path / "e.txt").write_bytes(b"")
-    *documents, errors = read_all(tmp_path, skip=True)
+    documents, errors = read_with_errors(tmp_path, skip=True)
     assert documents[0] == ["It is fine."]
-    assert errors[-1] == "4"
+    assert errors.count == 4
     for expected in ("b.txt.gz: damaged", "c.txt: UTF-16", "d.parquet: damaged", "e.txt: empty"):
-        assert any(expected in error for error in errors)
+        assert any(expected in message for message in errors.messages)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -231,16 +235,16 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
 def test_documents_are_not_split_with_any_line_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, size: int
 ) -> None:
-    text = "\n\n".join("\n".join(document) for document in LINES * 40).replace("\n", ending)
+    text = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS * 40).replace("\n", ending)
     (tmp_path / "a.txt").write_bytes(text.encode())
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.encode()))
     monkeypatch.setattr(sources, "CHUNK_BYTES", size)
-    assert read_all(tmp_path / "a.txt", layout="lines") == LINES * 40
-    assert read_all(tmp_path / "b.txt.gz", layout="lines") == LINES * 40
+    assert read_all(tmp_path / "a.txt", layout="lines") == LINE_DOCUMENTS * 40
+    assert read_all(tmp_path / "b.txt.gz", layout="lines") == LINE_DOCUMENTS * 40
 
 
 def test_lines_layout_is_detected_in_long_files() -> None:
-    text = "\n\n".join("\n".join(document) for document in LINES * 500)
+    text = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS * 500)
     assert detect_layout(text, "en") == "lines"
 
 

@@ -44,7 +44,7 @@ class EncodeJob:
     @property
     def text_bytes(self) -> int:
         """Bytes of plain text; compressed sources count as 0."""
-        return sum(chunk.stop - chunk.start for chunk in self.chunks if chunk.source.is_splittable)
+        return sum(chunk.stop - chunk.start for chunk in self.chunks if chunk.source.has_byte_ranges)
 
 
 def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
@@ -57,7 +57,7 @@ def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
 
     for source in sources:
         for chunk in source_chunks(source):
-            chunk_size = chunk.stop - chunk.start if source.is_splittable else JOB_BYTES
+            chunk_size = chunk.stop - chunk.start if source.has_byte_ranges else JOB_BYTES
             if chunks and size + chunk_size > JOB_BYTES:
                 yield job()
                 chunks, size, count = [], 0, count + 1
@@ -125,7 +125,7 @@ class _EncodeWorker:
         self._report, self._characters = JobReport(), Counter()
         with atomic_file(job.file) as file:
             write_record_batches(file, self._encode_job(job, errors))
-            self._report.skipped, self._report.skipped_locations = errors.count, errors.locations
+            self._report.skipped, self._report.skipped_locations = errors.count, errors.messages
             write_report(job.file, self._report)
         removes_accents = self._tokenizer.normalize("é") == "e"
         return language_warning(

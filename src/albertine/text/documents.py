@@ -36,12 +36,12 @@ class ReadErrors:
     Attributes:
         skip: count errors instead of raising them.
         count: number of errors.
-        locations: location and problem of the first errors.
+        messages: location and problem of the first errors.
     """
 
     skip: bool
     count: int = 0
-    locations: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def handle(self, location: str, problem: str) -> None:
         """Raise an error, or record it if errors are skipped."""
@@ -49,11 +49,11 @@ class ReadErrors:
             raise InputError(f"{location}: {problem}; fix it, or use --on-error skip")
         self.record(f"{location}: {problem}")
 
-    def record(self, error: str) -> None:
-        """Count an error; list it if fewer than `_MAX_LISTED` are listed."""
+    def record(self, message: str) -> None:
+        """Count an error; list its message if fewer than `_MAX_LISTED` are listed."""
         self.count += 1
-        if len(self.locations) < _MAX_LISTED:
-            self.locations.append(error)
+        if len(self.messages) < _MAX_LISTED:
+            self.messages.append(message)
 
 
 def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
@@ -72,7 +72,7 @@ def _documents_by_format(
     source_format = chunk.source.format
     if source_format == "text":
         yield from _from_text(chunk, reading, errors)
-    elif source_format == "json":
+    elif source_format == "jsonl":
         yield from _from_records(_json_records(chunk, errors), reading, errors)
     elif source_format == "parquet":
         yield from _from_records(_parquet_records(chunk, reading), reading, errors)

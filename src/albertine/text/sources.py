@@ -3,8 +3,8 @@
 A `Source` is one file or one dataset. A `SourceChunk` is a range of it that one process reads.
 The chunks, and so the result, are the same for any number of processes. An uncompressed text
 file is split into chunks of about 4 MiB, at blank lines or, if there are none, at line ends. A
-compressed file can only be read from its start, so it is one chunk. It is read in blocks,
-because a large file may not fit in memory.
+compressed file can only be read from its start, so it is one chunk. A compressed file is read in
+blocks, because a large one may not fit in memory.
 """
 
 import glob
@@ -22,14 +22,14 @@ from albertine import progress
 from albertine.errors import InputError, WorkError
 from albertine.text.hub_datasets import HUB_PREFIX, num_shards
 
-SourceFormat = Literal["text", "json", "parquet", "hub"]
+SourceFormat = Literal["text", "jsonl", "parquet", "hub"]
 Compression = Literal["gzip", "zstd"]
 
 CHUNK_BYTES = 4 << 20
-_FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json"}
+_FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_SEARCH_BYTES = 1 << 18  # range in which a blank line, a line end or a space is searched
+_SEARCH_BYTES = 1 << 18  # number of bytes in which to search for a blank line, a line end or a space
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SPACE = re.compile(rb"[ \t]")
@@ -54,9 +54,9 @@ class Source:
     size: int = 0
 
     @property
-    def is_splittable(self) -> bool:
-        """Whether chunks can be read without the text before them."""
-        return self.format in ("text", "json") and self.compression is None
+    def has_byte_ranges(self) -> bool:
+        """Whether the chunks are ranges of bytes of the text: uncompressed text or JSON lines."""
+        return self.format in ("text", "jsonl") and self.compression is None
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def _find_files(argument: str) -> Iterator[Path]:
         files = [file for file in _visible_files(path) if _split_suffixes(file)[0] in _FORMATS]
         if not files:
             raise InputError(
-                f"{path}: no text files in this folder; expected {', '.join(_FORMATS)}, also as .gz or .zst"
+                f"{path}: no text files in this folder; expected .txt, .text, .jsonl or .ndjson, "
+                "also compressed as .gz or .zst, or .parquet"
             )
         yield from files
     elif path.exists():
@@ -153,14 +154,14 @@ def _spool_standard_input(spool: Path | None) -> Source:
         raise InputError("-: standard input is a terminal; pipe text into it or name files")
     with (
         spool.open("wb") as spooled,
-        progress.progress_counter("Reading standard input", total=None, unit="B") as advance,
+        progress.progress_counter("Reading standard input", total=None, unit="bytes") as advance,
     ):
         while block := sys.stdin.buffer.read(1 << 20):
             spooled.write(block)
             advance(len(block))
     with spool.open("rb") as spooled:
         is_json = spooled.read(1) == b"{"
-    return Source("standard input", "json" if is_json else "text", spool, None, spool.stat().st_size)
+    return Source("standard input", "jsonl" if is_json else "text", spool, None, spool.stat().st_size)
 
 
 def source_chunks(source: Source) -> Iterator[SourceChunk]:
@@ -169,7 +170,7 @@ def source_chunks(source: Source) -> Iterator[SourceChunk]:
         yield from _row_group_chunks(source)
     elif source.format == "hub":
         yield from (SourceChunk(source, shard, shard + 1) for shard in range(num_shards(source.name)))
-    elif not source.is_splittable:
+    elif not source.has_byte_ranges:
         yield SourceChunk(source, 0, source.size)
     else:
         # An empty file has one chunk too, so that reading reports it.
@@ -189,7 +190,7 @@ def _row_group_chunks(source: Source) -> Iterator[SourceChunk]:
 
 
 def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
-    """Yield the content of a chunk in blocks, each after its offset in the decompressed file.
+    """Yield the content of a chunk as pairs of offset (in the decompressed file) and block.
 
     A chunk of an uncompressed file is one block. A compressed file gives blocks of about `CHUNK_BYTES`,
     split at the same boundaries as chunks (`_boundary_patterns`).
@@ -259,7 +260,7 @@ def _boundary_patterns(source: Source) -> tuple[re.Pattern[bytes], ...]:
 
     A pattern is searched only where the patterns before it have no match.
     """
-    return (_LINE_END,) if source.format == "json" else (_BLANK_LINE, _LINE_END, _SPACE)
+    return (_LINE_END,) if source.format == "jsonl" else (_BLANK_LINE, _LINE_END, _SPACE)
 
 
 def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
@@ -273,12 +274,12 @@ def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
         if match:
             return offset - 1 + match.end()
         if offset - 1 + len(ahead) == source.size:
-            return source.size  # the rest of the file is short enough for the same chunk
-    return _next_line(file, offset + len(ahead) - 1, source.size)
+            return source.size  # no such boundary before the end of the file: the chunk takes the rest
+    return _next_line_start(file, offset + len(ahead) - 1, source.size)
 
 
-def _next_line(file: BinaryIO, offset: int, size: int) -> int:
-    """Return the first line end after `offset`, for a line that is longer than the search range."""
+def _next_line_start(file: BinaryIO, offset: int, size: int) -> int:
+    """Return the start of the first line that begins after `offset`, for lines longer than the search range."""
     while offset < size:
         file.seek(offset)
         ahead = file.read(_SEARCH_BYTES)

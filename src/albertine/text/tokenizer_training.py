@@ -54,7 +54,7 @@ def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> T
     errors = ReadErrors(skip=settings.on_error == "skip")
     words = count_words(_sample_documents(sources, settings, errors), settings)
     if errors.count:
-        progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.locations[0]}")
+        progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.messages[0]}")
     if not words:
         raise InputError("no text: the sources hold no words; check the paths and --layout or --field")
     learned = learn_tokens(words, required_characters(_normalization(settings)), settings)
@@ -68,13 +68,13 @@ def _sample_documents(
 ) -> Iterator[list[str]]:
     """Yield all documents, or if they exceed `max_text_mb`, documents of random chunks up to that size."""
     chunks = [chunk for source in sources for chunk in source_chunks(source)]
-    splittable_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.is_splittable]
-    limit, has_compressed = settings.max_text_mb << 20, len(splittable_sizes) < len(chunks)
-    if sum(splittable_sizes) > limit or has_compressed:
+    range_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.has_byte_ranges]
+    limit, has_compressed = settings.max_text_mb << 20, len(range_sizes) < len(chunks)
+    if sum(range_sizes) > limit or has_compressed:
         random.Random(settings.seed).shuffle(chunks)
     # The size of compressed text is unknown before it is read, so no chunk gives more than an equal part.
     chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
-    total = None if has_compressed else min(sum(splittable_sizes), limit)
+    total = None if has_compressed else min(sum(range_sizes), limit)
     remaining = limit
     with progress.progress_counter("Reading text", total=total, unit="bytes") as advance:
         for chunk in chunks:
@@ -84,8 +84,8 @@ def _sample_documents(
                 yield document
                 if remaining <= 0 or remaining_before - remaining >= chunk_limit:
                     break
-            is_splittable = chunk.source.is_splittable
-            advance(chunk.stop - chunk.start if is_splittable else remaining_before - remaining)
+            has_byte_ranges = chunk.source.has_byte_ranges
+            advance(chunk.stop - chunk.start if has_byte_ranges else remaining_before - remaining)
             if remaining <= 0:
                 progress.print_message(
                     f"training on a random sample of {settings.max_text_mb} MB of the text"
