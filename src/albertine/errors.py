@@ -2,9 +2,9 @@
 
 An `InputError` can be fixed by other input. A `WorkError` means that the input was valid
 but the work failed (a full disk, a diverged run). `NothingLearned` means that a run is
-complete but its model is useless. Any other exception is a defect of Albertine and is
-reported as one. `command.py` prints an error as one line and exits with its status; Python
-callers catch `AlbertineError`.
+complete but its model is useless. Any other exception is a bug in Albertine and is reported
+as an internal error. `command.py` prints an error as one line and exits with its status;
+Python callers catch `AlbertineError`.
 """
 
 from collections.abc import Iterable

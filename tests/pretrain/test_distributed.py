@@ -1,5 +1,6 @@
 """Training with several processes equals training with one."""
 
+import re
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -10,7 +11,7 @@ from albertine.pretrain.settings import PretrainSettings
 from tests.conftest import ForkServer
 
 from .conftest import read_untimed_metrics, weight_bytes, with_train
-from .test_resume import command_line, variant
+from .test_resume import write_recipe_and_command, variant
 
 pytestmark = pytest.mark.slow  # several processes per run
 
@@ -35,7 +36,7 @@ def metrics_are_close(run: Path, other_run: Path) -> bool:
 
 @pytest.fixture
 def single_process_run(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> Path:
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     return tmp_path / "single"
 
@@ -48,10 +49,10 @@ def test_losses_match_a_single_process(
     tmp_path: Path,
     fork_server: ForkServer,
 ) -> None:
-    command = command_line(settings, tmp_path / "run", tmp_path)
+    command = write_recipe_and_command(settings, tmp_path / "run", tmp_path)
     exit_codes, output = fork_server.run(*command, world_size=world_size)
     assert exit_codes == [0] * world_size, output
-    assert output.count("curve.svg") == 1
+    assert output.count("curve.svg") == 1  # only the main process prints
     assert metrics_are_close(single_process_run, tmp_path / "run")
 
 
@@ -60,10 +61,10 @@ def test_sharding_does_not_change_losses(
     optimizer: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(settings, optimizer=optimizer, micro_batch_tokens=64)
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     sharded = with_train(settings, shard=True)
-    exit_codes, output = fork_server.run(*command_line(sharded, tmp_path / "run", tmp_path), world_size=2)
+    exit_codes, output = fork_server.run(*write_recipe_and_command(sharded, tmp_path / "run", tmp_path), world_size=2)
     assert exit_codes == [0, 0], output
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
@@ -74,11 +75,11 @@ def test_batch_with_fewer_samples_than_processes(
     """Some processes get no samples."""
     settings = with_train(settings, batch_tokens=128)
     options = ["--objective.max-length", "32", "--objective.short-seq-prob", "0"]
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path), *options)
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path), *options)
     assert exit_codes == [0], output
     for shard in ("false", "true"):
         run = tmp_path / f"shard-{shard}"
-        command = [*command_line(settings, run, tmp_path), *options, f"--train.shard={shard}"]
+        command = [*write_recipe_and_command(settings, run, tmp_path), *options, f"--train.shard={shard}"]
         exit_codes, output = fork_server.run(*command, world_size=4)
         assert exit_codes == [0] * 4, output
         assert metrics_are_close(tmp_path / "single", run)
@@ -89,9 +90,9 @@ def test_resuming_with_another_world_size(
     before: int, after: int, shard: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(variant(settings, "curricula"), steps=30, save_every=5)
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "single", tmp_path))
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
-    command = [*command_line(settings, tmp_path / "run", tmp_path), f"--train.shard={shard}"]
+    command = [*write_recipe_and_command(settings, tmp_path / "run", tmp_path), f"--train.shard={shard}"]
     checkpoint = tmp_path / "run" / "checkpoints" / "step-00000010"
     exit_codes, output = fork_server.run(*command, world_size=before, signal_when_exists=checkpoint)
     assert exit_codes == [-9] * before, output
@@ -103,7 +104,7 @@ def test_resuming_with_another_world_size(
 def test_all_processes_stop_at_the_same_step(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    command = command_line(with_train(settings, steps=4000), tmp_path / "run", tmp_path)
+    command = write_recipe_and_command(with_train(settings, steps=4000), tmp_path / "run", tmp_path)
     checkpoint = tmp_path / "run" / "checkpoints" / "step-00000009"
     exit_codes, output = fork_server.run(
         *command, world_size=2, signal=Signals.SIGTERM, signal_when_exists=checkpoint
@@ -111,6 +112,7 @@ def test_all_processes_stop_at_the_same_step(
     assert exit_codes == [143, 143], output
     assert "run the same command again to resume" in output
     step = max(line["step"] for line in read_untimed_metrics(tmp_path / "run"))
+    assert re.findall(r"stopped on request at step (\d+) of", output) == [str(step)] * 2
     assert (tmp_path / "run" / "checkpoints" / f"step-{step:08d}").exists()
 
 
@@ -119,7 +121,7 @@ def test_sharding_without_the_pair_objective(
 ) -> None:
     """Without pairs, the pooler gets no gradient."""
     for name, world_size, options in (("single", 1, []), ("run", 2, ["--train.shard"])):
-        command = [*command_line(settings, tmp_path / name, tmp_path), "--objective.pair", "none", *options]
+        command = [*write_recipe_and_command(settings, tmp_path / name, tmp_path), "--objective.pair", "none", *options]
         exit_codes, output = fork_server.run(*command, world_size=world_size)
         assert exit_codes == [0] * world_size, output
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
@@ -130,11 +132,16 @@ def test_an_error_is_reported_once(
 ) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").touch()
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "photos", tmp_path), world_size=2)
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "photos", tmp_path), world_size=2)
     assert exit_codes == [2, 2]
     assert output.count("exists already and is not a run folder") == 1
-    assert "defect" not in output
-    command = command_line(settings, tmp_path / "small-batch", tmp_path)
+    assert "internal error" not in output  # a user error, not a bug in Albertine
+
+
+def test_batch_too_small_for_the_world_size_is_refused(
+    settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+) -> None:
+    command = write_recipe_and_command(settings, tmp_path / "small-batch", tmp_path)
     options = ["--train.batch-tokens", "80", "--curriculum.length", "16, 64 from 0.5"]
     exit_codes, output = fork_server.run(*command, *options, world_size=2)
     assert exit_codes == [2, 2]
@@ -145,6 +152,6 @@ def test_distributed_training_is_deterministic(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     for name in ("first", "second"):
-        exit_codes, output = fork_server.run(*command_line(settings, tmp_path / name, tmp_path), world_size=2)
+        exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / name, tmp_path), world_size=2)
         assert exit_codes == [0, 0], output
     assert weight_bytes(tmp_path / "first") == weight_bytes(tmp_path / "second")

@@ -95,8 +95,8 @@ def test_interrupted_run_matches_an_uninterrupted_one(
     assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "interrupted")
 
 
-def command_line(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[str]:
-    """Write the settings to a file and return the arguments of a command that uses it."""
+def write_recipe_and_command(settings: PretrainSettings, out: Path, tmp_path: Path) -> list[str]:
+    """Write the settings to a recipe and return the arguments of a `pretrain` command that uses it."""
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(settings_to_toml(settings))
     return ["pretrain", "--config", str(recipe), "--out", str(out)]
@@ -107,11 +107,11 @@ def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork
     """Twenty times, at any step, also during a write."""
     settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, micro_batch_tokens=100)
     started = time.monotonic()
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "uninterrupted", tmp_path))
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path))
     assert exit_codes == [0], output
     run_seconds = time.monotonic() - started
     rng = random.Random()  # not seeded, so that every test run kills at other times
-    command = [*command_line(settings, tmp_path / "killed", tmp_path), "--quiet"]
+    command = [*write_recipe_and_command(settings, tmp_path / "killed", tmp_path), "--quiet"]
     kills = 0
     while kills < 20:
         seconds = rng.uniform(0.0, 0.35 * run_seconds)
@@ -131,7 +131,7 @@ def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork
 
 def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[str]":
     """Start a run in a process group of its own, and return when it has taken some steps."""
-    command = [sys.executable, "-m", "albertine", *command_line(settings, tmp_path / "run", tmp_path)]
+    command = [sys.executable, "-m", "albertine", *write_recipe_and_command(settings, tmp_path / "run", tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     metrics_file = tmp_path / "run" / "metrics.jsonl"
     while not metrics_file.exists() or len(metrics_file.read_bytes().splitlines()) < 5:
@@ -163,15 +163,15 @@ def test_shutdown_signals_at_random_times(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(settings, steps=40, save_every=None, micro_batch_tokens=100)
-    exit_codes, output = fork_server.run(*command_line(settings, tmp_path / "uninterrupted", tmp_path))
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path))
     assert exit_codes == [0], output
-    command = [*command_line(settings, tmp_path / "stopped", tmp_path), "--quiet"]
+    command = [*write_recipe_and_command(settings, tmp_path / "stopped", tmp_path), "--quiet"]
     rng = random.Random()
     for _ in range(12):
         seconds = rng.uniform(0.3, 1.2)
         exit_codes, output = fork_server.run(*command, signal=signal.SIGTERM, signal_after=seconds)
         assert exit_codes[0] in (0, 143, 130), output
-        assert "defect" not in output
+        assert "internal error" not in output
     exit_codes, output = fork_server.run(*command)
     assert exit_codes == [0], output
     assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "stopped")
@@ -460,7 +460,7 @@ def test_shutdown_with_data_workers(
     os.killpg(process.pid, number)  # the process and its workers, as a terminal, torchrun and Slurm do
     output = process.communicate(timeout=30)[1]
     assert process.returncode == status, output
-    assert "defect" not in output
+    assert "internal error" not in output
     assert "Traceback" not in output
     # The lock is released.
     with file_lock(tmp_path / "run" / "checkpoints" / "run.lock", "busy"):

@@ -68,7 +68,7 @@ class Checkpointing:
             "threads": torch.get_num_threads(),
             "data_fingerprint": self._trainable.data_fingerprint,
         }
-        self._recorder.write_checkpoint(
+        self._recorder.start_checkpoint(
             CheckpointContents(
                 write_model,
                 optimizer_state,

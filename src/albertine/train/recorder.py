@@ -69,7 +69,7 @@ class RunRecorder:
                 yield
             self._metrics_log.flush_or_raise()
         finally:
-            self.checkpoints.wait()  # while this process holds the lock of the folder
+            self.checkpoints.wait()  # the checkpoint thread must finish before the caller releases the folder's lock
             self._metrics_log.close()
             self._tracker.close()
 
@@ -97,7 +97,10 @@ class RunRecorder:
         self._tracker.log(line["step"], metrics)
 
     def rollback_checkpoint(self, last_healthy_step: int) -> Checkpoint | None:
-        """Return the newest checkpoint up to a step; if there is none, the newest of all."""
+        """Return the newest undamaged checkpoint up to `last_healthy_step`, or else the newest undamaged one.
+
+        None if there is none.
+        """
         for last_step in (last_healthy_step, None):
             with suppress(WorkError):  # all of them are damaged
                 checkpoint = self.checkpoints.newest_valid(last_step)
@@ -106,7 +109,10 @@ class RunRecorder:
         return None
 
     def publish_model(self, newest: Checkpoint, best_step: int | None) -> None:
-        """Copy the newest or best checkpoint into the folder of the run again, if that was interrupted."""
+        """Copy the newest or best checkpoint into the folder of the run.
+
+        A resumed run always does this, because an earlier copy may have been interrupted.
+        """
         folder = newest.folder
         if self._published == "best" and best_step is not None:
             folder = self.checkpoints.checkpoint_folder(best_step) or folder
@@ -122,7 +128,7 @@ class RunRecorder:
         assert self._metrics_log is not None
         self._metrics_log.truncate(step)
 
-    def write_checkpoint(self, contents: CheckpointContents) -> None:
+    def start_checkpoint(self, contents: CheckpointContents) -> None:
         """Start writing a checkpoint; training continues meanwhile."""
         if self._metrics_log:
             self._metrics_log.sync()

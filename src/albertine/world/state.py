@@ -13,7 +13,7 @@ from albertine.world.cast import Fixture, Goods, Person, Place, Spot, Thing
 
 
 class ImpossibleEventError(Exception):
-    """An event contradicts the state of the world, which is a defect in a genre."""
+    """An event contradicts the state of the world, which is a bug in a genre."""
 
 
 class WorldState:
