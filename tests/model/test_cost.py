@@ -21,16 +21,19 @@ def test_flops_of_a_tiny_model() -> None:
         vocab_size=10, embedding_size=2, hidden_size=4, layers=3, heads=2, ffn_size=6, max_length=8
     )
     length = 5
-    projections = 4 * 2 * 4 * 4
+    embedding_projection = 2 * 2 * 4
+    attention_projections = 4 * 2 * 4 * 4
     scores_and_values = 2 * 2 * length * 4
     ffn = 2 * 2 * 4 * 6
-    pooler = 2 * 4 * 4 / length
+    pooler = 2 * 4 * 4 / length  # once per sequence
+    mlm_projection, mlm_logits = 2 * 4 * 2, 2 * 2 * 10  # for each masked token
+    pair_logits = 2 * 4 * 2 / length  # once per sequence
     flops = count_flops(model, length)
     assert flops.attention_per_token == 3 * scores_and_values
     assert flops.forward_per_token == pytest.approx(
-        2 * 2 * 4 + 3 * (projections + scores_and_values + ffn) + pooler
+        embedding_projection + 3 * (attention_projections + scores_and_values + ffn) + pooler
     )
-    assert flops.heads_per_token == pytest.approx(0.15 * (2 * 4 * 2 + 2 * 2 * 10) + 2 * 4 * 2 / length)
+    assert flops.heads_per_token == pytest.approx(0.15 * (mlm_projection + mlm_logits) + pair_logits)
     assert flops.training_per_token == pytest.approx(3 * (flops.forward_per_token + flops.heads_per_token))
 
 
@@ -39,7 +42,8 @@ def test_sharing_does_not_change_flops() -> None:
 
 
 def test_albert_base_flops() -> None:
-    # The matrices of 12 layers have 85M weights; two operations each make 0.170 GFLOP, attention the rest.
+    # Per token: the 85M weights of the 12 layers take two FLOPs each, 0.170 GFLOP; attention scores and
+    # values take nearly all the rest.
     assert count_flops(MODEL_PRESETS["albert-base"], 128).forward_per_token == pytest.approx(
         0.175e9, rel=0.01
     )
@@ -68,7 +72,7 @@ def test_largest_batch_fits_and_one_more_sequence_does_not(
 
 
 @pytest.mark.parametrize("name", MODEL_PRESETS)
-def test_recomputation_and_bf16_save_activations(name: str) -> None:
+def test_recomputation_and_bf16_reduce_activation_memory(name: str) -> None:
     model = MODEL_PRESETS[name]
     baseline = training_memory(model, batch_size=8, length=128).activations
     assert training_memory(model, batch_size=8, length=128, recompute=True).activations < baseline

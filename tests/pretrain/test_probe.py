@@ -97,10 +97,10 @@ def test_confidence_intervals_have_their_coverage() -> None:
             rng.normal(mean, 1.0, count).sum() for mean, count in zip(mean_losses, token_counts, strict=True)
         ]
         sums = np.zeros((150, len(SUM_COLUMNS)))
-        sums[:, SUM_COLUMNS.index("masked")] = token_counts
+        sums[:, SUM_COLUMNS.index("num_targets")] = token_counts
         sums[:, SUM_COLUMNS.index("mlm_loss")] = losses
         sums[:, SUM_COLUMNS.index("pair_correct")] = rng.random(150) < 0.9
-        loss = ratio_estimate(sums, "mlm_loss", "masked")
+        loss = ratio_estimate(sums, "mlm_loss", "num_targets")
         ratio_hits += loss.low < 3.0 < loss.high
         accuracy = wilson_estimate(sums, "pair_correct")
         wilson_hits += accuracy.low < 0.9 < accuracy.high
@@ -110,7 +110,7 @@ def test_confidence_intervals_have_their_coverage() -> None:
 
 def test_estimates_of_no_samples_are_nan() -> None:
     empty = np.zeros((0, len(SUM_COLUMNS)))
-    assert math.isnan(ratio_estimate(empty, "mlm_loss", "masked").value)
+    assert math.isnan(ratio_estimate(empty, "mlm_loss", "num_targets").value)
     assert math.isnan(wilson_estimate(empty, "pair_correct").value)
 
 

@@ -129,11 +129,11 @@ class _ComparedPretraining(Pretraining):
     def evaluate(self, model: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples are the same at every step
         samples = common_batches(self.corpus, self.settings.objective.max_length)
         table = sample_sums(model, samples, self.distributed.device, self.corpus.tokenizer.special_ids.mask)
-        loss = ratio_estimate(table, "mlm_loss", "masked").value
+        loss = ratio_estimate(table, "mlm_loss", "num_targets").value
         return {
             "loss": loss,
             "mlm_loss": loss,
-            "mlm_accuracy": ratio_estimate(table, "mlm_correct", "masked").value,
+            "mlm_accuracy": ratio_estimate(table, "mlm_correct", "num_targets").value,
         }
 
 

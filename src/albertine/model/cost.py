@@ -29,7 +29,8 @@ class FlopsPerToken:
 
     Attributes:
         forward_per_token: forward pass of the encoder with its pooler.
-        attention_per_token: the part of the forward pass that grows with the sequence length.
+        attention_per_token: the attention scores and the weighted sums of values, which grow with the
+            sequence length; a part of `forward_per_token`.
         heads_per_token: forward pass of the pre-training heads.
         training_per_token: forward and backward pass of encoder and heads.
         training_with_recomputation_per_token: the same, with one more forward pass of the layers.

@@ -49,7 +49,8 @@ class ProbeResult:
         unigram_loss: MLM loss of a model that knows only token frequencies.
         mlm_loss: MLM loss of all masked tokens.
         mlm_accuracy: accuracy on all masked tokens.
-        mask_token_loss: MLM loss of the masked tokens that became [MASK]; the others can be copied.
+        mask_token_loss: MLM loss of the masked tokens that became [MASK]. Of the others, some are unchanged,
+            so that the model can copy them, and some became a random token.
         mask_token_accuracy: accuracy on the masked tokens that became [MASK].
         sop_loss: loss of sentence order.
         sop_accuracy: accuracy of sentence order.
@@ -75,10 +76,10 @@ class ProbeResult:
         return values
 
 
-def probe(source: str, settings: ProbeSettings) -> ProbeResult:
-    """Evaluate a checkpoint, by folder or hub name, on the held-out documents of a corpus."""
+def probe(checkpoint: str, settings: ProbeSettings) -> ProbeResult:
+    """Evaluate the checkpoint `checkpoint`, a folder or a hub name, on the held-out documents of a corpus."""
     corpus = open_corpus(settings.corpus)
-    model = load_pretrained_checkpoint(source, corpus)
+    model = load_pretrained_checkpoint(checkpoint, corpus)
     device = choose_device(settings.device)
     model.configure(ComputeOptions(choose_precision("auto", device)))
     model.to(device).eval()
@@ -86,20 +87,20 @@ def probe(source: str, settings: ProbeSettings) -> ProbeResult:
     if max_length > model.settings.max_length:
         raise InputError(f"--max-length {max_length}: the model takes {model.settings.max_length} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
-    sop = _objective_sums(model, corpus, objective, settings.tokens)
+    sop = _evaluate_samples(model, corpus, objective, settings.tokens)
     nsp = sop[:0]
     if corpus.manifest.documents["dev"] > 1:
-        nsp = _objective_sums(model, corpus, replace(objective, pair="nsp"), settings.tokens)
+        nsp = _evaluate_samples(model, corpus, replace(objective, pair="nsp"), settings.tokens)
     return ProbeResult(
         sequences=len(sop),
-        masked_tokens=int(sop[:, SUM_COLUMNS.index("masked")].sum()),
+        masked_tokens=int(sop[:, SUM_COLUMNS.index("num_targets")].sum()),
         unigram_loss=TokenFrequencies.from_corpus(corpus).baseline_loss(
             PretrainDataset(corpus, objective, "dev"), len(sop)
         ),
-        mlm_loss=ratio_estimate(sop, "mlm_loss", "masked"),
-        mlm_accuracy=ratio_estimate(sop, "mlm_correct", "masked"),
-        mask_token_loss=ratio_estimate(sop, "mask_token_loss", "mask_tokens"),
-        mask_token_accuracy=ratio_estimate(sop, "mask_token_correct", "mask_tokens"),
+        mlm_loss=ratio_estimate(sop, "mlm_loss", "num_targets"),
+        mlm_accuracy=ratio_estimate(sop, "mlm_correct", "num_targets"),
+        mask_token_loss=ratio_estimate(sop, "mask_token_loss", "num_mask_tokens"),
+        mask_token_accuracy=ratio_estimate(sop, "mask_token_correct", "num_mask_tokens"),
         sop_loss=ratio_estimate(sop, "pair_loss", None),
         sop_accuracy=wilson_estimate(sop, "pair_correct"),
         nsp_loss=ratio_estimate(nsp, "pair_loss", None),
@@ -107,12 +108,17 @@ def probe(source: str, settings: ProbeSettings) -> ProbeResult:
     )
 
 
-def _objective_sums(model: Model, corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> SampleSums:
-    """Return the sums of held-out samples of about this many tokens, `[samples, columns]`."""
+def _evaluate_samples(model: Model, corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> SampleSums:
+    """Evaluate held-out samples of about `tokens` tokens in total; return the sums of each sample.
+
+    The result is `[samples, columns]`, with the columns `SUM_COLUMNS`.
+    """
     dataset = PretrainDataset(corpus, objective, "dev")
     indices = np.arange(min(len(dataset), max(1, tokens // objective.max_length)))
-    size = max(1, _MICRO_BATCH_TOKENS // objective.max_length)
-    chunks = [indices[start : start + size] for start in range(0, len(indices), size)]
+    samples_per_batch = max(1, _MICRO_BATCH_TOKENS // objective.max_length)
+    chunks = [
+        indices[start : start + samples_per_batch] for start in range(0, len(indices), samples_per_batch)
+    ]
     batches = (collate(dataset.draw(chunk), len(chunk)) for chunk in chunks)
     device = next(model.parameters()).device
     tracked_batches = progress.track(batches, f"Probing {objective.pair}", total=len(chunks), unit="batches")
@@ -127,10 +133,10 @@ def _interval(low: float, high: float, number_format: str) -> str:
     return "unknown" if math.isnan(low) else f"{low:{number_format}} to {high:{number_format}}"
 
 
-def show_probe(source: str, result: ProbeResult, *, as_json: bool) -> None:
+def show_probe(checkpoint: str, result: ProbeResult, *, as_json: bool) -> None:
     """Print the result of a probe."""
     if as_json:
-        print(json.dumps({"source": source, **result.to_json()}, indent=2))
+        print(json.dumps({"source": checkpoint, **result.to_json()}, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "correct", "95%", "chance", "loss", "95%", "baseline"):

@@ -18,9 +18,10 @@ from torch.nn import functional
 
 from albertine.corpus.batches import Batch
 
-# The "mask_token" columns are about the masked tokens that became [MASK]; the others can be copied.
+# The "mask_token" columns are about the masked tokens that became [MASK]. Of the others, some are unchanged,
+# so that the model can copy them, and some became a random token.
 SUM_COLUMNS = (
-    "masked", "mlm_loss", "mlm_correct", "mask_tokens", "mask_token_loss", "mask_token_correct",
+    "num_targets", "mlm_loss", "mlm_correct", "num_mask_tokens", "mask_token_loss", "mask_token_correct",
     "pair_loss", "pair_correct",
 )  # fmt: skip
 SampleSums = NDArray[np.float64]
