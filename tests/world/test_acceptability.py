@@ -160,8 +160,8 @@ def is_tough(sentence: str) -> bool:
 
 
 def has_object(sentence: str) -> bool:
-    link, deed = parts(r" (that|when) .* had (\w+)", sentence)
-    return (link == "when") == (deed in INTRANSITIVE)
+    link, action = parts(r" (that|when) .* had (\w+)", sentence)
+    return (link == "when") == (action in INTRANSITIVE)
 
 
 def puts_somewhere(sentence: str) -> bool:
@@ -170,8 +170,8 @@ def puts_somewhere(sentence: str) -> bool:
 
 
 def has_voice(sentence: str) -> bool:
-    auxiliary, deed = parts(r" (was|had) (?:quietly|suddenly|soon|at last|once again) (\w+)", sentence)
-    return (auxiliary == "had") == (deed in INTRANSITIVE)
+    auxiliary, action = parts(r" (was|had) (?:quietly|suddenly|soon|at last|once again) (\w+)", sentence)
+    return (auxiliary == "had") == (action in INTRANSITIVE)
 
 
 def has_form(sentence: str) -> bool:

@@ -323,10 +323,10 @@ def test_high_level_questions_are_true_of_their_story() -> None:
         events = [event.what if isinstance(event, e.Hidden) else event for event in log]
         for question in article.questions:
             if question.question in ("Which of these did not happen?", "Which of these is true?"):
-                _, answer, wrong_deeds = question.origin
+                _, answer, wrong_actions = question.origin
                 happened = question.question.endswith("true?")
                 assert (answer in events) is happened
-                assert all((event in events) is not happened for event in wrong_deeds)
+                assert all((event in events) is not happened for event in wrong_actions)
                 counts["happened"] += 1
             elif question.question.startswith("Which of these happened"):
                 answer, chosen = question.origin

@@ -214,10 +214,10 @@ def add_sight(scene: Scene) -> None:
         scene.add_event(e.Sight(sight))
 
 
-def tell_last_deed(scene: Scene, who: Person, whom: Person) -> None:
-    """Make `who` tell `whom`, whose place is known, their last noteworthy deed without `whom`.
+def tell_last_action(scene: Scene, who: Person, whom: Person) -> None:
+    """Make `who` tell `whom`, whose place is known, their last noteworthy action without `whom`.
 
-    Adds nothing if there is no such deed or if it was told before.
+    Adds nothing if there is no such action or if it was told before.
     """
     if scene.state.location.get(who) is not scene.state.location.get(whom):
         scene.go(who, scene.state.location[whom])

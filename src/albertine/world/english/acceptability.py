@@ -307,8 +307,8 @@ def _relative_clause(rng: _Chooser, fits: bool) -> str:
     """Agreement across a clause: The clerks who met Ned were ill. *The clerks who met Ned was ill."""
     many, verb_is_plural = rng.cross(fits)
     other = rng.one((rng.name(_NAMES), f"the {_noun(rng.one(_TRADES), rng.toss())}"))
-    deed = _participle(rng, _DO_TO_PEOPLE)
-    clause = f"who had {deed} {other}" if rng.toss() else f"whom {other} had {deed} {_at_place(rng)}"
+    action = _participle(rng, _DO_TO_PEOPLE)
+    clause = f"who had {action} {other}" if rng.toss() else f"whom {other} had {action} {_at_place(rng)}"
     return f"the {_noun(rng.one(_TRADES), many)} {clause} {_person_predicate(rng, verb_is_plural)}."
 
 
@@ -334,10 +334,10 @@ def _determiner(rng: _Chooser, fits: bool) -> str:
     determiner_is_plural, many = rng.cross(fits)
     thing, adjectives = rng.one(_THINGS)
     described = f"{rng.one(_OPINIONS)} {rng.one(adjectives)} {_noun(thing, many)}"
-    deed = verb(rng.one(_TRADING)).past
+    action = verb(rng.one(_TRADING)).past
     agent = _person(rng)
     determiner = rng.one(_THESE if determiner_is_plural else _THIS)
-    return f"{agent} {deed} {determiner} {described} {rng.one(_TIMES)}."
+    return f"{agent} {action} {determiner} {described} {rng.one(_TIMES)}."
 
 
 def _mass(rng: _Chooser, fits: bool) -> str:
@@ -355,9 +355,9 @@ def _reflexive(rng: _Chooser, fits: bool) -> str:
     """Reflexives: Mara said Tobias hurt himself. *Mara said Tobias hurt herself."""
     man, himself = rng.cross(fits)
     speaker, agent = rng.name(_NAMES), rng.name(_MEN if man else _WOMEN)
-    deed = f"had {_participle(rng, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
+    action = f"had {_participle(rng, _DO_TO_ONESELF)} {'himself' if himself else 'herself'}"
     where = _optional(rng.toss(), _at_place(rng))
-    return f"{speaker} {rng.one(_SAID)} that {agent} {deed}{where}."
+    return f"{speaker} {rng.one(_SAID)} that {agent} {action}{where}."
 
 
 def _possessor(rng: _Chooser, fits: bool) -> str:
@@ -365,16 +365,16 @@ def _possessor(rng: _Chooser, fits: bool) -> str:
     man, himself = rng.cross(fits)
     owner, relation = rng.name(_NAMES), rng.one(_KINSMEN if man else _KINSWOMEN)
     head = f"{owner}'s {relation}" if rng.toss() else f"the {relation} of {owner}"
-    deed = f"{rng.one(_OFTEN)} {_participle(rng, _DO_TO_ONESELF)}"
-    return f"{head} had {deed} {'himself' if himself else 'herself'}."
+    action = f"{rng.one(_OFTEN)} {_participle(rng, _DO_TO_ONESELF)}"
+    return f"{head} had {action} {'himself' if himself else 'herself'}."
 
 
 def _pronoun(rng: _Chooser, fits: bool) -> str:
     """Reflexives of a pronoun: Mara knew they had hurt themselves. *Mara knew they had hurt himself."""
     left, right = rng.cross(fits)
     pair = rng.two((("he", "himself"), ("she", "herself"), ("we", "ourselves"), ("they", "themselves")))
-    deed = f"had {_participle(rng, _DO_TO_ONESELF)}"
-    return f"{_person(rng)} {rng.one(_SAID)} that {pair[left][0]} {deed} {pair[right][1]} {_at_place(rng)}."
+    action = f"had {_participle(rng, _DO_TO_ONESELF)}"
+    return f"{_person(rng)} {rng.one(_SAID)} that {pair[left][0]} {action} {pair[right][1]} {_at_place(rng)}."
 
 
 def _reciprocal(rng: _Chooser, fits: bool) -> str:
@@ -382,16 +382,16 @@ def _reciprocal(rng: _Chooser, fits: bool) -> str:
     many, mutual = rng.cross(fits)
     kin, oneself = rng.one(((_KINSWOMEN, "herself"), (_KINSMEN, "himself")))
     head = f"the {_noun(rng.one(kin), many)} of the {_noun(rng.one(_TRADES), rng.toss())}"
-    deed = f"{verb(rng.one(_DO_TO_ONESELF)).past} {'each other' if mutual else oneself}"
-    return f"{head} {deed} {_at_place(rng)}."
+    action = f"{verb(rng.one(_DO_TO_ONESELF)).past} {'each other' if mutual else oneself}"
+    return f"{head} {action} {_at_place(rng)}."
 
 
 def _own(rng: _Chooser, fits: bool) -> str:
     """Bound possessives: Mara, who met Tobias, lost her way. *Mara, who met Tobias, lost his way."""
     man, his = rng.cross(fits)
     head, other = rng.name(_MEN if man else _WOMEN), rng.name(_NAMES)
-    deed = rng.one(_ONES_OWN).replace("_", "his" if his else "her")
-    return f"{head}, who had {_participle(rng, _DO_TO_PEOPLE)} {other} {_at_place(rng)}, {deed}."
+    action = rng.one(_ONES_OWN).replace("_", "his" if his else "her")
+    return f"{head}, who had {_participle(rng, _DO_TO_PEOPLE)} {other} {_at_place(rng)}, {action}."
 
 
 def _polarity(rng: _Chooser, fits: bool) -> str:
@@ -402,18 +402,18 @@ def _polarity(rng: _Chooser, fits: bool) -> str:
     """
     item = rng.one(("in years", "in ages", "at all"))
     often = rng.one(("often", "always", "sometimes", "regularly"))
-    deed, other_deed = _deniable(rng), _deniable(rng)
+    action, other_action = _deniable(rng), _deniable(rng)
     if rng.toss():
         # A relative clause in the main clause: the item belongs to the main clause, which ends the sentence.
         inner, outer = (often, "not") if fits else ("not", often)
-        return f"the {rng.one(_TRADES)} who had {inner} {deed} had {outer} {other_deed} {item}."
+        return f"the {rng.one(_TRADES)} who had {inner} {action} had {outer} {other_action} {item}."
     # Two coordinated clauses: the item may be in either.
     item_first, not_first = rng.cross(fits)
     first, second = ("not", often) if not_first else (often, "not")
     agent, other = _two_persons(rng)
     return (
-        f"{agent} had {first} {deed}{_optional(item_first, item)}, "
-        f"but {other} had {second} {other_deed}{_optional(not item_first, item)}."
+        f"{agent} had {first} {action}{_optional(item_first, item)}, "
+        f"but {other} had {second} {other_action}{_optional(not item_first, item)}."
     )
 
 
@@ -439,8 +439,8 @@ def _gap(rng: _Chooser, fits: bool) -> str:
     """
     asks, lacks = rng.cross(fits)
     agent, knower = _two_persons(rng)
-    deed, where = _placed(rng)
-    clause = f"{deed}{_optional(not lacks, _the_thing(rng))} {where}"
+    action, where = _placed(rng)
+    clause = f"{action}{_optional(not lacks, _the_thing(rng))} {where}"
     if rng.toss():
         return f"{'what has' if asks else 'has'} {agent} {clause}?"
     return f"{knower} {rng.one(_KNEW)} {'what' if asks else 'that'} {agent} had {clause}."
@@ -454,12 +454,12 @@ def _island(rng: _Chooser, fits: bool) -> str:
 
     The relative clause precedes the gap of the main clause; the temporal clause follows it.
     """
-    deed, where = _placed(rng)
-    other_deed, other_where = _placed(rng)
+    action, where = _placed(rng)
+    other_action, other_where = _placed(rng)
     thing = _the_thing(rng)
     island_first, thing_first = rng.cross(fits)
-    first = f"{deed}{_optional(thing_first, thing)} {where}"
-    second = f"{other_deed}{_optional(not thing_first, thing)} {other_where}"
+    first = f"{action}{_optional(thing_first, thing)} {where}"
+    second = f"{other_action}{_optional(not thing_first, thing)} {other_where}"
     if island_first:
         return f"what had the {rng.one(_TRADES)} who had {first} {second}?"
     agent, other = _two_persons(rng)
@@ -472,8 +472,8 @@ def _resumptive(rng: _Chooser, fits: bool) -> str:
     agent, other = _two_persons(rng)
     link = "whom" if relative else rng.one(("after", "before", "because"))
     did = rng.one(("paid", "visited", "praised", "helped", "followed"))
-    deed = f"{_participle(rng, _DO_TO_PEOPLE)}{_optional(not lacks, rng.one(('him', 'her')))}"
-    return f"{agent} {did} the {rng.one(_TRADES)} {link} {other} had {deed} {_at_place(rng)}."
+    action = f"{_participle(rng, _DO_TO_PEOPLE)}{_optional(not lacks, rng.one(('him', 'her')))}"
+    return f"{agent} {did} the {rng.one(_TRADES)} {link} {other} had {action} {_at_place(rng)}."
 
 
 def _pied_piping(rng: _Chooser, fits: bool) -> str:
@@ -481,17 +481,17 @@ def _pied_piping(rng: _Chooser, fits: bool) -> str:
     after_verb, repeated = rng.cross(fits)
     base, preposition = rng.one(_DO_WITH_PREPOSITION)
     which = "which" if after_verb else f"{preposition} which"
-    deed = f"{verb(base).participle}{_optional(repeated, preposition)} {rng.one(_TIMES)}"
-    return f"the {_thing(rng)} {which} {_person(rng)} had {deed} was {rng.one(_LOOKS)}."
+    action = f"{verb(base).participle}{_optional(repeated, preposition)} {rng.one(_TIMES)}"
+    return f"the {_thing(rng)} {which} {_person(rng)} had {action} was {rng.one(_LOOKS)}."
 
 
 def _tough(rng: _Chooser, fits: bool) -> str:
     """Tough constructions: Mara was hard to find. *Mara was hard to find the key."""
     hard, lacks = rng.cross(fits)
-    deed = rng.one(("find", "describe", "replace", "avoid", "rescue"))
+    action = rng.one(("find", "describe", "replace", "avoid", "rescue"))
     agent, other = _two_persons(rng)
     what = _optional(not lacks, rng.one((other, _the_thing(rng))))
-    return f"{agent} was {rng.one(_HARD if hard else _EAGER)} to {deed}{what} {_at_place(rng)}."
+    return f"{agent} was {rng.one(_HARD if hard else _EAGER)} to {action}{what} {_at_place(rng)}."
 
 
 # --- Arguments of verbs ---------------------------------------------------------------
@@ -503,8 +503,8 @@ def _transitivity(rng: _Chooser, fits: bool) -> str:
     head = f"{_the_thing(rng)} that" if of_thing else f"the {rng.one(_MOMENTS)} when"
     thought = rng.one(("remembered", "forgot", "described", "thought of", "spoke of"))
     agent, thinker = _two_persons(rng)
-    deed = _participle(rng, _DO_TO_A_THING if takes_object else _INTRANSITIVE)
-    return f"{thinker} {thought} {head} {agent} had {deed} {_at_place(rng)}."
+    action = _participle(rng, _DO_TO_A_THING if takes_object else _INTRANSITIVE)
+    return f"{thinker} {thought} {head} {agent} had {action} {_at_place(rng)}."
 
 
 def _place_of_putting(rng: _Chooser, fits: bool) -> str:
@@ -528,8 +528,8 @@ def _voice(rng: _Chooser, fits: bool) -> str:
     """Passives need a transitive verb: Mara was politely thanked. *Mara was politely sneezed."""
     passive, takes_object = rng.cross(fits)
     how = rng.one(("quietly", "suddenly", "soon", "at last", "once again"))
-    deed = _participle(rng, _DO_TO_PEOPLE if takes_object else _INTRANSITIVE)
-    return f"{_person(rng)} {'was' if passive else 'had'} {how} {deed} {_at_place(rng)}."
+    action = _participle(rng, _DO_TO_PEOPLE if takes_object else _INTRANSITIVE)
+    return f"{_person(rng)} {'was' if passive else 'had'} {how} {action} {_at_place(rng)}."
 
 
 def _auxiliary(rng: _Chooser, fits: bool) -> str:
@@ -555,8 +555,8 @@ def _infinitive(rng: _Chooser, fits: bool) -> str:
     """Infinitives with "to": Mara made the clerk sell the key. *Mara made the clerk to sell the key."""
     wants_to, has_to = rng.cross(fits)
     whom = f"the {rng.one(_TRADES)} from {rng.one(_PLACES)[1]}"
-    deed = f"{'to ' if has_to else ''}{rng.one(_TRADING)}"
-    return f"{_person(rng)} {rng.one(_FORCED if wants_to else _MADE)} {whom} {deed} {_the_thing(rng)}."
+    action = f"{'to ' if has_to else ''}{rng.one(_TRADING)}"
+    return f"{_person(rng)} {rng.one(_FORCED if wants_to else _MADE)} {whom} {action} {_the_thing(rng)}."
 
 
 def _case(rng: _Chooser, fits: bool) -> str:
@@ -578,8 +578,8 @@ def _question(rng: _Chooser, fits: bool) -> str:
     agent, knower = _two_persons(rng)
     start = rng.one(("but", "and", "so")) if main else f"{knower} {rng.one(_KNEW)}"
     order = f"had {agent}" if inverted else f"{agent} had"
-    deed = f"{_participle(rng, _DO_TO_THINGS)} {_the_thing(rng)}"
-    return f"{start} {rng.one(('where', 'when', 'why', 'how'))} {order} {deed}{'?' if main else '.'}"
+    action = f"{_participle(rng, _DO_TO_THINGS)} {_the_thing(rng)}"
+    return f"{start} {rng.one(('where', 'when', 'why', 'how'))} {order} {action}{'?' if main else '.'}"
 
 
 def _fronting(rng: _Chooser, fits: bool) -> str:
@@ -589,8 +589,8 @@ def _fronting(rng: _Chooser, fits: bool) -> str:
     where = rng.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
     agent = _person(rng)
     order = f"had {agent}" if inverted else f"{agent} had"
-    deed = f"{_participle(rng, _LOSING)} {a(_thing(rng))}"
-    return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {deed}."
+    action = f"{_participle(rng, _LOSING)} {a(_thing(rng))}"
+    return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {action}."
 
 
 # --- Words that come in pairs ---------------------------------------------------------
@@ -601,8 +601,8 @@ def _correlative(rng: _Chooser, fits: bool) -> str:
     left, right = rng.cross(fits)
     pair = (("both", "and"), rng.one((("either", "or"), ("neither", "nor"))))
     first = f"{_the_thing(rng)} from {rng.one(_PLACES)[1]}"
-    deed = verb(rng.one(_DO_TO_THINGS)).past
-    return f"{_person(rng)} {deed} {pair[left][0]} {first} {pair[right][1]} {_the_thing(rng)}."
+    action = verb(rng.one(_DO_TO_THINGS)).past
+    return f"{_person(rng)} {action} {pair[left][0]} {first} {pair[right][1]} {_the_thing(rng)}."
 
 
 def _comparative(rng: _Chooser, fits: bool) -> str:
@@ -622,8 +622,8 @@ def _comparative(rng: _Chooser, fits: bool) -> str:
 def _animacy(rng: _Chooser, fits: bool) -> str:
     """Animacy: The lamp about which Mara spoke was old. *The lamp about whom Mara spoke was old."""
     person, whom = rng.cross(fits)
-    preposition, deed = rng.one(_SPOKEN_ABOUT)
-    clause = f"{preposition} {'whom' if whom else 'which'} {rng.name(_NAMES)} had {deed}"
+    preposition, action = rng.one(_SPOKEN_ABOUT)
+    clause = f"{preposition} {'whom' if whom else 'which'} {rng.name(_NAMES)} had {action}"
     predicate = rng.one((f"came from {rng.one(VILLAGES)}", f"was {_at_place(rng)}"))
     return f"the {rng.one(_TRADES) if person else _thing(rng)} {clause} {predicate}."
 

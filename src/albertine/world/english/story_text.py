@@ -1,6 +1,6 @@
 """The text of a story: sentences for the events of a log.
 
-Consecutive deeds of one person may share a sentence ("and", "then", "after doing"), and
+Consecutive actions of one person may share a sentence ("and", "then", "after doing"), and
 so may a cause and its effect ("so", "because"). The time of day starts the sentence of
 the next event. The text mentions hidden events only when they are revealed.
 """
@@ -14,7 +14,7 @@ from albertine.world.english.clauses import CLAUSES, ClauseForm
 from albertine.world.english.grammar import GERUND, PAST, PLUPERFECT, PRESENT, SINGULAR
 from albertine.world.english.speaker import Speaker
 
-# Deeds that can follow "then", and of which one sentence can have two by the same person.
+# Actions that can follow "then", and of which one sentence can have two by the same person.
 _SEQUENTIAL_DEEDS = frozenset(
     (
         e.Go,
@@ -218,7 +218,7 @@ class StoryText:
         return text
 
     def _same_subject(self, first: Any, second: Any) -> str:
-        """Return two deeds of one person in a sentence that names the person once."""
+        """Return two actions of one person in a sentence that names the person once."""
         speaker, draw = self.speaker, self._random()
         first_type, second_type = first.__class__, second.__class__
         who: Person = first[0]

@@ -92,7 +92,7 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
     elif draw < 0.95:
         ep.add_remark(scene, who)
     elif scene.state.location.get(other) is not None:
-        ep.tell_last_deed(scene, who, other)
+        ep.tell_last_action(scene, who, other)
 
 
 def _known_or_new_thing(scene: Scene, who: Person) -> Thing:

@@ -115,7 +115,7 @@ def _add_episode(scene: Scene, who: Person, companion: Person | None, baggage: l
 
 
 def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
-    """Make a stranger sell or give something to a traveller, or hear about a deed of the traveller."""
+    """Make a stranger sell or give something to a traveller, or hear about an action of the traveller."""
     if scene.toss(0.35):
         thing = scene.new_thing()
         scene.add_event(e.Owns(stranger, thing))
@@ -130,4 +130,4 @@ def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
         if count >= 2 and scene.toss(0.6):
             scene.add_event(e.UseGoods(who, scene.randint(1, count), goods))
     else:
-        ep.tell_last_deed(scene, who, stranger)
+        ep.tell_last_action(scene, who, stranger)

@@ -74,7 +74,7 @@ def _add_episode(scene: Scene, who: Person, stall: Stall) -> None:
             scene.go(who, scene.other_place(square))
             scene.add_event(e.Meet(who, other, scene.state.location[who]))
         else:
-            ep.tell_last_deed(scene, who, other)
+            ep.tell_last_action(scene, who, other)
     elif draw < 0.74:
         ep.lose_thing(scene, who, _held_thing(scene, who))
     elif draw < 0.8:

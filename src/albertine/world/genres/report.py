@@ -45,7 +45,7 @@ def _add_episode(scene: Scene, who: Person, other: Person) -> None:
     elif draw < 0.9:
         ep.run_errand(scene, who, scene.choose(scene.places))
     elif scene.state.location.get(other) is not None and who is not other:
-        ep.tell_last_deed(scene, who, other)
+        ep.tell_last_action(scene, who, other)
 
 
 def _add_sale(scene: Scene, who: Person, other: Person) -> None:

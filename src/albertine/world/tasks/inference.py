@@ -192,7 +192,7 @@ _DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.S
 
 
 def _order_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims about the order of two deeds; undecided if the excerpt has only one of them."""
+    """Yield claims about the order of two actions; undecided if the excerpt has only one of them."""
     excerpt_events = [
         event
         for event in excerpt.events

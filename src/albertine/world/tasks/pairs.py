@@ -15,14 +15,14 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import clause
 from albertine.world.stories import Story
 from albertine.world.tasks.queries import (
-    TASK_DEEDS,
+    TASK_ACTIONS,
     EventQuery,
     all_events,
     answerable_queries,
     could_answer,
     perturbed,
     unanswerable_variant,
-    with_persons_swapped,
+    with_people_swapped,
 )
 
 _MAX_ATTEMPTS = 6
@@ -48,42 +48,42 @@ class ScoredTextPair(NamedTuple):
     origins: tuple[Any, Any]
 
 
-def _deeds(story: Story) -> list[Any]:
-    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, TASK_DEEDS)]
+def _actions(story: Story) -> list[Any]:
+    return [event for event in dict.fromkeys(all_events(story)) if isinstance(event, TASK_ACTIONS)]
 
 
 # --- MRPC
 
 
 def paraphrase_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
-    """Return two sentences, each of two deeds, that mean the same or not; None if that fails."""
-    deeds = _deeds(story)
-    if len(deeds) < 2:
+    """Return two sentences, each of two actions, that mean the same or not; None if that fails."""
+    actions = _actions(story)
+    if len(actions) < 2:
         return None
-    index = int(random() * (len(deeds) - 1))
-    first_deed, second_deed = deeds[index], deeds[index + 1]
-    if first_deed.__class__ is second_deed.__class__:
+    index = int(random() * (len(actions) - 1))
+    first_action, second_action = actions[index], actions[index + 1]
+    if first_action.__class__ is second_action.__class__:
         return None
-    first = _two_event_sentence(first_deed, second_deed, random)
-    variant = (first_deed, second_deed)
+    first = _two_event_sentence(first_action, second_action, random)
+    variant = (first_action, second_action)
     if not same:
-        swapped_events = with_persons_swapped(first_deed), with_persons_swapped(second_deed)
+        swapped_events = with_people_swapped(first_action), with_people_swapped(second_action)
         draw = random()
         if draw < 0.4:
-            variant = (second_deed, first_deed)
+            variant = (second_action, first_action)
         elif draw < 0.7 and swapped_events[0] is not None:
-            variant = (swapped_events[0], second_deed)
+            variant = (swapped_events[0], second_action)
         elif draw < 0.85 and swapped_events[1] is not None:
-            variant = (first_deed, swapped_events[1])
+            variant = (first_action, swapped_events[1])
         else:
-            replaced = perturbed(first_deed, story, random)
+            replaced = perturbed(first_action, story, random)
             if replaced is None:
                 return None
-            variant = (replaced, second_deed)
+            variant = (replaced, second_action)
     for _ in range(_MAX_ATTEMPTS):
         second = _two_event_sentence(*variant, random)
         if second != first:
-            return LabelledTextPair(first, second, int(same), ((first_deed, second_deed), variant))
+            return LabelledTextPair(first, second, int(same), ((first_action, second_action), variant))
     return None
 
 
@@ -98,25 +98,25 @@ def _two_event_sentence(first: Any, second: Any, random: UniformRandom) -> str:
 
 
 def similarity_pair(story: Story, random: UniformRandom) -> ScoredTextPair | None:
-    """Return two sentences with a similarity score from 0 to 5; None if the story has no deeds."""
-    deeds = _deeds(story)
-    if not deeds:
+    """Return two sentences with a similarity score from 0 to 5; None if the story has no actions."""
+    actions = _actions(story)
+    if not actions:
         return None
-    deed = choose(deeds, random)
-    variant: Any = deed
+    action = choose(actions, random)
+    variant: Any = action
     draw = random()
     if draw < 0.2:
-        variant = choose(deeds, random)
-    elif draw < 0.4 and (swapped := with_persons_swapped(deed)) is not None:
+        variant = choose(actions, random)
+    elif draw < 0.4 and (swapped := with_people_swapped(action)) is not None:
         variant = swapped
     else:
-        for _ in range(int(random() * len(deed))):
+        for _ in range(int(random() * len(action))):
             variant = perturbed(variant, story, random) or variant
-    first = capital(clause(deed, random())) + "."
+    first = capital(clause(action, random())) + "."
     for _ in range(_MAX_ATTEMPTS):
         second = capital(clause(variant, random())) + "."
         if second != first:
-            return ScoredTextPair(first, second, similarity_score(deed, variant), (deed, variant))
+            return ScoredTextPair(first, second, similarity_score(action, variant), (action, variant))
     return None
 
 
@@ -137,7 +137,7 @@ def similarity_score(first: Any, second: Any) -> float:
 def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledTextPair | None:
     """Return two questions that ask for the same or not, in different words; None if that fails."""
     query = _choose_query(story, random)
-    if query is None or (with_persons_swapped(query.event) is None and random() < _SKIP_EASY_PROBABILITY):
+    if query is None or (with_people_swapped(query.event) is None and random() < _SKIP_EASY_PROBABILITY):
         return None
     other = query if same else _other_question(query, story, random)
     if other is None:
@@ -154,7 +154,7 @@ def duplicate_pair(story: Story, random: UniformRandom, same: bool) -> LabelledT
 def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
     """Return an answerable query, mostly one with two persons, whose meaning depends on word order."""
     possible = answerable_queries(story)
-    swappable = [query for query in possible if with_persons_swapped(query.event) is not None]
+    swappable = [query for query in possible if with_people_swapped(query.event) is not None]
     if not possible:
         return None
     return choose(swappable if swappable and random() < _TWO_PERSON_SHARE else possible, random)  # type: ignore[no-any-return]
@@ -162,7 +162,7 @@ def _choose_query(story: Story, random: UniformRandom) -> EventQuery | None:
 
 def _other_question(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
     """Return a query that asks something else with nearly the same words; None if there is none."""
-    swapped = with_persons_swapped(query.event)
+    swapped = with_people_swapped(query.event)
     draw = random()
     if swapped is not None and draw < 0.8 and set(query.known_fields) & {"who", "whom"}:
         return EventQuery(swapped, query.answer_field)

@@ -20,9 +20,9 @@ from albertine.world.english.questions import QUESTIONS
 from albertine.world.english.wording import sentence
 from albertine.world.stories import Story
 
-# The deeds that RACE's options and the sentences of MRPC and STS-B are about. Stories have others too,
+# The actions that RACE's options and the sentences of MRPC and STS-B are about. Stories have others too,
 # such as going somewhere.
-TASK_DEEDS = (
+TASK_ACTIONS = (
     e.Take,
     e.Put,
     e.Give,
@@ -35,25 +35,26 @@ TASK_DEEDS = (
     e.Mend,
     e.Meet,
 )
-# A question about an event of one of these types could also mean an event of another type in its group:
-# what somebody found, they also took. So a query is answerable only if no other event of its group agrees.
-_CONFUSABLE_TYPES: tuple[frozenset[type], ...] = (
+# Events of the types in one group can be described by the same question: what somebody found, they also
+# took. So a query is answerable only if no event of another type in its group mentions the same people and
+# things.
+_SAME_QUESTION_GROUPS: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
     frozenset((e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)),
     frozenset((e.Has, e.ShareGoods, e.BuyGoods, e.UseGoods)),
     frozenset((e.Lives, e.HasStall)),
 )
-# From an event of one of these types a reader could also infer the answer to a question about another
-# type in its group: a thing that was taken from a shelf was on it. So a query is unanswerable only if
-# no event of its group agrees. These groups are larger, since a label "no answer" needs more caution.
-_OVERLAPPING_TYPES = (
-    *_CONFUSABLE_TYPES,
+# From an event of one type in a group, a reader can infer the answer to a question about another: a thing
+# that was taken from a shelf was on it. Used only for the label "no answer", where a wrong label is easier
+# to make, so there are more groups.
+_INFERENCE_GROUPS = (
+    *_SAME_QUESTION_GROUPS,
     frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)),
     frozenset((e.Works, e.HasStall)),
 )
-# A reader can know such facts without an event that states them: the members of a family live together,
-# and people who do something together have met. So no query about them is unanswerable.
+# Types of events that a reader can infer although no sentence states them: the members of a family live
+# together, and people who do something together have met. So no query about them is made unanswerable.
 _NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
 
 
@@ -68,8 +69,8 @@ class EventQuery(NamedTuple):
         """The fields whose values the question mentions."""
         return _KNOWN_FIELDS[self.event.__class__, self.answer_field]
 
-    def fits(self, event: Any) -> bool:
-        """Return whether an event matches: whether its answer field is an answer."""
+    def matches(self, event: Any) -> bool:
+        """Return whether an event matches, so that its value of the answer field is an answer."""
         if event.__class__ is not self.event.__class__:
             return False
         return all(_same_value(getattr(event, name), getattr(self.event, name)) for name in self.known_fields)
@@ -95,8 +96,9 @@ def _mentioned_fields(event_type: Any, wordings: Sequence[str], answer_field: st
         for name in event_type._fields
         if name != answer_field and any(re.search(rf"\{{(a )?{name}\b", wording) for wording in wordings)
     )
-    # "What did {who} damage {thing.place}?" mentions the place of the answer, for which Break has no field.
-    # So the answer itself is compared. That gives the same, as nobody breaks two fixtures in one place.
+    # "What did {who} damage {thing.place}?" mentions a place. Break has no field for the place, so the thing
+    # is compared instead, which is equivalent if no two fixtures of one place are broken. If two are, a
+    # query can wrongly count as unanswerable (docs/decisions/little-world-log.md).
     asks_by_place = answer_field == "thing" and any("{thing.place}" in wording for wording in wordings)
     return (*mentioned, "thing") if asks_by_place else mentioned
 
@@ -114,17 +116,17 @@ def all_events(story: Story) -> list[Any]:
 
 
 def answerable_queries(story: Story) -> list[EventQuery]:
-    """Return every query with exactly one answer, and no event of a confusable type that could be another."""
+    """Return every query with exactly one answer to which no event of a confusable type could give another."""
     events = all_events(story)
     queries: list[EventQuery] = []
     for event in dict.fromkeys(events):
         for answer_field in QUESTIONS.get(event.__class__, ()):
             query = EventQuery(event, answer_field)
-            if answer_field in ("number", "price") and sum(map(query.fits, events)) > 1:
+            if answer_field in ("number", "price") and sum(map(query.matches, events)) > 1:
                 continue  # a reader would add the numbers up
-            others = (other for other in events if not query.fits(other))
+            others = (other for other in events if not query.matches(other))
             if len(answers(query, events)) == 1 and not any(
-                _agrees(query, other, _CONFUSABLE_TYPES) for other in others
+                _mentions_known_values(query, other, _SAME_QUESTION_GROUPS) for other in others
             ):
                 queries.append(query)
     return queries
@@ -134,7 +136,7 @@ def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
     """Return the distinct answers to a query among some events."""
     found: list[Any] = []
     for event in events:
-        if query.fits(event) and not any(
+        if query.matches(event) and not any(
             _same_value(getattr(event, query.answer_field), value) for value in found
         ):
             found.append(getattr(event, query.answer_field))
@@ -142,16 +144,16 @@ def answers(query: EventQuery, events: Sequence[Any]) -> list[Any]:
 
 
 def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -> Any:
-    """Return an event with its persons swapped or one value replaced; None if neither is possible.
+    """Return an event with its people swapped or one value replaced; None if neither is possible.
 
     Args:
         event: an event of the story.
         story: supplies the values that replace others.
         random: returns numbers in [0, 1).
-        keep: a field to leave unchanged; if it is given, persons are not swapped.
+        keep: a field to leave unchanged; if it is given, people are not swapped.
     """
     fields: list[str] = [name for name in event._fields if name != keep]
-    swapped_event = with_persons_swapped(event)
+    swapped_event = with_people_swapped(event)
     if not keep and swapped_event is not None and random() < 0.5:
         return swapped_event
     choices = [
@@ -163,8 +165,11 @@ def perturbed(event: Any, story: Story, random: UniformRandom, keep: str = "") -
     return event._replace(**{name: value})
 
 
-def with_persons_swapped(event: Any) -> Any:
-    """Return an event with its two persons swapped; None if it has not two, or if order does not matter."""
+def with_people_swapped(event: Any) -> Any:
+    """Return an event with its two people swapped.
+
+    None unless it has exactly two people and their roles differ.
+    """
     names = [name for name in event._fields if isinstance(getattr(event, name), Person)]
     if len(names) != 2 or isinstance(event, e.Meet):
         return None
@@ -178,7 +183,7 @@ def _alternatives(value: object, event: Any, story: Story) -> list[Any]:
     if isinstance(value, Fixture):
         return []
     if isinstance(value, Person):
-        pool = [who for who in values_in_log(story, Person) if len(who.members) == 1]
+        pool = [person for person in values_in_log(story, Person) if len(person.members) == 1]
     elif isinstance(value, Thing):
         pool = [thing for thing in values_in_log(story, Thing) if not isinstance(thing, Fixture)]
     elif isinstance(value, Place):
@@ -213,8 +218,8 @@ def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery,
 
 
 def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return an answerable query with other known values, so that it has no answer; None if that fails."""
-    swapped_event = with_persons_swapped(query.event)
+    """Return the query with other known values, which no event of the story answers; None if none is found."""
+    swapped_event = with_people_swapped(query.event)
     event = (
         swapped_event
         if swapped_event is not None and random() < 0.8
@@ -230,14 +235,17 @@ def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom)
 
 def could_answer(query: EventQuery, event: Any) -> bool:
     """Return whether an event answers a query, or a reader could infer an answer from it."""
-    return query.fits(event) or _agrees(query, event, _OVERLAPPING_TYPES)
+    return query.matches(event) or _mentions_known_values(query, event, _INFERENCE_GROUPS)
 
 
-def _agrees(query: EventQuery, event: Any, type_groups: tuple[frozenset[type], ...]) -> bool:
-    """Return whether an event of another type in a group has all persons, things and goods of a query."""
+def _mentions_known_values(query: EventQuery, event: Any, type_groups: tuple[frozenset[type], ...]) -> bool:
+    """Return whether an event that does not match a query mentions all its known people, things, spots and goods.
+
+    Only events of another type in one group count, and other meetings, because a meeting is symmetric.
+    """
     event_type = query.event.__class__
     if event.__class__ is event_type and event_type is not e.Meet:
-        return False  # in an event that does not match, they have other roles; only a meeting is symmetric
+        return False  # the same people in other roles do not answer it
     if event.__class__ is not event_type and not any(
         {event_type, event.__class__} <= group for group in type_groups
     ):

@@ -17,7 +17,7 @@ from albertine.world.english.speaker import price_in_words
 from albertine.world.english.wording import clause, predicate
 from albertine.world.stories import CORPUS_GENRES, Story, make_story
 from albertine.world.tasks.queries import (
-    TASK_DEEDS,
+    TASK_ACTIONS,
     EventQuery,
     all_events,
     answerable_queries,
@@ -34,7 +34,7 @@ class RaceQuestion(NamedTuple):
     question: str
     options: tuple[str, ...]
     answer_index: int
-    origin: Any  # the query, state question or deeds that it was made from
+    origin: Any  # the query, state question or actions that it was made from
 
 
 def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
@@ -74,7 +74,7 @@ def _is_stated(query: EventQuery, story: Story) -> bool:
     fields = [*query.known_fields, query.answer_field]
     return any(
         form is not None
-        and query.fits(event)
+        and query.matches(event)
         and all(event._fields.index(name) in form.fields for name in fields)
         for event, form in zip(story.log, story.rendered.form_of_event, strict=True)
     )
@@ -208,51 +208,51 @@ def _state_question(
     )
 
 
-def _unique_deeds(story: Story) -> list[Any]:
-    """Return the deeds that happen exactly once."""
+def _unique_actions(story: Story) -> list[Any]:
+    """Return the actions that happen exactly once."""
     log = story.log
-    return [event for event in log if isinstance(event, TASK_DEEDS) and log.count(event) == 1]
+    return [event for event in log if isinstance(event, TASK_ACTIONS) and log.count(event) == 1]
 
 
 def _event_order_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Return a question about which of four deeds came first or last."""
-    deeds = _unique_deeds(story)
-    if len(deeds) < 4:
+    """Return a question about which of four actions came first or last."""
+    actions = _unique_actions(story)
+    if len(actions) < 4:
         return None
-    chosen = [deeds[index] for index in sorted(_shuffled(range(len(deeds)), random)[:4])]
+    chosen = [actions[index] for index in sorted(_shuffled(range(len(actions)), random)[:4])]
     asks_first = random() < 0.5
     answer = chosen[0 if asks_first else -1]
     texts = {event: clause(event, random()) for event in chosen}
     question = f"Which of these happened {'first' if asks_first else 'last'}?"
     wrong_texts = [texts[event] for event in _shuffled(chosen, random) if event is not answer]
-    return _multiple_choice(question, texts[answer], wrong_texts, "deed", random, (answer, chosen))
+    return _multiple_choice(question, texts[answer], wrong_texts, "action", random, (answer, chosen))
 
 
 def _what_happened_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Return a question with four deeds as options: which did not happen, or which is the one that did."""
-    deeds = _unique_deeds(story)
-    if len(deeds) < 3:
+    """Return a question with four actions as options: which did not happen, or which is the one that did."""
+    actions = _unique_actions(story)
+    if len(actions) < 3:
         return None
-    true = _shuffled(deeds, random)
+    true = _shuffled(actions, random)
     false: list[Any] = []
     for event in true:
         other = perturbed(event, story, random)
         if other is not None and not isinstance(other, e.Meet) and not _may_have_happened(other, story):
             false.append(other)
     if random() < 0.5:
-        question, answers, wrong_deeds = "Which of these did not happen?", false[:1], true[:3]
+        question, answers, wrong_actions = "Which of these did not happen?", false[:1], true[:3]
     else:
-        question, answers, wrong_deeds = "Which of these is true?", true[:1], false[:3]
-    if not answers or len(wrong_deeds) < 3:
+        question, answers, wrong_actions = "Which of these is true?", true[:1], false[:3]
+    if not answers or len(wrong_actions) < 3:
         return None
-    texts = [clause(event, random()) for event in wrong_deeds]
+    texts = [clause(event, random()) for event in wrong_actions]
     return _multiple_choice(
-        question, clause(answers[0], random()), texts, "deed", random, (question, answers[0], wrong_deeds)
+        question, clause(answers[0], random()), texts, "action", random, (question, answers[0], wrong_actions)
     )
 
 
 def _may_have_happened(invented: Any, story: Story) -> bool:
-    """Return whether an invented deed happened, or a reader could infer it from a related event."""
+    """Return whether an invented action happened, or a reader could infer it from a related event."""
     participants = {value for value in invented if isinstance(value, (Person, Thing))}
     for event in all_events(story):
         are_transfers = event.__class__ in _TRANSFER_EVENTS and invented.__class__ in _TRANSFER_EVENTS
@@ -267,22 +267,22 @@ _TRANSFER_EVENTS = (e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)
 
 
 def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
-    """Return a question that describes its person by another deed in place of the name."""
+    """Return a question that describes its person by another action in place of the name."""
     stated = [query for query in answerable_queries(story) if _is_stated(query, story)]
     usable = [query for query in stated if "who" in query.known_fields and len(query.event.who.members) == 1]
     if not usable:
         return None
     query = choose(usable, random)
     who = query.event.who
-    deeds = [
+    actions = [
         other.event
         for other in stated
         if other.answer_field == "who" and other.event.who is who and other.event != query.event
     ]
-    deeds = [deed for deed in deeds if not isinstance(deed, e.RunsPlace) and predicate(deed, 0.0)]
-    if not deeds:
+    actions = [action for action in actions if not isinstance(action, e.RunsPlace) and predicate(action, 0.0)]
+    if not actions:
         return None
-    described = Person(f"the person who {predicate(choose(deeds, random), random())}", "", who.gender)
+    described = Person(f"the person who {predicate(choose(actions, random), random())}", "", who.gender)
     questions = [
         text
         for text in EventQuery(query.event._replace(who=described), query.answer_field).wordings()

@@ -78,7 +78,7 @@ def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
     fields = [*query.known_fields, query.answer_field]
     for index, event in enumerate(story.log):
         form = story.rendered.form_of_event[index]
-        if not query.fits(event) or form is None:
+        if not query.matches(event) or form is None:
             continue
         if all(event._fields.index(name) in form.fields for name in fields):
             return _spans(getattr(event, query.answer_field), story, index, query.answer_field)
