@@ -329,7 +329,10 @@ def test_damaged_checkpoint_error_is_one_line(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"header_fields": b"\x10\x01"}, r"ckpt\.index: the checkpoint is big-endian, which is not supported"),
+        (
+            {"header_fields": b"\x10\x01"},
+            r"ckpt\.index: the checkpoint is big-endian, which is not supported",
+        ),
         ({"entry_fields": b"\x3a\x00"}, r"ckpt\.index: tensor a is partitioned, which is not supported"),
         ({"entry_fields": b"\x18\x01"}, r"ckpt\.index: tensor a: the index refers to data file 1 of 1"),
     ],

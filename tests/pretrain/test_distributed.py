@@ -11,7 +11,7 @@ from albertine.pretrain.settings import PretrainSettings
 from tests.conftest import ForkServer
 
 from .conftest import read_untimed_metrics, weight_bytes, with_train
-from .test_resume import write_recipe_and_command, variant
+from .test_resume import variant, write_recipe_and_command
 
 pytestmark = pytest.mark.slow  # several processes per run
 
@@ -64,7 +64,9 @@ def test_sharding_does_not_change_losses(
     exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     sharded = with_train(settings, shard=True)
-    exit_codes, output = fork_server.run(*write_recipe_and_command(sharded, tmp_path / "run", tmp_path), world_size=2)
+    exit_codes, output = fork_server.run(
+        *write_recipe_and_command(sharded, tmp_path / "run", tmp_path), world_size=2
+    )
     assert exit_codes == [0, 0], output
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
@@ -75,7 +77,9 @@ def test_batch_with_fewer_samples_than_processes(
     """Some processes get no samples."""
     settings = with_train(settings, batch_tokens=128)
     options = ["--objective.max-length", "32", "--objective.short-seq-prob", "0"]
-    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path), *options)
+    exit_codes, output = fork_server.run(
+        *write_recipe_and_command(settings, tmp_path / "single", tmp_path), *options
+    )
     assert exit_codes == [0], output
     for shard in ("false", "true"):
         run = tmp_path / f"shard-{shard}"
@@ -121,7 +125,12 @@ def test_sharding_without_the_pair_objective(
 ) -> None:
     """Without pairs, the pooler gets no gradient."""
     for name, world_size, options in (("single", 1, []), ("run", 2, ["--train.shard"])):
-        command = [*write_recipe_and_command(settings, tmp_path / name, tmp_path), "--objective.pair", "none", *options]
+        command = [
+            *write_recipe_and_command(settings, tmp_path / name, tmp_path),
+            "--objective.pair",
+            "none",
+            *options,
+        ]
         exit_codes, output = fork_server.run(*command, world_size=world_size)
         assert exit_codes == [0] * world_size, output
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
@@ -132,7 +141,9 @@ def test_an_error_is_reported_once(
 ) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer.jpg").touch()
-    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "photos", tmp_path), world_size=2)
+    exit_codes, output = fork_server.run(
+        *write_recipe_and_command(settings, tmp_path / "photos", tmp_path), world_size=2
+    )
     assert exit_codes == [2, 2]
     assert output.count("exists already and is not a run folder") == 1
     assert "internal error" not in output  # a user error, not a bug in Albertine
@@ -152,6 +163,8 @@ def test_distributed_training_is_deterministic(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     for name in ("first", "second"):
-        exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / name, tmp_path), world_size=2)
+        exit_codes, output = fork_server.run(
+            *write_recipe_and_command(settings, tmp_path / name, tmp_path), world_size=2
+        )
         assert exit_codes == [0, 0], output
     assert weight_bytes(tmp_path / "first") == weight_bytes(tmp_path / "second")

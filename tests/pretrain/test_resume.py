@@ -107,7 +107,9 @@ def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork
     """Twenty times, at any step, also during a write."""
     settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, micro_batch_tokens=100)
     started = time.monotonic()
-    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path))
+    exit_codes, output = fork_server.run(
+        *write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path)
+    )
     assert exit_codes == [0], output
     run_seconds = time.monotonic() - started
     rng = random.Random()  # not seeded, so that every test run kills at other times
@@ -131,7 +133,12 @@ def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork
 
 def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[str]":
     """Start a run in a process group of its own, and return when it has taken some steps."""
-    command = [sys.executable, "-m", "albertine", *write_recipe_and_command(settings, tmp_path / "run", tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "albertine",
+        *write_recipe_and_command(settings, tmp_path / "run", tmp_path),
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     metrics_file = tmp_path / "run" / "metrics.jsonl"
     while not metrics_file.exists() or len(metrics_file.read_bytes().splitlines()) < 5:
@@ -163,7 +170,9 @@ def test_shutdown_signals_at_random_times(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(settings, steps=40, save_every=None, micro_batch_tokens=100)
-    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path))
+    exit_codes, output = fork_server.run(
+        *write_recipe_and_command(settings, tmp_path / "uninterrupted", tmp_path)
+    )
     assert exit_codes == [0], output
     command = [*write_recipe_and_command(settings, tmp_path / "stopped", tmp_path), "--quiet"]
     rng = random.Random()

@@ -64,13 +64,13 @@ def random_source(*first_numbers: float, seed: int) -> Callable[[], float]:
 
 
 def schema_examples(index: int, seed: int) -> dict[tuple[int, int], WinogradExample]:
-    """Return the four examples of a schema (reading, candidate) with the same words."""
+    """Return the four examples of a schema (variant, candidate) with the same words."""
     schema = (index + 0.5) / len(SCHEMAS)
     return {
-        (reading, candidate): make_winograd_example(
-            random_source(schema, 0.25 + reading / 2, 0.25 + candidate / 2, seed=seed)
+        (variant, candidate): make_winograd_example(
+            random_source(schema, 0.25 + variant / 2, 0.25 + candidate / 2, seed=seed)
         )
-        for reading in (0, 1)
+        for variant in (0, 1)
         for candidate in (0, 1)
     }
 
@@ -142,10 +142,10 @@ def test_contradictory_parts_are_refused() -> None:
 
 
 def test_there_are_many_schemas_and_examples() -> None:
-    assert len({schema.code for schema in SCHEMAS}) == len(SCHEMAS) >= 40
+    assert len({schema.name for schema in SCHEMAS}) == len(SCHEMAS) >= 40
     examples = many_winograd_examples(40_000)
     assert len({(example.sentence, example.claim) for example in examples}) >= 20_000
-    assert {example.schema for example in examples} == {schema.code for schema in SCHEMAS}
+    assert {example.schema for example in examples} == {schema.name for schema in SCHEMAS}
 
 
 def test_winograd_examples_are_sentences() -> None:
@@ -156,8 +156,8 @@ def test_winograd_examples_are_sentences() -> None:
         assert any(claim.endswith(f" {ending}") for ending in endings), claim
 
 
-@pytest.mark.parametrize("index", range(len(SCHEMAS)), ids=[schema.code for schema in SCHEMAS])
-def test_readings_of_a_schema_differ_in_referent(index: int) -> None:
+@pytest.mark.parametrize("index", range(len(SCHEMAS)), ids=[schema.name for schema in SCHEMAS])
+def test_variants_of_a_schema_differ_in_referent(index: int) -> None:
     for seed in range(5):
         examples = schema_examples(index, seed)
         for other_choice in (0, 1):
@@ -174,8 +174,8 @@ def test_readings_of_a_schema_differ_in_referent(index: int) -> None:
 def test_claims_of_a_schema_are_true_half_the_time() -> None:
     examples = many_winograd_examples(40_000)
     for schema in SCHEMAS:
-        labels = [example.is_true for example in examples if example.schema == schema.code]
-        assert sum(labels) / len(labels) == pytest.approx(0.5, abs=0.1), schema.code
+        labels = [example.is_true for example in examples if example.schema == schema.name]
+        assert sum(labels) / len(labels) == pytest.approx(0.5, abs=0.1), schema.name
 
 
 def test_pronouns_do_not_reveal_their_referent() -> None:

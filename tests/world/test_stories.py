@@ -14,7 +14,16 @@ from albertine.world import events as e
 from albertine.world.cast import Person, Thing
 from albertine.world.english import lexicon
 from albertine.world.english.forms import FORMS
-from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, a, counted, inflected, number, plural
+from albertine.world.english.grammar import (
+    PAST,
+    PRESENT,
+    SINGULAR,
+    counted,
+    inflected,
+    number_in_words,
+    plural,
+    with_article,
+)
 from albertine.world.state import ImpossibleEventError, WorldState
 from albertine.world.stories import CORPUS_GENRES, EXTRA_GENRES, GENRES, OTHER_GENRES, Story, make_story
 
@@ -253,7 +262,7 @@ def test_nouns_and_numbers() -> None:
         "boxes",
         "toys",
     ]
-    assert [number(n) for n in (0, 7, 20, 21, 99, 100)] == [
+    assert [number_in_words(n) for n in (0, 7, 20, 21, 99, 100)] == [
         "no",
         "seven",
         "twenty",
@@ -262,7 +271,7 @@ def test_nouns_and_numbers() -> None:
         "one hundred",
     ]
     assert counted(1, "egg") == "one egg"
-    assert [a(noun) for noun in ("apple", "one-eyed cat", "hour", "uniform")] == [
+    assert [with_article(noun) for noun in ("apple", "one-eyed cat", "hour", "uniform")] == [
         "an apple",
         "a one-eyed cat",
         "an hour",

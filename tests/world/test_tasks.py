@@ -10,7 +10,7 @@ import pytest
 from albertine.world import events as e
 from albertine.world import facts
 from albertine.world.cast import Place, Spot, Thing
-from albertine.world.english.grammar import number
+from albertine.world.english.grammar import number_in_words
 from albertine.world.stories import CORPUS_GENRES, make_story
 from albertine.world.tasks import glue, inference, race, squad
 from albertine.world.tasks.queries import EventQuery
@@ -198,7 +198,7 @@ def _named(query: EventQuery) -> list[str]:
 
 def _word(value: Any) -> str:
     if isinstance(value, int):
-        return number(value)
+        return number_in_words(value)
     if isinstance(value, Place):
         return value.the
     return value if isinstance(value, str) else getattr(value, "many", "") or value.name
@@ -250,7 +250,7 @@ def _says(span: str, gold: str, question: str) -> bool:
     """Return whether a span means a gold value: a number, a price, or words of a name."""
     if gold.isdigit():
         money = re.search(r"[Hh]ow much|price|cost", question)
-        return span == (_pence(gold) if money else number(int(gold)))
+        return span == (_pence(gold) if money else number_in_words(int(gold)))
     bare = span.removeprefix("the ")
     return f" {bare} " in f" {gold} " or span.split()[0] == gold  # or the first name in a full name
 
@@ -270,7 +270,7 @@ def _gold(origin: Any, log: Sequence[Any]) -> set[str]:
 
 
 def _in_words(gold: str) -> list[str]:
-    return [number(int(gold)), "a"] if gold.isdigit() else gold.split()
+    return [number_in_words(int(gold)), "a"] if gold.isdigit() else gold.split()
 
 
 def test_unanswerable_questions_have_no_answer(paragraphs: list[squad.SquadParagraph]) -> None:
@@ -313,7 +313,7 @@ def _names(option: str, gold: set[str]) -> bool:
 
 
 def _pence(value: str) -> str:
-    return ("a penny" if value == "1" else f"{number(int(value))} pence") if value.isdigit() else ""
+    return ("a penny" if value == "1" else f"{number_in_words(int(value))} pence") if value.isdigit() else ""
 
 
 def test_high_level_questions_are_true_of_their_story() -> None:

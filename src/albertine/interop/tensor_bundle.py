@@ -149,7 +149,8 @@ def _shard_count(content: bytes, index: Path) -> int:
         raise CorruptDataError("no header")
     if big_endian:
         raise InputError(
-            f"{index}: the checkpoint is big-endian, which is not supported; save it on a little-endian machine"
+            f"{index}: the checkpoint is big-endian, which is not supported; "
+            "save it on a little-endian machine"
         )
     return shards
 

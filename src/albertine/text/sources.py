@@ -279,7 +279,7 @@ def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
 
 
 def _next_line_start(file: BinaryIO, offset: int, size: int) -> int:
-    """Return the start of the first line that begins after `offset`, for lines longer than the search range."""
+    """Return the start of the first line after `offset`, for a line that is longer than the search range."""
     while offset < size:
         file.seek(offset)
         ahead = file.read(_SEARCH_BYTES)

@@ -69,7 +69,8 @@ class RunRecorder:
                 yield
             self._metrics_log.flush_or_raise()
         finally:
-            self.checkpoints.wait()  # the checkpoint thread must finish before the caller releases the folder's lock
+            # The checkpoint thread must finish before the caller releases the lock of the folder.
+            self.checkpoints.wait()
             self._metrics_log.close()
             self._tracker.close()
 

@@ -27,11 +27,11 @@ from albertine.world.english.grammar import (
     PLURAL,
     PRESENT,
     SINGULAR,
-    a,
     capital,
     inflected,
     plural,
     verb,
+    with_article,
 )
 from albertine.world.english.lexicon import (
     BAD_MOODS,
@@ -589,7 +589,7 @@ def _fronting(rng: _Chooser, fits: bool) -> str:
     where = rng.one(("in the winter", "in those years", "near the river", "by the sea", "in that country"))
     agent = _person(rng)
     order = f"had {agent}" if inverted else f"{agent} had"
-    action = f"{_participle(rng, _LOSING)} {a(_thing(rng))}"
+    action = f"{_participle(rng, _LOSING)} {with_article(_thing(rng))}"
     return f"{front.replace('_', 'no' if negative else 'one')} {where} {order} {action}."
 
 

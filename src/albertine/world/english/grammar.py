@@ -131,20 +131,20 @@ def plural(noun: str) -> str:
 
 
 @cache
-def a(phrase: str) -> str:
+def with_article(phrase: str) -> str:
     """Return a phrase with its indefinite article, chosen by sound."""
     vowel = phrase[0].lower() in "aeiou" and not re.match(r"(?i)(one|use|uni|eu|ewe)", phrase)
     return f"{'an' if vowel or phrase.startswith(('hour', 'honest')) else 'a'} {phrase}"
 
 
 @cache
-def number(count: int) -> str:
+def number_in_words(count: int) -> str:
     """Return a whole number up to 999 in words."""
     if count < len(NUMBERS):
         return NUMBERS[count]
     if count > 99:
         hundreds, rest = divmod(count, 100)
-        return f"{NUMBERS[hundreds]} hundred" + (f" and {number(rest)}" if rest else "")
+        return f"{NUMBERS[hundreds]} hundred" + (f" and {number_in_words(rest)}" if rest else "")
     ten, one = divmod(count, 10)
     return f"{TENS[ten]}-{NUMBERS[one]}" if one else TENS[ten]
 
@@ -152,7 +152,7 @@ def number(count: int) -> str:
 @cache
 def counted(count: int, noun: str) -> str:
     """Return a number and its noun: one egg, six eggs, no eggs."""
-    return f"{number(count)} {noun if count == 1 else plural(noun)}"
+    return f"{number_in_words(count)} {noun if count == 1 else plural(noun)}"
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:

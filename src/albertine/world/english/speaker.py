@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from albertine.world.cast import SEVERAL, Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import PLURAL, SINGULAR, I, a, number, verb
+from albertine.world.english.grammar import PLURAL, SINGULAR, I, number_in_words, verb, with_article
 
-_LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
+_PLACE_ADJECTIVES = {name: adjective for name, _, adjective, _ in lexicon.PLACES}
 # Pronouns for: the speaker, the addressee, a woman, a man, several persons.
 _Words = tuple[str, str, str, str, str]
 _SUBJECTS: _Words = ("I", "you", "she", "he", "they")
@@ -188,7 +188,7 @@ class Speaker:
     def number(self, count: int) -> str:
         """Return a number in words, and remember it for `goods`."""
         self._count = count
-        return number(count)
+        return number_in_words(count)
 
     def goods(self, goods: Goods) -> str:
         """Return goods in the singular or plural, in agreement with the last number."""
@@ -243,7 +243,7 @@ class Speaker:
         if place in self.known or self.exact:
             return place.the
         self.known.add(place)
-        return a(f"{_LOOKS[place.name]} {place.name}")
+        return with_article(f"{_PLACE_ADJECTIVES[place.name]} {place.name}")
 
     def place_at(self, place: Place) -> str:
         """Return a place as a location: at the mill."""
@@ -265,7 +265,7 @@ class Speaker:
 
     def with_article(self, word: str) -> str:
         """Return a word with its indefinite article."""
-        return a(word)
+        return with_article(word)
 
     def manner(self, _: object) -> str:
         """Return a random adverb of manner."""
@@ -274,4 +274,4 @@ class Speaker:
 
 def price_in_words(pence: int) -> str:
     """Return a price in words."""
-    return "a penny" if pence == 1 else f"{number(pence)} pence"
+    return "a penny" if pence == 1 else f"{number_in_words(pence)} pence"

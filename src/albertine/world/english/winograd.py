@@ -1,15 +1,15 @@
 """Winograd schemas: sentences whose pronoun only world knowledge resolves.
 
-A schema has two readings: one phrase of its sentence has two alternatives, and the
+A schema has two variants: one phrase of its sentence has two alternatives, and the
 referent of the pronoun depends on which is used. In "Nora lent Edith a lamp because she
 had more than one", she is Nora; in "... because she had none of her own", she is Edith.
 Both candidates agree in gender and number, so grammar does not decide.
 
-A claim replaces the pronoun by one candidate. Reading and candidate are drawn
+A claim replaces the pronoun by one candidate. Variant and candidate are drawn
 independently with probability 1/2, so true and false claims of a schema consist of the
-same words, and counting words does not help. For the same reason both readings start
-with the same words after the pronoun if the candidates come from different lists ("it
-was too blunt", "it was too thick"); otherwise a bigram would reveal the label.
+same words, and counting words does not help. If the candidates come from different lists,
+both variants also begin with the same words after the pronoun ("it was too blunt", "it was
+too thick"). Otherwise the candidate and the next word would reveal the label.
 """
 
 import re
@@ -18,13 +18,19 @@ from typing import Final, NamedTuple, TypeVar
 
 from albertine.randomness import UniformRandom
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import a, capital, plural
+from albertine.world.english.grammar import capital, plural, with_article
 
 T = TypeVar("T")
 
-# code | referent in the first reading | lists of the candidates, if not the table's own; indented below:
-# the sentence with the candidates {A} and {B}, [first reading/second reading], and {he} for the pronoun.
-# The claim is one candidate followed by the rest of the sentence after {he}.
+# A schema is an entry of two lines:
+#
+#     name | candidate that the pronoun means in the first variant: A or B | list of A and list of B
+#         sentence
+#
+# Without the third column, both candidates come from the list of the table: people or groups. In the
+# sentence, {A} and {B} are the candidates; {he}, {his} and {him} are the pronoun; [one/other] is the phrase
+# of the first and of the second variant; the words of other slots are in `FILLERS`. The claim is one
+# candidate, followed by the rest of the sentence after {he}.
 _ABOUT_PEOPLE = """
 lend | A
     {A} lent {B} {thing} because {he} had [more than one/none of {his} own]
@@ -124,7 +130,7 @@ warning | B
     {A} shouted a warning to {B} because {he} [was walking towards a pit/had seen the pit in time]
 """
 
-_ABOUT_THE_REST = """
+_ABOUT_THINGS = """
 crash | A | hard brittle
     {A} fell on {B}, and after that {he} was [still whole/in pieces]
 pond | A | heavy floating
@@ -224,8 +230,6 @@ hanging: picture, carpet, tapestry, map, mirror
 blemish: crack, stain, hole, damp patch
 thing_of_paper: kite, paper lantern, letter, ticket, notebook
 thing_of_iron: key, horseshoe, poker, chain, nail
-tall: oak, elm, barn, tower, poplar
-low: rosebush, lettuce bed, herb patch, strawberry bed, bench
 low_building: bakery, inn, school, forge, library, pottery
 high_building: church, lighthouse, town hall, theatre, brewery
 """
@@ -239,11 +243,14 @@ _FILLERS = {
     "traveller": "a doctor, an old sailor, two nuns, the new teacher, a merchant, a wedding party",
 }
 
-# Names that are also words would add a second ambiguity.
-_CONFUSING = frozenset({"Rose", "Ivy", "Olive", "Hazel", "Flora", "Will", "Frank", "Basil", "Mark", "Jasper"})
-# Things that are rarely lent, bought or given, and adjectives of things that nobody would want.
-_UNSOLD = frozenset({"key", "letter", "ticket", "parcel", "seal", "matchbox"})
-_SPOILT = frozenset(
+# Names that are not used, because they are also words, which would add a second ambiguity.
+_EXCLUDED_NAMES = frozenset(
+    {"Rose", "Ivy", "Olive", "Hazel", "Flora", "Will", "Frank", "Basil", "Mark", "Jasper"}
+)
+# Things that are not used, because they are rarely lent, bought or given.
+_EXCLUDED_THINGS = frozenset({"key", "letter", "ticket", "parcel", "seal", "matchbox"})
+# Adjectives that are not used, because nobody would lend, buy or give such a thing.
+_EXCLUDED_ADJECTIVES = frozenset(
     {"lost", "broken", "torn", "borrowed", "bent", "blunt", "empty", "damp", "frayed", "cracked"}
 )
 
@@ -265,55 +272,64 @@ class WinogradExample(NamedTuple):
 
 
 class WinogradSchema(NamedTuple):
-    """A sentence with two readings, the lists of its candidates, and the referent in the first reading."""
+    """A sentence with two variants, the lists of its candidates, and the referent in the first variant."""
 
-    code: str
+    name: str
     lists: tuple[str, str]
     sentence: str
     referent: int
 
 
 _SLOT: Final = re.compile(r"\{(\w+)\}")
-_READINGS: Final = re.compile(r"\[(.*)/(.*)\]")
+_VARIANTS: Final = re.compile(r"\[(.*)/(.*)\]")
 
 
-def _schemas(table: str, own_list: str) -> tuple[WinogradSchema, ...]:
+def _schemas(table: str, own_list: str = "") -> tuple[WinogradSchema, ...]:
+    """Return the schemas of a table; `own_list` is the list of candidates of entries that name none."""
     return tuple(_schema(entry, own_list) for entry in re.split(r"\n(?! )", table.strip()))
 
 
 def _schema(entry: str, own_list: str) -> WinogradSchema:
     header, sentence = entry.split("\n")
-    code, referent, *lists = header.split(" | ")
+    name, referent, *lists = header.split(" | ")
     first, second = lists[0].split() if lists else (own_list, own_list)
-    return WinogradSchema(code, (first, second), sentence.strip(), "AB".index(referent))
+    return WinogradSchema(name, (first, second), sentence.strip(), "AB".index(referent))
 
 
-def _listed(text: str) -> dict[str, tuple[str, ...]]:
+def _parse_lists(text: str) -> dict[str, tuple[str, ...]]:
     rows = (line.split(": ") for line in text.strip().splitlines())
     return {name: tuple(f"the {thing}" for thing in things.split(", ")) for name, things in rows}
 
 
 def _things() -> tuple[str, ...]:
     """Return things that can be lent, bought or given: a red book, a blue coat."""
-    looks = ((kind, look) for kind, all_looks in lexicon.THINGS for look in all_looks.split())
-    return tuple(a(f"{look} {kind}") for kind, look in looks if not {kind, look} & (_UNSOLD | _SPOILT))
+    return tuple(
+        with_article(f"{adjective} {kind}")
+        for kind, adjectives in lexicon.THINGS
+        for adjective in adjectives.split()
+        if not {kind, adjective} & (_EXCLUDED_THINGS | _EXCLUDED_ADJECTIVES)
+    )
 
 
 SCHEMAS = (
     *_schemas(_ABOUT_PEOPLE, "people"),
-    *_schemas(_ABOUT_THE_REST, "thing"),
+    *_schemas(_ABOUT_THINGS),
     *_schemas(_ABOUT_GROUPS, "group"),
 )
 CANDIDATES = {
-    "women": tuple(name for name in lexicon.WOMEN if name not in _CONFUSING),
-    "men": tuple(name for name in lexicon.MEN if name not in _CONFUSING),
+    "women": tuple(name for name in lexicon.WOMEN if name not in _EXCLUDED_NAMES),
+    "men": tuple(name for name in lexicon.MEN if name not in _EXCLUDED_NAMES),
     "village": lexicon.VILLAGES,
     "group": tuple(f"the {plural(trade)}" for trade, *_ in lexicon.TRADES if not trade.endswith("man")),
-    **_listed(_LISTS),
+    **_parse_lists(_LISTS),
 }
 FILLERS = {
     "thing": _things(),
-    "breakable": tuple(f"{look} {kind}" for kind, looks, *_ in lexicon.BREAKABLES for look in looks.split()),
+    "breakable": tuple(
+        f"{adjective} {kind}"
+        for kind, adjectives, *_ in lexicon.BREAKABLES
+        for adjective in adjectives.split()
+    ),
     "place": tuple(place for place, *_ in lexicon.PLACES),
     "workplace": tuple(workplace for _, workplace, _ in lexicon.TRADES),
     "village": lexicon.VILLAGES,
@@ -325,17 +341,17 @@ FILLERS = {
 
 
 def make_winograd_example(random: UniformRandom) -> WinogradExample:
-    """Return a random example; draws schema, reading and candidate first, then the words."""
+    """Return a random example; draws schema, variant and candidate first, then the words."""
     schema = _one_of(SCHEMAS, random)
-    reading = int(random() * 2)
+    variant = int(random() * 2)
     candidate = int(random() * 2)
     words = _words(schema, random)
-    form = _READINGS.sub(lambda match: match[1 + reading], schema.sentence)
-    _, _, predicate = form.partition("{he}")
+    template = _VARIANTS.sub(lambda match: match[1 + variant], schema.sentence)
+    _, _, predicate = template.partition("{he}")
     claim = f"{{{'AB'[candidate]}}}{predicate}"
-    referent = schema.referent ^ reading
+    referent = schema.referent ^ variant
     return WinogradExample(
-        _filled_template(form, words), _filled_template(claim, words), candidate == referent, schema.code
+        _filled_template(template, words), _filled_template(claim, words), candidate == referent, schema.name
     )
 
 
@@ -357,5 +373,5 @@ def _words(schema: WinogradSchema, random: UniformRandom) -> dict[str, str]:
     return words
 
 
-def _filled_template(form: str, words: dict[str, str]) -> str:
-    return capital(_SLOT.sub(lambda match: words[match[1]], form)) + "."
+def _filled_template(template: str, words: dict[str, str]) -> str:
+    return capital(_SLOT.sub(lambda match: words[match[1]], template)) + "."

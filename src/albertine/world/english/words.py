@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from albertine.world.cast import Fixture, Goods, Place, Spot, Thing, Trade
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import PAST, SINGULAR, a, inflected, plural, verb
+from albertine.world.english.grammar import PAST, SINGULAR, inflected, plural, verb, with_article
 
 
 class ThingTemplate(NamedTuple):
@@ -61,7 +61,6 @@ RIVERS = tuple(f"the {name}" for name in lexicon.RIVERS)
 HILLS = lexicon.HILLS
 ROOMS = tuple(Place(name, f"the {name}", preposition) for name, preposition, _ in lexicon.ROOMS)
 SITES = tuple(Place(name, f"the {name}", preposition) for name, preposition, *_ in lexicon.PLACES)
-LOOKS = {name: look for name, _, look, _ in lexicon.PLACES}
 _INDOORS = {name for name, *_, where in (*lexicon.ROOMS, *lexicon.PLACES) if where == "in"}
 _SITE = {place.name: place for place in SITES}
 
@@ -118,17 +117,22 @@ TRAITS = lexicon.TRAITS
 
 # Grouped by kind, so that a story controls whether it has two things of a kind.
 THINGS = tuple(
-    tuple(ThingTemplate(kind, f"{look} {kind}", a(f"{look} {kind}")) for look in looks.split())
-    for kind, looks in lexicon.THINGS
+    tuple(
+        ThingTemplate(kind, f"{adjective} {kind}", with_article(f"{adjective} {kind}"))
+        for adjective in adjectives.split()
+    )
+    for kind, adjectives in lexicon.THINGS
 )
 
 
 def _fixtures(row: tuple[str, ...]) -> tuple[FixtureTemplate, ...]:
-    kind, looks, breaks, mends, _ = row
+    kind, adjectives, breaks, mends, _ = row
     broken = verb(breaks).participle
     return tuple(
-        FixtureTemplate(kind, f"{look} {kind}", a(f"{look} {kind}"), breaks, broken, mends)
-        for look in looks.split()
+        FixtureTemplate(
+            kind, f"{adjective} {kind}", with_article(f"{adjective} {kind}"), breaks, broken, mends
+        )
+        for adjective in adjectives.split()
     )
 
 

@@ -6,7 +6,7 @@ the pot, and the dish is served last.
 
 from albertine.world import events as e
 from albertine.world.english import lexicon
-from albertine.world.english.grammar import a, capital, listed, number
+from albertine.world.english.grammar import capital, listed, number_in_words, with_article
 from albertine.world.scene import Scene
 
 
@@ -24,8 +24,8 @@ def _add_recipe(scene: Scene) -> None:
     parts = scene.sample_skewed(basket.split(), max(2, min(5, scene.length // 4)))
     heat = scene.choose(lexicon.HEATS)
     scene.title = f"{capital(parts[0])} {dish}"
-    amounts = [f"{number(scene.randint(2, 12))} ounces of {part}" for part in parts]
-    _add_sentence(scene, f"For {a(dish)} you need {listed(amounts)}")
+    amounts = [f"{number_in_words(scene.randint(2, 12))} ounces of {part}" for part in parts]
+    _add_sentence(scene, f"For {with_article(dish)} you need {listed(amounts)}")
     for part in parts:
         first, then = scene.choose(lexicon.PREPARED)
         _add_sentence(scene, f"{first} the {part}")
@@ -33,13 +33,13 @@ def _add_recipe(scene: Scene) -> None:
             _add_sentence(scene, f"{then} them when that is done")
         if scene.toss(0.3):
             _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
-    _add_sentence(scene, f"Now put the {parts[0]} into {a(scene.choose(lexicon.VESSELS))}")
+    _add_sentence(scene, f"Now put the {parts[0]} into {with_article(scene.choose(lexicon.VESSELS))}")
     for part in parts[1:]:
-        minutes = number(scene.randint(2, 20))
+        minutes = number_in_words(scene.randint(2, 20))
         _add_sentence(
             scene, f"{scene.choose(('Add', 'Stir in', 'Lay on'))} the {part} after {minutes} minutes"
         )
-    _add_sentence(scene, f"{heat} it all for {number(scene.randint(2, 9) * 5)} minutes")
+    _add_sentence(scene, f"{heat} it all for {number_in_words(scene.randint(2, 9) * 5)} minutes")
     if scene.toss(0.5):
         _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
     _add_sentence(scene, f"Take the {dish} from the fire and let it stand")
@@ -58,9 +58,9 @@ def _add_craft(scene: Scene) -> None:
         if draw < 0.3:
             _add_sentence(scene, f"The {ordinals[index]} step is this: {step[0].lower()}{step[1:]}")
         elif draw < 0.6 and index:
-            before = steps[index - 1]
+            number, before = number_in_words(index), steps[index - 1]
             _add_sentence(
-                scene, f"Only when you are done with step {number(index)} ({before.lower()}): {step.lower()}"
+                scene, f"Only when you are done with step {number} ({before.lower()}): {step.lower()}"
             )
         else:
             _add_sentence(scene, step)

@@ -116,7 +116,7 @@ def all_events(story: Story) -> list[Any]:
 
 
 def answerable_queries(story: Story) -> list[EventQuery]:
-    """Return every query with exactly one answer to which no event of a confusable type could give another."""
+    """Return every query with exactly one answer, to which no event of a confusable type gives another."""
     events = all_events(story)
     queries: list[EventQuery] = []
     for event in dict.fromkeys(events):
@@ -218,7 +218,10 @@ def unanswerable_query(story: Story, random: UniformRandom) -> tuple[EventQuery,
 
 
 def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom) -> EventQuery | None:
-    """Return the query with other known values, which no event of the story answers; None if none is found."""
+    """Return the query with other known values, which no event of the story answers.
+
+    None if no such query is found.
+    """
     swapped_event = with_people_swapped(query.event)
     event = (
         swapped_event
@@ -239,9 +242,10 @@ def could_answer(query: EventQuery, event: Any) -> bool:
 
 
 def _mentions_known_values(query: EventQuery, event: Any, type_groups: tuple[frozenset[type], ...]) -> bool:
-    """Return whether an event that does not match a query mentions all its known people, things, spots and goods.
+    """Return whether an event that does not match a query mentions all its known values.
 
-    Only events of another type in one group count, and other meetings, because a meeting is symmetric.
+    These are its known people, things, spots and goods. Only events of another type in one group count,
+    and other meetings, because a meeting is symmetric.
     """
     event_type = query.event.__class__
     if event.__class__ is event_type and event_type is not e.Meet:

@@ -12,7 +12,7 @@ from albertine.randomness import UniformRandom, choose
 from albertine.world import events as e
 from albertine.world.cast import Fixture, Person, Place, Spot, Thing
 from albertine.world.english import lexicon, words
-from albertine.world.english.grammar import a, number
+from albertine.world.english.grammar import number_in_words, with_article
 from albertine.world.english.speaker import price_in_words
 from albertine.world.english.wording import clause, predicate
 from albertine.world.stories import CORPUS_GENRES, Story, make_story
@@ -111,9 +111,9 @@ def _overlap(one: str, other: str) -> bool:
 def _option_text(value: Any, field: str) -> str:
     """Return the text of an option."""
     if isinstance(value, str):
-        return a(value) if field == "trade" else value
+        return with_article(value) if field == "trade" else value
     if isinstance(value, int):
-        return price_in_words(value) if field == "price" else number(value)
+        return price_in_words(value) if field == "price" else number_in_words(value)
     if isinstance(value, Person):
         return value.name
     if isinstance(value, Thing):

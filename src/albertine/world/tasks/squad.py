@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from albertine.randomness import UniformRandom
 from albertine.world.cast import Person, Place, Spot, Thing
-from albertine.world.english.grammar import number
+from albertine.world.english.grammar import number_in_words
 from albertine.world.english.speaker import price_in_words
 from albertine.world.stories import CORPUS_GENRES, Story, make_story
 from albertine.world.tasks.queries import EventQuery, answerable_queries, unanswerable_query
@@ -126,7 +126,7 @@ def _surface_forms(value: Any, answer_field: str) -> list[str]:
     if isinstance(value, Place):
         return [value.the]
     if isinstance(value, int):
-        return [price_in_words(value) if answer_field == "price" else number(value)]
+        return [price_in_words(value) if answer_field == "price" else number_in_words(value)]
     return [str(value)]
 
 
