@@ -53,7 +53,7 @@ class History:
             self.people[fields["who"].name] = self.people[fields["whom"].name] = fields["place"].the
         elif name == "HasStall":
             self.people[fields["who"].name] = fields["place"].the
-        elif name == "Lies":
+        elif name == "ThingAt":
             self.things[fields["thing"].name] = str(fields["spot"])
         elif name == "Owns" and self.owners_hold_at_start:
             self.things[fields["thing"].name] = fields["who"].name
@@ -74,12 +74,12 @@ class History:
             places = self.people.get(giver), self.people.get(taker)
             self._check(None in places or places[0] == places[1], event)
             self.things[fields["thing"].name] = taker
-        elif name == "Has":
+        elif name == "HasGoods":
             self.stock[fields["who"].name, fields["goods"].many] = fields["number"]
         elif name in ("UseGoods", "ShareGoods", "BuyGoods"):
             self._count(name, fields, event)
-        elif name in ("Break", "Mend"):
-            self._check(self.broken.get(fields["thing"].name, False) is (name == "Mend"), event)
+        elif name in ("Break", "Repair"):
+            self._check(self.broken.get(fields["thing"].name, False) is (name == "Repair"), event)
             self.broken[fields["thing"].name] = name == "Break"
 
     def _move_to_spot(self, fields: dict[str, Any], event: Any) -> None:

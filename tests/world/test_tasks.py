@@ -43,7 +43,7 @@ def truth_from_events(events: Sequence[Any], claim: Any) -> bool | None:
         known, claimed = history.people.get(claim.who.name), claim.place.the
     elif isinstance(claim, facts.HasThing):
         known, claimed = history.things.get(claim.thing.name), claim.who.name
-    elif isinstance(claim, facts.LiesAt):
+    elif isinstance(claim, facts.AtSpot):
         known, claimed = history.things.get(claim.thing.name), str(claim.spot)
     elif isinstance(claim, facts.IsIntact):
         broken = history.broken.get(claim.thing.name)
@@ -60,7 +60,7 @@ def _at_least(events: Sequence[Any], claim: Any) -> int:
     """Return the minimum number of goods of a person whose number at the start is unknown."""
     count = 0
     for event in events:
-        if getattr(event, "goods", None) is claim.goods and not isinstance(event, e.Has):
+        if getattr(event, "goods", None) is claim.goods and not isinstance(event, e.HasGoods):
             receiver_field = {"ShareGoods": "whom", "BuyGoods": "who"}.get(type(event).__name__, "")
             giver_field = {"ShareGoods": "who", "BuyGoods": "whom", "UseGoods": "who"}.get(
                 type(event).__name__, ""

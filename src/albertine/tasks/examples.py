@@ -95,7 +95,7 @@ class AnswerText:
     """An answer that is a span of a passage.
 
     Attributes:
-        text: its characters.
+        text: the text of the span.
         start: index of its first character in the passage.
     """
 

@@ -105,12 +105,12 @@ class Thing:
 class Fixture(Thing):
     """A thing that nobody can carry, and that can be broken and repaired."""
 
-    __slots__ = ("breaks", "broken", "mends", "place")
+    __slots__ = ("breaks", "broken", "place", "repairs")
 
-    def __init__(self, kind: str, name: str, a: str, place: Place, breaks: str, broken: str, mends: str):
+    def __init__(self, kind: str, name: str, a: str, place: Place, breaks: str, broken: str, repairs: str):
         super().__init__(kind, name, a)
         self.place = place
-        self.breaks, self.broken, self.mends = breaks, broken, mends
+        self.breaks, self.broken, self.repairs = breaks, broken, repairs
 
 
 class Goods:

@@ -19,12 +19,12 @@ def times_of_day(scene: Scene) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def introduce_thing(scene: Scene, who: Person) -> Thing:
-    """Add a new thing, which `who` owns or which lies somewhere; return it."""
+    """Add a new thing, which `who` owns or which is somewhere; return it."""
     thing = scene.new_thing()
     if scene.toss(0.4):
         scene.add_event(e.Owns(who, thing))
     else:
-        scene.add_event(e.Lies(thing, scene.choose_spot(scene.choose(scene.places))))
+        scene.add_event(e.ThingAt(thing, scene.choose_spot(scene.choose(scene.places))))
     return thing
 
 
@@ -125,7 +125,7 @@ def break_fixture(scene: Scene, who: Person, thing: Fixture, repairer: Person) -
             scene.add_event(e.Feel(repairer, scene.choose_skewed(lexicon.BAD_MOODS)), e.SO)
     if scene.toss(0.75):
         scene.go(repairer, thing.place)
-        scene.add_event(e.Mend(repairer, thing))
+        scene.add_event(e.Repair(repairer, thing))
         if scene.toss(0.6):
             scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
 
@@ -233,7 +233,7 @@ def tell_last_action(scene: Scene, who: Person, whom: Person) -> None:
             return
 
 
-_NOTEWORTHY = frozenset((e.Take, e.Put, e.Find, e.Break, e.Mend, e.Buy, e.BuyGoods, e.UseGoods, e.Give))
+_NOTEWORTHY = frozenset((e.Take, e.Put, e.Find, e.Break, e.Repair, e.Buy, e.BuyGoods, e.UseGoods, e.Give))
 
 
 def chores_for(scene: Scene, place: Place | None) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class HasTrait(NamedTuple):
     habit: str
 
 
-class IsKin(NamedTuple):
+class HasRelation(NamedTuple):
     """A person is a relative, neighbour or the like of another."""
 
     who: Person
@@ -56,21 +56,21 @@ class Owns(NamedTuple):
     thing: Thing
 
 
-class Lies(NamedTuple):
-    """A thing lies at a spot."""
+class ThingAt(NamedTuple):
+    """A thing is at a spot."""
 
     thing: Thing
     spot: Spot
 
 
-class Stands(NamedTuple):
-    """A fixture stands in a place."""
+class FixtureAt(NamedTuple):
+    """A fixture is in a place."""
 
     thing: Fixture
     place: Place
 
 
-class Has(NamedTuple):
+class HasGoods(NamedTuple):
     """A person has a number of goods."""
 
     who: Person
@@ -104,7 +104,7 @@ class Go(NamedTuple):
 
 
 class Take(NamedTuple):
-    """A person takes a thing from the spot where it lies."""
+    """A person takes a thing from the spot where it is."""
 
     who: Person
     thing: Thing
@@ -194,14 +194,14 @@ class Break(NamedTuple):
     thing: Fixture
 
 
-class Mend(NamedTuple):
+class Repair(NamedTuple):
     """A person repairs a broken fixture."""
 
     who: Person
     thing: Fixture
 
 
-# --- events that leave the state unchanged, except for Meet, which places `whom`
+# --- events that leave the state unchanged, except that Meet sets the location of `whom`
 
 
 class Feel(NamedTuple):
@@ -276,7 +276,7 @@ class AnimalAct(NamedTuple):
     """An animal does something typical."""
 
     name: str
-    chore: str
+    action: str
 
 
 class Sight(NamedTuple):
@@ -286,7 +286,10 @@ class Sight(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A person writes to another from a place; the events that follow are the letter."""
+    """A person writes to another from a place.
+
+    The events up to the next Letter, or to the end, are its content.
+    """
 
     who: Person
     whom: Person
@@ -338,7 +341,7 @@ class Reveal(NamedTuple):
 
 
 class VillageSite(NamedTuple):
-    """A village lies between a river and a hill."""
+    """A village is between a river and a hill."""
 
     place: Place
     river: str
@@ -346,7 +349,7 @@ class VillageSite(NamedTuple):
 
 
 class Near(NamedTuple):
-    """`place` is next to `other`, in `direction` from it."""
+    """`place` is next to `other`, to the `direction` (such as north) of `other`."""
 
     place: Place
     direction: str
@@ -367,8 +370,8 @@ class HasOrnament(NamedTuple):
     ornament: str
 
 
-class RunsPlace(NamedTuple):
-    """A person works in a building."""
+class HasWorker(NamedTuple):
+    """A building has a person who works there."""
 
     who: Person
     trade: str
@@ -385,10 +388,10 @@ class CountAtPlace(NamedTuple):
 
 # fmt: off
 Event = (
-    Lives | Works | HasTrait | IsKin | Owns | Lies | Stands | Has | HasStall | Keeps
-    | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | UseGoods | ShareGoods | Break | Mend
+    Lives | Works | HasTrait | HasRelation | Owns | ThingAt | FixtureAt | HasGoods | HasStall | Keeps
+    | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | UseGoods | ShareGoods | Break | Repair
     | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | AnimalAct | Sight | WeatherChange
     | TimeOfDay | Remark | Letter | Aside | Hidden | Reveal
-    | VillageSite | Near | BuiltOf | HasOrnament | RunsPlace | CountAtPlace
+    | VillageSite | Near | BuiltOf | HasOrnament | HasWorker | CountAtPlace
 )
 # fmt: on

@@ -25,8 +25,8 @@ class HasThing(NamedTuple):
     thing: Thing
 
 
-class LiesAt(NamedTuple):
-    """The claim that a thing lies at a spot."""
+class AtSpot(NamedTuple):
+    """The claim that a thing is at a spot."""
 
     thing: Thing
     spot: Spot
@@ -62,7 +62,7 @@ class InDirection(NamedTuple):
     other: Place
 
 
-Claim = AtPlace | HasThing | LiesAt | HasExactly | HasMore | IsIntact | InDirection
+Claim = AtPlace | HasThing | AtSpot | HasExactly | HasMore | IsIntact | InDirection
 
 OPPOSITE = {"north": "south", "east": "west", "south": "north", "west": "east"}
 
@@ -96,7 +96,7 @@ class ReaderKnowledge:
             return self._matches(self.place.get(claim.who), claim.place)
         if isinstance(claim, HasThing):
             return self._matches(self.holder_or_spot.get(claim.thing), claim.who)
-        if isinstance(claim, LiesAt):
+        if isinstance(claim, AtSpot):
             return self._matches(self.holder_or_spot.get(claim.thing), claim.spot)
         if isinstance(claim, IsIntact):
             return self.is_intact.get(claim.thing)
@@ -123,7 +123,7 @@ class ReaderKnowledge:
         return None
 
 
-def _lies(knowledge: ReaderKnowledge, event: e.Lies) -> None:
+def _thing_at(knowledge: ReaderKnowledge, event: e.ThingAt) -> None:
     knowledge.holder_or_spot[event.thing] = event.spot
 
 
@@ -165,7 +165,7 @@ def _bought(knowledge: ReaderKnowledge, event: e.Buy) -> None:
     knowledge.seen_with_others |= {event.who, event.whom}
 
 
-def _has(knowledge: ReaderKnowledge, event: e.Has) -> None:
+def _has_goods(knowledge: ReaderKnowledge, event: e.HasGoods) -> None:
     knowledge.stock[event.who, event.goods] = event.number
 
 
@@ -196,7 +196,7 @@ def _broke(knowledge: ReaderKnowledge, event: e.Break) -> None:
     knowledge.is_intact[event.thing] = False
 
 
-def _mended(knowledge: ReaderKnowledge, event: e.Mend) -> None:
+def _repaired(knowledge: ReaderKnowledge, event: e.Repair) -> None:
     knowledge.is_intact[event.thing] = True
 
 
@@ -216,7 +216,7 @@ def _near(knowledge: ReaderKnowledge, event: e.Near) -> None:
 
 
 _UPDATES: dict[type, Callable[[ReaderKnowledge, Any], None]] = {
-    e.Lies: _lies,
+    e.ThingAt: _thing_at,
     e.Go: _went,
     e.Meet: _met,
     e.Take: _took,
@@ -229,11 +229,11 @@ _UPDATES: dict[type, Callable[[ReaderKnowledge, Any], None]] = {
     e.Miss: _missed,
     e.Buy: _bought,
     e.BuyGoods: _bought_goods,
-    e.Has: _has,
+    e.HasGoods: _has_goods,
     e.UseGoods: _used,
     e.ShareGoods: _shared,
     e.Break: _broke,
-    e.Mend: _mended,
+    e.Repair: _repaired,
     e.HasStall: _has_stall,
     e.Tell: _talked,
     e.Ask: _talked,

@@ -40,7 +40,7 @@ def _require(possible: bool, event: e.Event) -> None:
         raise ImpossibleEventError(event)
 
 
-def _lies(state: WorldState, event: e.Lies) -> None:
+def _thing_at(state: WorldState, event: e.ThingAt) -> None:
     state.holder_or_spot[event.thing] = event.spot
 
 
@@ -48,7 +48,7 @@ def _owns(state: WorldState, event: e.Owns) -> None:
     state.holder_or_spot[event.thing] = state.owner[event.thing] = event.who
 
 
-def _has(state: WorldState, event: e.Has) -> None:
+def _has_goods(state: WorldState, event: e.HasGoods) -> None:
     state.stock[event.who, event.goods] = event.number
 
 
@@ -134,7 +134,7 @@ def _break(state: WorldState, event: e.Break) -> None:
     state.broken.add(event.thing)
 
 
-def _mend(state: WorldState, event: e.Mend) -> None:
+def _repair(state: WorldState, event: e.Repair) -> None:
     _require(event.thing in state.broken, event)
     _require(state.location.get(event.who) is event.thing.place, event)
     state.broken.discard(event.thing)
@@ -145,9 +145,9 @@ def _hidden(state: WorldState, event: e.Hidden) -> None:
 
 
 _TRANSITIONS: dict[type, Callable[[WorldState, Any], None]] = {
-    e.Lies: _lies,
+    e.ThingAt: _thing_at,
     e.Owns: _owns,
-    e.Has: _has,
+    e.HasGoods: _has_goods,
     e.HasStall: _has_stall,
     e.Go: _go,
     e.Meet: _meet,
@@ -163,6 +163,6 @@ _TRANSITIONS: dict[type, Callable[[WorldState, Any], None]] = {
     e.UseGoods: _use_goods,
     e.ShareGoods: _share_goods,
     e.Break: _break,
-    e.Mend: _mend,
+    e.Repair: _repair,
     e.Hidden: _hidden,
 }

@@ -119,7 +119,7 @@ class _SquadJob:
         for split, paragraphs in paragraphs_by_split.items():
             for version in ("1.1", "v2.0"):
                 name = f"{split}-v{version.removeprefix('v')}"
-                content = squad.squad_file(paragraphs, split, version)
+                content = squad.squad_json(paragraphs, split, version)
                 _write_json(self.out / "squad" / f"{name}.json", content)
                 counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in content["data"])
         score = (
@@ -155,7 +155,7 @@ class _RaceJob:
         for split, articles in articles_by_split.items():
             for article in articles:
                 file = self.out / "race" / split / self.level / f"{article.number}.txt"
-                _write_json(file, race.race_file(article, self.level))
+                _write_json(file, race.race_json(article, self.level))
         counts = {
             split: sum(len(article.questions) for article in articles)
             for split, articles in articles_by_split.items()

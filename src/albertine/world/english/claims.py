@@ -40,7 +40,7 @@ CLAIMS: dict[type, ClaimWording] = {
             "in the end it was not {who} who carried {thing}",
         ),
     ),
-    facts.LiesAt: ClaimWording(
+    facts.AtSpot: ClaimWording(
         (
             "{thing} was {spot} at the end",
             "at last, {thing} was lying {spot}",

@@ -67,7 +67,7 @@ _SLOT_RENDERERS: dict[tuple[str, str], Callable[[Speaker, Any], str]] = {
     ("thing", ".the"): Speaker.the_thing,
     ("thing", ".place"): Speaker.thing_place,
     ("thing", ".broken"): Speaker.broken,
-    ("thing", ".mended"): Speaker.mended,
+    ("thing", ".repaired"): Speaker.repaired,
     ("goods", ""): Speaker.goods,
     ("goods", ".them"): Speaker.goods_them,
     ("goods", ".many"): Speaker.goods_many,
@@ -96,7 +96,7 @@ def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
     name, _, attribute = base.partition(".")
     if attribute:
         return lambda _, value: inflected(getattr(value, attribute), tense, person), fields.index(name)
-    if name == "chore":
+    if name in ("chore", "action"):
         return lambda _, value: phrase_in(value, tense, person), fields.index(name)
     return inflected(base, tense, person)
 

@@ -16,7 +16,7 @@ a detail; both occur only in stories.
 | `{number} {goods}` | six eggs, one egg |
 | `{goods.them}` | the eggs; "them" at a repeated mention |
 | `{a trade}`, `{manner}` | a baker; an adverb |
-| `[thing.breaks]`, `[chore]` | the verb in a field |
+| `[thing.breaks]`, `[chore]`, `[action]` | the verb in a field |
 | `[be:number]` | a verb that agrees with a number |
 
 Any other field is inserted unchanged. The capital is added when the sentence is built.
@@ -44,7 +44,7 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+{who} [be] as {trait} as ever",
         "{who} would {habit}, for {who=} [be] {trait}",
     ),
-    e.IsKin: (
+    e.HasRelation: (
         "{who} [be] {whom's} {relation}",
         "{whom} [have] {a relation}, {who}",
     ),
@@ -55,19 +55,19 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+{who} [carry] {thing} everywhere",
         "+{who} [be] fond of {thing}, which was {who's} own",
     ),
-    e.Lies: (
+    e.ThingAt: (
         "{thing} [lie] {spot}",
         "{thing} [be] {spot}",
         "there was {thing} {spot}",
         "+{spot} lay {thing}",
         "+somebody had left {thing} {spot}",
     ),
-    e.Stands: (
+    e.FixtureAt: (
         "{thing} [stand] {place@}",
         "there was {thing} {place@}",
         "+{place@} stood {thing}",
     ),
-    e.Has: (
+    e.HasGoods: (
         "{who} [have] {number} {goods}",
         "{who} [be] the owner of {number} {goods}",
         "+{who} [keep] {number} {goods} for the week",
@@ -178,11 +178,11 @@ FORMS: dict[type, tuple[str, ...]] = {
         "+by accident {who=} [thing.breaks] {thing}",
         "+{who} [stumble] and [thing.breaks] {thing}",
     ),
-    e.Mend: (
-        "{who} [thing.mends] {thing}",
-        "{thing} [be] {thing.mended} by {who}",
-        "+{who} [take] out some tools and [thing.mends] {thing}",
-        "+with a steady hand {who=} [thing.mends] {thing}",
+    e.Repair: (
+        "{who} [thing.repairs] {thing}",
+        "{thing} [be] {thing.repaired} by {who}",
+        "+{who} [take] out some tools and [thing.repairs] {thing}",
+        "+with a steady hand {who=} [thing.repairs] {thing}",
     ),
     e.Feel: (
         "{who} [be] {mood}",
@@ -261,9 +261,9 @@ FORMS: dict[type, tuple[str, ...]] = {
         '{who} [laugh] and [say], "{what}."',
     ),
     e.AnimalAct: (
-        "{name} [chore]",
-        "+{name} [chore] beside the door",
-        "+somewhere {name} [chore]",
+        "{name} [action]",
+        "+{name} [action] beside the door",
+        "+somewhere {name} [action]",
     ),
     e.VillageSite: (
         "{place} [lie] on {river} below {hill}",
@@ -282,7 +282,7 @@ FORMS: dict[type, tuple[str, ...]] = {
         "the builders of {place} used {material}",
     ),
     e.HasOrnament: ("{place} [have] {ornament}",),
-    e.RunsPlace: (
+    e.HasWorker: (
         "{who} [work] {place@} as {a trade}",
         "{who} [be] {a trade} {place@}",
         "the {trade} {place@} [be] {who}",

@@ -30,16 +30,16 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         "name": ("What was {who's} {animal} called?", "What was the name of the {animal} that {who} kept?"),
         "who": ("Who kept {a animal} called {name}?", "To whom did the {animal} {name} belong?"),
     },
-    e.Stands: {
+    e.FixtureAt: {
         "place": ("Where did {thing} stand?", "Where was {thing}?", "In which place did {thing} stand?"),
     },
-    e.Lies: {
+    e.ThingAt: {
         "spot": (
             "In or on what did {thing} lie at first?",
             "What was {thing} in or on to begin with?",
         ),
     },
-    e.Has: {
+    e.HasGoods: {
         "number": (
             "How many {goods.many} did {who} have at first?",
             "With how many {goods.many} did {who} begin?",
@@ -223,7 +223,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
         ),
         "thing": ("What did {who} damage {thing.place}?", "What was damaged {thing.place} by {who}?"),
     },
-    e.Mend: {
+    e.Repair: {
         "who": (
             "Who put {thing} right?",
             "By whom was {thing} put right?",
@@ -261,7 +261,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
     e.HasOrnament: {
         "place": ("Which place has {ornament}?", "Where does one see {ornament}?"),
     },
-    e.RunsPlace: {
+    e.HasWorker: {
         "who": ("Who works {place@}?", "Who is the {trade} {place@}?"),
         "trade": ("What is {who's} trade?", "What does {who} do for a living?"),
     },
@@ -273,7 +273,7 @@ QUESTIONS: dict[type, dict[str, tuple[str, ...]]] = {
 # Questions about the state at the end of a story, and at the time of an event (%s).
 LAST: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the end?", "With whom was {thing} at the end?"),
-    facts.LiesAt: ("In or on what was {thing} at the end?", "What was {thing} in or on at last?"),
+    facts.AtSpot: ("In or on what was {thing} at the end?", "What was {thing} in or on at last?"),
     facts.AtPlace: ("Where was {who} at the end?", "Where did {who} end up?"),
     facts.HasExactly: (
         "How many {goods.many} did {who} have at the end?",
@@ -282,5 +282,5 @@ LAST: dict[type, tuple[str, ...]] = {
 }
 BEFORE: dict[type, tuple[str, ...]] = {
     facts.HasThing: ("Who was carrying {thing} at the time when %s?", "With whom was {thing} when %s?"),
-    facts.LiesAt: ("In or on what was {thing} at the time when %s?", "What was {thing} in or on when %s?"),
+    facts.AtSpot: ("In or on what was {thing} at the time when %s?", "What was {thing} in or on when %s?"),
 }

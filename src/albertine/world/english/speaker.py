@@ -179,9 +179,9 @@ class Speaker:
         """Return the participle that says how a fixture is broken."""
         return thing.broken
 
-    def mended(self, thing: Fixture) -> str:
+    def repaired(self, thing: Fixture) -> str:
         """Return the participle that says how a fixture was repaired."""
-        return verb(thing.mends).participle
+        return verb(thing.repairs).participle
 
     # --- goods and numbers
 

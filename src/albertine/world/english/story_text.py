@@ -27,7 +27,7 @@ _SEQUENTIAL_DEEDS = frozenset(
         e.Buy,
         e.UseGoods,
         e.ShareGoods,
-        e.Mend,
+        e.Repair,
         e.Chore,
     )
 )
@@ -36,7 +36,7 @@ _TIMED = _SEQUENTIAL_DEEDS | {e.Meet, e.Lose, e.Seek, e.Miss, e.Break, e.Weather
 # Sentences without persons, so that pronouns after them still refer to the sentence before.
 _IMPERSONAL = frozenset((e.WeatherChange, e.Sight, e.AnimalAct, e.Aside))
 # Facts in the present tense.
-_LASTING = frozenset((e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace))
+_LASTING = frozenset((e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.HasWorker, e.CountAtPlace))
 _THEN = ("then", "after that,", "soon", "a little later,", "next", "at last", "by and by", "presently")
 _SAID = ("said", "told", "said", "whispered", "called")
 _REVEALED = ("it turned out that ", "now it came out that ", "", "the truth was that ", "in fact, ")
@@ -106,7 +106,7 @@ class StoryText:
         random = self._random
         if event.__class__ in _LASTING:
             return self.clause(event, forms.plain, PRESENT)
-        if event.__class__ is e.IsKin and self.speaker.me is not None:
+        if event.__class__ is e.HasRelation and self.speaker.me is not None:
             return self.clause(event, forms.plain, PRESENT)  # in a letter the relation still holds
         if self.speaker.exact:
             return self.clause(event, forms.plain)

@@ -31,11 +31,11 @@ class FixtureTemplate(NamedTuple):
     a: str
     breaks: str
     broken: str
-    mends: str
+    repairs: str
 
     def fixture(self, place: Place) -> Fixture:
         """Return a new fixture in a place."""
-        return Fixture(self.kind, self.name, self.a, place, self.breaks, self.broken, self.mends)
+        return Fixture(self.kind, self.name, self.a, place, self.breaks, self.broken, self.repairs)
 
 
 class Animal(NamedTuple):
@@ -126,11 +126,11 @@ THINGS = tuple(
 
 
 def _fixtures(row: tuple[str, ...]) -> tuple[FixtureTemplate, ...]:
-    kind, adjectives, breaks, mends, _ = row
+    kind, adjectives, breaks, repairs, _ = row
     broken = verb(breaks).participle
     return tuple(
         FixtureTemplate(
-            kind, f"{adjective} {kind}", with_article(f"{adjective} {kind}"), breaks, broken, mends
+            kind, f"{adjective} {kind}", with_article(f"{adjective} {kind}"), breaks, broken, repairs
         )
         for adjective in adjectives.split()
     )

@@ -47,10 +47,10 @@ def _introduce_cast(
     trait, habit = scene.choose_skewed(words.TRAITS)
     facts: list[e.Event] = [
         e.Lives(main, village),
-        e.IsKin(main, relation, other),
+        e.HasRelation(main, relation, other),
         e.HasTrait(scene.choose(people), trait, habit),
-        e.Stands(fixture, fixture.place),
-        e.Has(main, scene.randint(4, 15), goods),
+        e.FixtureAt(fixture, fixture.place),
+        e.HasGoods(main, scene.randint(4, 15), goods),
     ]
     if scene.toss(0.4):
         animal = scene.choose_skewed(words.ANIMALS)
@@ -81,7 +81,7 @@ def _add_episode(scene: Scene, who: Person, main: Person, fixture: Fixture, good
         _break_or_repair(scene, who, fixture)
     elif draw < 0.8:
         if (main, goods) not in scene.state.stock:
-            scene.add_event(e.Has(main, scene.randint(4, 15), goods))
+            scene.add_event(e.HasGoods(main, scene.randint(4, 15), goods))
         if scene.state.location.get(main) is None:
             scene.go(main, scene.choose(scene.places))
         ep.use_and_share_goods(scene, main, goods, scene.people)
@@ -105,7 +105,7 @@ def _known_or_new_thing(scene: Scene, who: Person) -> Thing:
 def _break_or_repair(scene: Scene, who: Person, fixture: Fixture) -> None:
     if fixture in scene.state.broken:
         scene.go(who, fixture.place)
-        scene.add_event(e.Mend(who, fixture))
+        scene.add_event(e.Repair(who, fixture))
         scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)
     else:
         ep.break_fixture(scene, who, fixture, scene.choose(scene.people))

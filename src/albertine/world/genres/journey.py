@@ -46,7 +46,7 @@ def _introduce_cast(
     trade, place = scene.new_trade()
     facts.append(e.Works(traveller, trade.name, place))
     if companion is not None:
-        facts.append(e.IsKin(companion, scene.choose_skewed(words.KIN)[companion.gender], traveller))
+        facts.append(e.HasRelation(companion, scene.choose_skewed(words.KIN)[companion.gender], traveller))
     for fact in scene.sample_skewed(facts, scene.randint(1, 3)):
         scene.add_event(fact)
     for thing in baggage:
@@ -123,7 +123,7 @@ def _encounter(scene: Scene, who: Person, stranger: Person) -> None:
         scene.handed_over.add(thing)
     elif scene.toss(0.5):
         goods = scene.new_goods("eat")
-        scene.add_event(e.Has(stranger, scene.randint(4, 12), goods))
+        scene.add_event(e.HasGoods(stranger, scene.randint(4, 12), goods))
         count = scene.randint(1, 4)
         scene.add_event(e.ShareGoods(stranger, count, goods, who))
         scene.add_event(e.Feel(who, scene.choose_skewed(lexicon.GOOD_MOODS)), e.SO)

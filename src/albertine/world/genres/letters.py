@@ -34,13 +34,13 @@ def _write_letter(scene: Scene, writer: Person, recipient: Person, until: int) -
     goods = scene.new_goods("eat")
     fixture = scene.new_fixture(scene.choose(scene.places))
     facts: list[e.Event] = [
-        e.IsKin(companion, scene.choose_skewed(("neighbour", "friend", "cousin", "guest")), writer),
+        e.HasRelation(companion, scene.choose_skewed(("neighbour", "friend", "cousin", "guest")), writer),
         e.HasTrait(companion, trait, habit),
         e.Works(companion, trade.name, place),
-        e.Stands(fixture, fixture.place),
+        e.FixtureAt(fixture, fixture.place),
     ]
     if "letters" not in scene.used:  # only in the first letter
-        facts.append(e.IsKin(writer, kinship_by_gender[writer.gender], recipient))
+        facts.append(e.HasRelation(writer, kinship_by_gender[writer.gender], recipient))
         scene.used.add("letters")
     for fact in scene.sample_skewed(facts, scene.randint(1, 2)):
         scene.add_event(fact)
@@ -77,7 +77,7 @@ def _add_episode(scene: Scene, who: Person, companion: Person, goods: Goods, fix
         ep.break_fixture(scene, who, fixture, scene.choose(scene.people))
     elif draw < 0.8:
         if (who, goods) not in scene.state.stock:
-            scene.add_event(e.Has(who, scene.randint(4, 15), goods))
+            scene.add_event(e.HasGoods(who, scene.randint(4, 15), goods))
         ep.use_and_share_goods(scene, who, goods, scene.people)
     elif draw < 0.88:
         ep.change_weather(scene, who)

@@ -36,11 +36,11 @@ def _new_stall(scene: Scene) -> Stall:
 def _introduce_cast(scene: Scene, buyer: Person, stalls: list[Stall]) -> None:
     """Add two to five facts about sellers and buyers, in random order."""
     trait, habit = scene.choose_skewed(words.TRAITS)
-    facts: list[e.Event] = [e.Has(seller, scene.randint(6, 20), goods) for seller, goods in stalls]
+    facts: list[e.Event] = [e.HasGoods(seller, scene.randint(6, 20), goods) for seller, goods in stalls]
     facts.append(e.HasTrait(scene.choose(scene.people), trait, habit))
     facts.append(e.Lives(buyer, scene.choose_skewed(words.VILLAGES)))
     relation = scene.choose_skewed(words.KIN)
-    facts.append(e.IsKin(buyer, relation[buyer.gender], stalls[0][0]))
+    facts.append(e.HasRelation(buyer, relation[buyer.gender], stalls[0][0]))
     trade, place = scene.new_trade()
     facts.append(e.Works(buyer, trade.name, place))
     for fact in scene.sample_skewed(facts, scene.randint(2, 5)):
@@ -95,7 +95,7 @@ def _buy_from_stall(scene: Scene, who: Person, stall: Stall) -> None:
     """Make a customer buy goods at a stall; first add the number that the seller has, if it is unknown."""
     seller, goods = stall
     if (seller, goods) not in scene.state.stock:
-        scene.add_event(e.Has(seller, scene.randint(6, 20), goods))
+        scene.add_event(e.HasGoods(seller, scene.randint(6, 20), goods))
     scene.go(seller, scene.places[0])
     scene.go(who, scene.places[0])
     ep.buy_goods(scene, who, seller, goods)

@@ -42,12 +42,12 @@ def plan(scene: Scene) -> None:
 
 
 def _introduce_cast(scene: Scene, owner: Person, others: list[Person], thing: Thing, spot: Spot) -> None:
-    facts: list[e.Event] = [e.Lies(thing, spot)]
+    facts: list[e.Event] = [e.ThingAt(thing, spot)]
     trait, habit = scene.choose_skewed(words.TRAITS)
     facts.append(e.HasTrait(scene.choose(scene.people), trait, habit))
     trade, place = scene.new_trade()
     facts.append(e.Works(owner, trade.name, place))
-    facts.append(e.IsKin(others[0], scene.choose_skewed(words.KIN)[others[0].gender], owner))
+    facts.append(e.HasRelation(others[0], scene.choose_skewed(words.KIN)[others[0].gender], owner))
     for fact in scene.sample_skewed(facts[1:], scene.randint(1, 3)):
         scene.add_event(fact)
     scene.add_event(facts[0])

@@ -32,7 +32,7 @@ def _add_episode(scene: Scene, who: Person, other: Person) -> None:
             scene.used.add(place.name)
             fixture = scene.new_fixture(place)
             if scene.toss(0.5):
-                scene.add_event(e.Stands(fixture, place))
+                scene.add_event(e.FixtureAt(fixture, place))
                 ep.do_chores(scene, who, 1)
             ep.break_fixture(scene, who, fixture, other)
     elif draw < 0.55:

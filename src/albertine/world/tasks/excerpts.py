@@ -14,24 +14,12 @@ from albertine.world.stories import Story
 
 _INCLUDED_EVENTS = frozenset(
     (
-        *(e.Lives, e.Works, e.HasTrait, e.IsKin, e.Owns, e.Lies, e.Stands, e.Has, e.HasStall),
-        *(
-            e.Go,
-            e.Take,
-            e.Put,
-            e.Give,
-            e.Return,
-            e.Lose,
-            e.Find,
-            e.Buy,
-            e.BuyGoods,
-            e.UseGoods,
-            e.ShareGoods,
-            e.Break,
-            e.Mend,
-        ),
+        *(e.Lives, e.Works, e.HasTrait, e.HasRelation, e.Owns),
+        *(e.ThingAt, e.FixtureAt, e.HasGoods, e.HasStall),
+        *(e.Go, e.Take, e.Put, e.Give, e.Return, e.Lose, e.Find, e.Break, e.Repair),
+        *(e.Buy, e.BuyGoods, e.UseGoods, e.ShareGoods),
         *(e.Feel, e.Seek, e.Miss, e.Meet, e.Ask, e.Want, e.Chore, e.Sight, e.WeatherChange),
-        *(e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace),
+        *(e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.HasWorker, e.CountAtPlace),
     )
 )
 _EXCLUDING_EVENTS = frozenset((e.Hidden, e.Reveal, e.Letter))

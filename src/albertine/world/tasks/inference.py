@@ -152,12 +152,12 @@ def _mentioned_together(excerpt: _ExcerptFacts, who: Person, thing: Thing) -> bo
 
 
 def _spot_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims that a thing lies at a spot; undecided ones only if nobody searched there in vain."""
+    """Yield claims that a thing is at a spot; undecided ones only if nobody searched there in vain."""
     for thing in excerpt.things:
         if isinstance(thing, Fixture):
             continue
         for spot in excerpt.spots:
-            claim = facts.LiesAt(thing, spot)
+            claim = facts.AtSpot(thing, spot)
             if excerpt.knowledge.truth(claim) is truth and (
                 truth is not None or not _was_searched(excerpt, thing, spot)
             ):
@@ -188,7 +188,7 @@ def _condition_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimItera
             yield claim
 
 
-_DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Mend)
+_DATED_EVENTS = (e.Take, e.Put, e.Give, e.Return, e.Find, e.Buy, e.BuyGoods, e.ShareGoods, e.Break, e.Repair)
 
 
 def _order_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
@@ -234,17 +234,17 @@ _UNDECIDED_EVENTS = frozenset((e.Owns, e.Want, e.Miss, e.Seek))
 CLAIM_FAMILIES: dict[str, tuple[frozenset[type], frozenset[type], _ClaimGenerator]] = {
     "place": (frozenset((e.Go,)), frozenset((e.Go,)), _location_claims),
     "holder": (
-        frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.Lies)),
+        frozenset((e.Take, e.Give, e.Return, e.Find, e.Buy, e.ThingAt)),
         _UNDECIDED_EVENTS,
         _holder_claims,
     ),
-    "spot": (frozenset((e.Put, e.Lose, e.Lies, e.Take, e.Find)), _UNDECIDED_EVENTS, _spot_claims),
+    "spot": (frozenset((e.Put, e.Lose, e.ThingAt, e.Take, e.Find)), _UNDECIDED_EVENTS, _spot_claims),
     "stock": (
         frozenset((e.UseGoods, e.ShareGoods, e.BuyGoods)),
         frozenset((e.UseGoods, e.ShareGoods, e.BuyGoods)),
         _stock_claims,
     ),
-    "condition": (frozenset((e.Break, e.Mend)), frozenset((e.Stands,)), _condition_claims),
+    "condition": (frozenset((e.Break, e.Repair)), frozenset((e.FixtureAt,)), _condition_claims),
     "order": (frozenset(_DATED_EVENTS), frozenset(_DATED_EVENTS), _order_claims),
     "direction": (frozenset((e.Near,)), frozenset(), _direction_claims),
 }

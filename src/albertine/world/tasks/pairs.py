@@ -195,7 +195,7 @@ def question_sentence_pair(story: Story, random: UniformRandom, is_answered: boo
             event = _related_event(query, story, random)
         if query is None or event is None:
             return None
-    lasting = isinstance(event, (e.Near, e.BuiltOf, e.HasOrnament, e.RunsPlace, e.CountAtPlace))
+    lasting = isinstance(event, (e.Near, e.BuiltOf, e.HasOrnament, e.HasWorker, e.CountAtPlace))
     sentence = capital(clause(event, random(), lasting=lasting)) + "."
     return LabelledTextPair(query.wording(random()), sentence, int(is_answered), (query, event))
 

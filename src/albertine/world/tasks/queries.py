@@ -32,7 +32,7 @@ TASK_ACTIONS = (
     e.BuyGoods,
     e.ShareGoods,
     e.Break,
-    e.Mend,
+    e.Repair,
     e.Meet,
 )
 # Events of the types in one group can be described by the same question: what somebody found, they also
@@ -42,7 +42,7 @@ _SAME_QUESTION_GROUPS: tuple[frozenset[type], ...] = (
     frozenset((e.Take, e.Find)),
     frozenset((e.Put, e.Lose)),
     frozenset((e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)),
-    frozenset((e.Has, e.ShareGoods, e.BuyGoods, e.UseGoods)),
+    frozenset((e.HasGoods, e.ShareGoods, e.BuyGoods, e.UseGoods)),
     frozenset((e.Lives, e.HasStall)),
 )
 # From an event of one type in a group, a reader can infer the answer to a question about another: a thing
@@ -50,12 +50,12 @@ _SAME_QUESTION_GROUPS: tuple[frozenset[type], ...] = (
 # to make, so there are more groups.
 _INFERENCE_GROUPS = (
     *_SAME_QUESTION_GROUPS,
-    frozenset((e.Lies, e.Take, e.Find, e.Put, e.Lose)),
+    frozenset((e.ThingAt, e.Take, e.Find, e.Put, e.Lose)),
     frozenset((e.Works, e.HasStall)),
 )
 # Types of events that a reader can infer although no sentence states them: the members of a family live
 # together, and people who do something together have met. So no query about them is made unanswerable.
-_NEVER_UNANSWERABLE = frozenset((e.Near, e.RunsPlace, e.Stands, e.Lies, e.Has, e.Lives, e.Meet))
+_NEVER_UNANSWERABLE = frozenset((e.Near, e.HasWorker, e.FixtureAt, e.ThingAt, e.HasGoods, e.Lives, e.Meet))
 
 
 class EventQuery(NamedTuple):

@@ -279,7 +279,7 @@ def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | Non
         for other in stated
         if other.answer_field == "who" and other.event.who is who and other.event != query.event
     ]
-    actions = [action for action in actions if not isinstance(action, e.RunsPlace) and predicate(action, 0.0)]
+    actions = [action for action in actions if not isinstance(action, e.HasWorker) and predicate(action, 0.0)]
     if not actions:
         return None
     described = Person(f"the person who {predicate(choose(actions, random), random())}", "", who.gender)
@@ -350,7 +350,7 @@ def _topic(question: RaceQuestion) -> Any:
     return origin if isinstance(origin, EventQuery) else question.question
 
 
-def race_file(article: RaceArticle, level: str) -> dict[str, Any]:
+def race_json(article: RaceArticle, level: str) -> dict[str, Any]:
     """Return the content of the article's JSON file."""
     return {
         "answers": ["ABCD"[question.answer_index] for question in article.questions],

@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0: questions whose answers are spans of a story, and unanswerable ones.
 
-The span is searched in the sentence of the event that has the answer. If a person or thing
-is a pronoun there, the span is the last mention by name before it.
+The span is searched for in the sentence of the event that has the answer. If a person or
+thing is mentioned by a pronoun there, the span is the last mention by name before it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class SquadQuestion(NamedTuple):
     question: str
     answers: tuple[AnswerSpan, ...]
     plausible_answers: tuple[AnswerSpan, ...]
-    origin: Any  # the query or state question that it words
+    origin: Any  # the query or state question that this question was generated from
 
 
 def context_text(story: Story) -> str:
@@ -86,7 +86,11 @@ def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
 
 
 def _spans(value: Any, story: Story, event_index: int, answer_field: str) -> tuple[AnswerSpan, ...]:
-    """Return the span of a value in the sentence of an event, and spans of its other names."""
+    """Return the span of a value and the first occurrence of each of its other names; empty if none is found.
+
+    The span is in the sentence of the event or, for a person or thing, in the last sentence before it that
+    names the value.
+    """
     sentence_index = story.rendered.sentence_of_event[event_index]
     if sentence_index < 0:
         return ()
@@ -170,7 +174,7 @@ def make_paragraphs(split: str, count: int, seed: int) -> list[SquadParagraph]:
     return paragraphs
 
 
-def squad_file(paragraphs: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
+def squad_json(paragraphs: list[SquadParagraph], split: str, version: str) -> dict[str, Any]:
     """Return the content of a JSON file of SQuAD, version "1.1" or "v2.0"."""
     return {
         "version": version,

@@ -68,11 +68,11 @@ def earlier_state_questions(story: Story, random: UniformRandom) -> list[StateQu
             deciding_event,
         )
         for claim, answer_field, deciding_event in _askable_claims(log[:index], set())
-        if isinstance(claim, (facts.HasThing, facts.LiesAt)) and claim.thing not in log[index]
+        if isinstance(claim, (facts.HasThing, facts.AtSpot)) and claim.thing not in log[index]
     ]
 
 
-_DATING_EVENTS = (e.Break, e.Mend, e.Find, e.Meet, e.Buy, e.Give, e.Return)
+_DATING_EVENTS = (e.Break, e.Repair, e.Find, e.Meet, e.Buy, e.Give, e.Return)
 
 
 def _worded_question(texts: Sequence[str], claim: facts.Claim, random: UniformRandom) -> str:
@@ -98,17 +98,17 @@ def _askable_claims(events: Sequence[Any], uncertain: set[Person]) -> Iterator[t
     for thing, holder_or_spot in reader.holder_or_spot.items():
         deciding_event = _last_index(events, _handles(thing))
         if isinstance(holder_or_spot, Spot):
-            if not isinstance(events[deciding_event], e.Lies):
-                yield facts.LiesAt(thing, holder_or_spot), "spot", deciding_event
+            if not isinstance(events[deciding_event], e.ThingAt):
+                yield facts.AtSpot(thing, holder_or_spot), "spot", deciding_event
         else:
             yield facts.HasThing(holder_or_spot, thing), "who", deciding_event
     for (who, goods), count in reader.stock.items():
         deciding_event = _last_index(events, _counts(who, goods))
-        if not isinstance(events[deciding_event], e.Has):
+        if not isinstance(events[deciding_event], e.HasGoods):
             yield facts.HasExactly(who, count, goods), "number", deciding_event
 
 
-_HANDLING_EVENTS = (e.Lies, e.Take, e.Find, e.Put, e.Lose, e.Give, e.Return, e.Buy)
+_HANDLING_EVENTS = (e.ThingAt, e.Take, e.Find, e.Put, e.Lose, e.Give, e.Return, e.Buy)
 _LOCATING_EVENTS = (e.Take, e.Find, e.Put, e.Lose, e.Seek)
 
 
@@ -126,7 +126,7 @@ def _moves(who: Person) -> Callable[[Any], bool]:
 
 
 def _handles(thing: Thing) -> Callable[[Any], bool]:
-    """Return a predicate for events that say who holds a thing or where it lies."""
+    """Return a predicate for events that say who holds a thing or where it is."""
     return lambda event: thing in event and isinstance(event, _HANDLING_EVENTS)
 
 
