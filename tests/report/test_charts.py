@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albertine.report.charts import Axes, Bar, Curve, ReferenceLine, _ticks, bar_chart, line_chart
-from albertine.report.page import Page, Section, command_block, html_table, paragraphs
+from albertine.report.page import Page, Section, code_block, html_table, paragraphs
 
 HOSTILE = '<script>alert("&")</script>'
 
@@ -69,7 +69,7 @@ def test_everything_is_well_formed_and_escaped() -> None:
         ),
         bar_chart(HOSTILE, [Bar(HOSTILE, 2.0, HOSTILE, 1), Bar("none", -1.0, "0", 2)]),
         html_table((HOSTILE,), [(HOSTILE,)]),
-        command_block(HOSTILE),
+        code_block(HOSTILE),
         paragraphs(HOSTILE),
     ]
     page = Page(

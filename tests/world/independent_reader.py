@@ -11,8 +11,8 @@ from typing import Any
 TRANSFERS = {"Give": ("who", "whom"), "Return": ("who", "whom"), "Buy": ("whom", "who")}
 
 
-class History:
-    """The state of the world after the events of a log.
+class ReplayedState:
+    """The state of the world after the events of a log, which are checked one by one.
 
     Args:
         log: the events.

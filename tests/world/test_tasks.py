@@ -16,7 +16,7 @@ from albertine.world.tasks import glue, inference, race, squad
 from albertine.world.tasks.queries import EventQuery
 from albertine.world.tasks.state_questions import StateQuestion
 
-from .independent_reader import History
+from .independent_reader import ReplayedState
 
 TASKS = {task.name: task for task in glue.TASKS}
 
@@ -37,19 +37,19 @@ def truth_from_events(events: Sequence[Any], claim: Any) -> bool | None:
         return None if None in positions else positions[0] < positions[1]  # type: ignore[operator]
     if isinstance(claim, facts.InDirection):
         return _direction(events, claim)
-    history = History(events, strict=False, owners_hold_at_start=False)
+    state = ReplayedState(events, strict=False, owners_hold_at_start=False)
     known: object
     if isinstance(claim, facts.AtPlace):
-        known, claimed = history.people.get(claim.who.name), claim.place.the
+        known, claimed = state.people.get(claim.who.name), claim.place.the
     elif isinstance(claim, facts.HasThing):
-        known, claimed = history.things.get(claim.thing.name), claim.who.name
+        known, claimed = state.things.get(claim.thing.name), claim.who.name
     elif isinstance(claim, facts.AtSpot):
-        known, claimed = history.things.get(claim.thing.name), str(claim.spot)
+        known, claimed = state.things.get(claim.thing.name), str(claim.spot)
     elif isinstance(claim, facts.IsIntact):
-        broken = history.broken.get(claim.thing.name)
+        broken = state.broken.get(claim.thing.name)
         return None if broken is None else not broken
     else:
-        count = history.stock.get((claim.who.name, claim.goods.many))
+        count = state.stock.get((claim.who.name, claim.goods.many))
         if count is None:
             return isinstance(claim, facts.HasMore) if _at_least(events, claim) > claim.number else None
         return count > claim.number if isinstance(claim, facts.HasMore) else count == claim.number
@@ -260,13 +260,13 @@ def _gold(origin: Any, log: Sequence[Any]) -> set[str]:
     if isinstance(origin, EventQuery):
         return answers_in_log(origin, log)
     assert isinstance(origin, StateQuestion)
-    history = History(log[: origin.num_events], strict=False)
+    state = ReplayedState(log[: origin.num_events], strict=False)
     claim = origin.claim
     if isinstance(claim, facts.AtPlace):
-        return {history.people[claim.who.name]}
+        return {state.people[claim.who.name]}
     if isinstance(claim, facts.HasExactly):
-        return {str(history.stock[claim.who.name, claim.goods.many])}
-    return {history.things[claim.thing.name]}  # type: ignore[union-attr]
+        return {str(state.stock[claim.who.name, claim.goods.many])}
+    return {state.things[claim.thing.name]}  # type: ignore[union-attr]
 
 
 def _in_words(gold: str) -> list[str]:

@@ -17,7 +17,7 @@ from albertine.report.architecture_diagram import architecture_diagram
 from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
-from albertine.report.page import Page, Section, columns, command_block, html_table, paragraphs
+from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import OUTPUT_LABELS, fill_mask_section, segment_order_section
 
 _DISPLAY_NAMES = {"albert": "ALBERT", "bert": "BERT"}
@@ -56,7 +56,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
         Section("Changes from layer to layer", _transition_blocks(workspace, probe_results)),
-        Section("The same steps as commands", _command_blocks(workspace)),
+        Section("The same steps as commands", _code_blocks(workspace)),
         Section("Next steps", _next_blocks(workspace)),
     ]
     return Page("A little ALBERT", lead, key_figures, sections)
@@ -84,7 +84,7 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
         architecture_diagram(albert.settings, "ALBERT", output_label),
         architecture_diagram(bert.settings, "BERT of the same shape", output_label),
     ]
-    return [paragraphs(explanation), columns(diagrams), parameter_chart([albert, bert])]
+    return [paragraphs(explanation), side_by_side(diagrams), parameter_chart([albert, bert])]
 
 
 def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
@@ -96,7 +96,7 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
         "which masking sometimes leaves unchanged. Pre-training that stays above these lines has learned "
         "nothing from context."
     )
-    return [paragraphs(explanation), columns(pretraining_charts(runs, "sop"))]
+    return [paragraphs(explanation), side_by_side(pretraining_charts(runs, "sop"))]
 
 
 def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str]:
@@ -155,7 +155,7 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
             "The bag of words is a baseline trained on the same examples, which sees the words but not "
             "their order."
         )
-    return [paragraphs(explanation), columns(charts), *_bag_of_words_note(workspace)]
+    return [paragraphs(explanation), side_by_side(charts), *_bag_of_words_note(workspace)]
 
 
 def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
@@ -209,16 +209,16 @@ def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) 
         "both curves would fall to 0. This is Figure 1 of the paper for these two models: how far each layer "
         "moves the hidden states."
     )
-    return [paragraphs(explanation), columns(transition_charts(charted_models))]
+    return [paragraphs(explanation), side_by_side(transition_charts(charted_models))]
 
 
-def _command_blocks(workspace: DemoWorkspace) -> list[str]:
+def _code_blocks(workspace: DemoWorkspace) -> list[str]:
     explanation = "These commands repeat the steps of the demo. To start your own project, replace the text."
     executable = albertine_executable()
     executable_note = (
         "" if executable == "albertine" else f" On this machine, type {executable} for albertine."
     )
-    return [paragraphs(explanation + executable_note), command_block(*equivalent_commands(workspace))]
+    return [paragraphs(explanation + executable_note), code_block(*equivalent_commands(workspace))]
 
 
 def _next_blocks(workspace: DemoWorkspace) -> list[str]:
@@ -232,6 +232,6 @@ def _next_blocks(workspace: DemoWorkspace) -> list[str]:
         f"The fine-tuned models can be served too: {finetuned_folders}. " if finetuned_folders else ""
     )
     headed_commands = [
-        f"<h3>{escape(name)}</h3>{command_block(line)}" for name, line in next_commands(workspace).items()
+        f"<h3>{escape(name)}</h3>{code_block(line)}" for name, line in next_commands(workspace).items()
     ]
     return ["".join(headed_commands), paragraphs(serving_note + explanation)]

@@ -10,7 +10,7 @@ from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
 from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
-from albertine.report.page import Page, Section, columns, command_block, html_table
+from albertine.report.page import Page, Section, code_block, html_table, side_by_side
 from albertine.report.pretraining_page import model_blocks
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
@@ -34,7 +34,7 @@ def finetuning_page(run: Path) -> Page:
         *_learning_sections(charted_run, card.task),
         *([Section("Runs", [_run_table(run, results)])] if results else []),
         Section("Architecture", model_blocks(model.settings, output_label)),
-        Section("Next steps", [command_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
+        Section("Next steps", [code_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
     ]
     key_figures = [(metric_title(name), format_metric(name, scores[name])) for name in shown_metrics(scores)]
     return Page(run.resolve().name, _summary(card), key_figures, sections)
@@ -64,7 +64,7 @@ def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
 
 
 def _learning_sections(run: Path, task: str) -> list[Section]:
-    return [Section("Training", [columns(finetuning_charts(run, task))])] if _read_metrics(run) else []
+    return [Section("Training", [side_by_side(finetuning_charts(run, task))])] if _read_metrics(run) else []
 
 
 def _read_metrics(run: Path) -> list[MetricsLine]:

@@ -15,9 +15,9 @@ from albertine.model.strip import Strip
 from albertine.report.examples import FillMaskExample, SegmentOrderExample
 from albertine.text.token_text import WholeWordTokens, token_text
 
-_MAX_LENGTH = 44  # tokens: short enough to read at a glance
+_MAX_FILL_MASK_LENGTH = 44  # tokens: short enough to read at a glance
 _TOP_K = 5
-_MAX_PAIR_LENGTH = 80  # two sentences or more per segment: shorter ones hardly show an order
+_MAX_ORDER_LENGTH = 80  # tokens: segments of two or more sentences, because shorter ones hardly show an order
 _TRANSITION_SAMPLES = 64
 
 
@@ -57,13 +57,13 @@ def fill_mask_examples(
 def segment_order_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[SegmentOrderExample]:
-    """Return the order predictions for pairs of held-out segments, as in the text and swapped."""
+    """For pairs of held-out segments, return the order predictions for the text order and when swapped."""
     examples = []
     for sample in _samples(
-        corpus, pipeline.engine.model_settings.max_length, count, seed, max_length=_MAX_PAIR_LENGTH
+        corpus, pipeline.engine.model_settings.max_length, count, seed, max_length=_MAX_ORDER_LENGTH
     ):
         first, second = _segment_ids(sample)
-        if sample.pair_label:
+        if sample.pair_label:  # swapped
             first, second = second, first
         examples.append(
             SegmentOrderExample(
@@ -85,8 +85,8 @@ def _segment_ids(sample: PretrainSample) -> tuple[list[int], list[int]]:
 def _order_probability(pipeline: FillMaskPipeline, first: list[int], second: list[int]) -> float:
     """Return the probability that two segments are in order.
 
-    Ids are needed because a truncated segment can begin within a word: its text may have other ids, and more
-    of them than fit.
+    It takes ids, not text: a truncated segment can begin within a word, so tokenizing its text again may
+    give other ids, and more than the model accepts.
     """
     special = pipeline.tokenizer.special_ids
     ids = [special.cls, *first, special.sep, *second, special.sep]
@@ -104,8 +104,8 @@ def held_out_transitions(model: Model, corpus: Corpus, seed: int) -> list[LayerT
     return layer_transitions(model, strips)
 
 
-def has_readable_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
-    """Return whether a corpus has held-out samples that the model can read."""
+def can_draw_held_out_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
+    """Return whether held-out samples can be drawn from a corpus."""
     try:
         return next(_samples(corpus, pipeline.engine.model_settings.max_length, 1, 0), None) is not None
     except InputError:
@@ -113,11 +113,11 @@ def has_readable_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
 
 
 def _samples(
-    corpus: Corpus, model_max_length: int, count: int, seed: int, max_length: int = _MAX_LENGTH
+    corpus: Corpus, model_max_length: int, count: int, seed: int, max_length: int = _MAX_FILL_MASK_LENGTH
 ) -> Iterator[PretrainSample]:
-    sampler = PretrainDataset(
+    dataset = PretrainDataset(
         corpus,
         ObjectiveSettings("sop", min(max_length, model_max_length), short_seq_prob=0.0, seed=seed),
         "dev",
     )
-    yield from sampler.draw(np.arange(min(count, len(sampler))))
+    yield from dataset.draw(np.arange(min(count, len(dataset))))

@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML file, for screens and phones, in light and dark mode."""
+"""A report as one self-contained HTML file, for large and small screens, in light and dark mode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def paragraphs(*texts: str) -> str:
     return "".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
-def columns(blocks: Iterable[str]) -> str:
+def side_by_side(blocks: Iterable[str]) -> str:
     """Return blocks side by side where they fit, else below each other."""
     return f'<div class="pair">{"".join(blocks)}</div>'
 
@@ -77,6 +77,6 @@ def html_table(
     )
 
 
-def command_block(*lines: str) -> str:
+def code_block(*lines: str) -> str:
     """Return lines as a code block."""
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"

@@ -16,7 +16,7 @@ from albertine.report.architecture_diagram import architecture_diagram, architec
 from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.examples import fill_mask_html, segment_order_html
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
-from albertine.report.page import Page, Section, columns, command_block, html_table, paragraphs
+from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
 from albertine.train.run_folder import read_run_settings
@@ -37,13 +37,16 @@ def pretraining_page(run: Path) -> Page:
         raise InputError(f"{run}: no training step yet; run the report again later")
     pipeline, pair = fill_mask_pipeline(run), settings.objective.pair
     model = pipeline.engine.model_settings
-    learning_blocks = [columns(pretraining_charts([PlottedRun("", run, 1)], pair)), _event_table(metrics)]
+    learning_blocks = [
+        side_by_side(pretraining_charts([PlottedRun("", run, 1)], pair)),
+        _event_table(metrics),
+    ]
     settings_lines = (line for line in settings_to_toml(settings).splitlines() if not line.startswith("#"))
     sections = [
         Section("Architecture", model_blocks(model, OUTPUT_LABELS[pair])),
         Section("Training", learning_blocks),
         *_held_out_sections(run, pipeline, _matching_corpus(settings, pipeline), pair),
-        Section("Settings", [command_block(*settings_lines)]),
+        Section("Settings", [code_block(*settings_lines)]),
         Section("Next steps", [_next_commands(run)]),
     ]
     return Page(run.resolve().name, _summary(settings, metrics), _key_figures(model, metrics), sections)
@@ -57,7 +60,7 @@ def _matching_corpus(settings: PretrainSettings, pipeline: FillMaskPipeline) -> 
         return None
     if corpus is None or corpus.tokenizer.fingerprint != pipeline.tokenizer.fingerprint:
         return None
-    return corpus if held_out_examples.has_readable_samples(corpus, pipeline) else None
+    return corpus if held_out_examples.can_draw_held_out_samples(corpus, pipeline) else None
 
 
 def model_blocks(model: ModelSettings, output_label: str) -> list[str]:
@@ -67,7 +70,7 @@ def model_blocks(model: ModelSettings, output_label: str) -> list[str]:
     if bert == model:
         return [diagram]
     charted_models = [ChartedModel("this model", model, 1), ChartedModel("BERT of this shape", bert, 2)]
-    return [columns([diagram, parameter_chart(charted_models)])]
+    return [side_by_side([diagram, parameter_chart(charted_models)])]
 
 
 def _key_figures(model: ModelSettings, metrics: Sequence[MetricsLine]) -> list[tuple[str, str]]:
@@ -103,7 +106,7 @@ def _held_out_sections(
     return [
         fill_mask_section(pipeline, corpus, _NUM_EXAMPLES, _SEED),
         *([segment_order_section(pipeline, corpus, _NUM_EXAMPLES, _SEED + 1)] if pair == "sop" else []),
-        Section("Changes from layer to layer", [columns(transition_charts([charted_model]))]),
+        Section("Changes from layer to layer", [side_by_side(transition_charts([charted_model]))]),
     ]
 
 
@@ -113,7 +116,7 @@ def fill_mask_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, se
     examples = held_out_examples.fill_mask_examples(pipeline, corpus, count, seed)
     return Section(
         "Predictions for masked words",
-        [paragraphs(explanation), columns(map(fill_mask_html, examples))] if examples else [],
+        [paragraphs(explanation), side_by_side(map(fill_mask_html, examples))] if examples else [],
     )
 
 
@@ -126,7 +129,7 @@ def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int
     examples = held_out_examples.segment_order_examples(pipeline, corpus, count, seed)
     return Section(
         "Predictions for segment order",
-        [paragraphs(explanation), columns(map(segment_order_html, examples))] if examples else [],
+        [paragraphs(explanation), side_by_side(map(segment_order_html, examples))] if examples else [],
     )
 
 
@@ -148,7 +151,7 @@ def _event_table(metrics: Sequence[MetricsLine]) -> str:
 
 def _next_commands(run: Path) -> str:
     quoted_run = shlex.quote(str(run))
-    return command_block(
+    return code_block(
         f'albertine fill-mask {quoted_run} "The old [MASK] was locked."',
         f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out judge",
         "albertine predict judge --data new.csv --out answers.csv",

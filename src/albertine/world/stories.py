@@ -24,8 +24,8 @@ GENRES = {
     "manual": manual.plan,
 }
 CORPUS_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
-EXTRA_GENRES = ("report",)
-OTHER_GENRES = ("manual",)
+REPORT_GENRES = ("report",)
+OTHER_DOMAIN_GENRES = ("manual",)
 MIN_SENTENCES, MAX_SENTENCES = 6, 60
 _MIN_EVENTS, _EVENT_RANGE = 12, 62  # counts of events; a sentence tells one or two of them
 

@@ -17,12 +17,12 @@ from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.processes import run_in_processes
 from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
-from albertine.world.stories import CORPUS_GENRES, EXTRA_GENRES, OTHER_GENRES, make_story
+from albertine.world.stories import CORPUS_GENRES, OTHER_DOMAIN_GENRES, REPORT_GENRES, make_story
 from albertine.world.tasks import glue, race, squad
 
 WORLD_FILE, WORLD_FORMAT = "world.json", 1
 _STORIES_PER_FILE = 5_000
-_GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": EXTRA_GENRES, "text-other": OTHER_GENRES}
+_GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": REPORT_GENRES, "text-other": OTHER_DOMAIN_GENRES}
 
 
 @dataclass(frozen=True)
