@@ -17,7 +17,7 @@ from albertine.model.model import Model
 from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import create_task_type, find_task
@@ -152,7 +152,7 @@ def _encode(
     task_type: TaskType, tokenizer: Tokenizer, examples: Sequence[Example], name: str
 ) -> list[EncodedExample]:
     """Return encoded examples; print how many are truncated, and the share of unknown tokens."""
-    report = EncodingReport(tokenizer.special_ids)
+    counts = EncodingCounts(tokenizer.special_ids)
     encoded: list[EncodedExample] = []
     chunks = progress.track(
         [examples[start : start + _ENCODING_CHUNK] for start in range(0, len(examples), _ENCODING_CHUNK)],
@@ -161,9 +161,9 @@ def _encode(
     )
     for chunk in chunks:
         encoded_chunk = task_type.encode(chunk)
-        report.add(encoded_chunk)
+        counts.add(encoded_chunk)
         encoded += encoded_chunk
-    report.print_messages(name)
+    counts.print_warnings(name)
     return encoded
 
 

@@ -20,7 +20,7 @@ from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import prediction_writer, split_names_to_predict
 from albertine.inference.settings import EnsembleSettings
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.scorer import ExampleScores, mean_scores, prediction_to_write
 from albertine.tasks.task import is_folder
@@ -91,9 +91,9 @@ def evaluate_ensemble(
         if name in unscored_names:
             examples = read_split(first, name, settings, require_labels=False)
             tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
-            report = EncodingReport(ensemble.tokenizer.special_ids)
-            write(name, ensemble.create_scorer().predict(tracked_examples, report))
-            report.print_messages(f"{settings.data}, {name}")
+            counts = EncodingCounts(ensemble.tokenizer.special_ids)
+            write(name, ensemble.create_scorer().predict(tracked_examples, counts))
+            counts.print_warnings(f"{settings.data}, {name}")
         else:
             write(name, candidates.predict(members))
     primary_metric = first.task.primary_metric(metrics)

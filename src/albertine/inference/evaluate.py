@@ -11,7 +11,7 @@ from albertine.errors import InputError
 from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.settings import EvaluateSettings
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.reading import labelled_examples, report_skipped
@@ -82,11 +82,11 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
         f"Evaluating {model.card.task}, {split_name}",
         unit="examples",
     )
-    report = EncodingReport(model.tokenizer.special_ids)
-    pairs = list(model.create_scorer().predict(tracked_examples, report))
+    counts = EncodingCounts(model.tokenizer.special_ids)
+    pairs = list(model.create_scorer().predict(tracked_examples, counts))
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
-    report.print_messages(f"{model.source}, {split_name}")
+    counts.print_warnings(f"{model.source}, {split_name}")
     return EvaluationResult(
         model.source,
         model.card.task,
@@ -95,9 +95,9 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
         metrics,
         model.task.primary_metric(metrics),
         time.monotonic() - started,
-        report.num_truncated,
-        report.mean_truncated_tokens,
-        report.unknown_share,
+        counts.num_truncated_examples,
+        counts.mean_truncated_tokens,
+        counts.unknown_share,
     )
 
 

@@ -17,7 +17,7 @@ from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_task_model
 from albertine.inference.evaluate import read_split
 from albertine.inference.settings import PredictSettings
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.settings import Split
 from albertine.tasks.task import SubmissionFormat, Task, is_folder
@@ -48,9 +48,9 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         examples = read_split(finetuned, name, settings, require_labels=False)
         description = f"Predicting {name}" if is_official else "Predicting"
         tracked_examples = progress.track(examples, description, unit="examples")
-        report = EncodingReport(finetuned.tokenizer.special_ids)
-        count += write(name, finetuned.create_scorer().predict(tracked_examples, report))
-        report.print_messages(f"{settings.data}, {name}" if is_official else settings.data)
+        counts = EncodingCounts(finetuned.tokenizer.special_ids)
+        count += write(name, finetuned.create_scorer().predict(tracked_examples, counts))
+        counts.print_warnings(f"{settings.data}, {name}" if is_official else settings.data)
     return count
 
 

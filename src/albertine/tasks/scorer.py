@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from albertine.engines.engine import Engine
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.sequences import EncodedExample, longest_first_groups, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
@@ -37,26 +37,26 @@ class ExampleScorer(ABC):
         """Return encoded examples, and for each of them the scores of its samples."""
 
     def score_examples(
-        self, examples: Iterable[E], report: EncodingReport | None = None
+        self, examples: Iterable[E], counts: EncodingCounts | None = None
     ) -> Iterator[tuple[E, EncodedExample, ExampleScores]]:
         """Yield each example with its encoded form and the scores of its samples, in order.
 
         Args:
             examples: the examples.
-            report: counts truncated and unknown tokens; None to count none.
+            counts: the counts of truncated and unknown tokens, which are updated; None to count none.
         """
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK_SIZE)):
             encoded, scores = self.score_chunk(chunk)
-            if report is not None:
-                report.add(encoded)
+            if counts is not None:
+                counts.add(encoded)
             yield from zip(chunk, encoded, scores, strict=True)
 
     def predict(
-        self, examples: Iterable[E], report: EncodingReport | None = None
+        self, examples: Iterable[E], counts: EncodingCounts | None = None
     ) -> Iterator[tuple[E, Prediction]]:
         """Yield each example with its prediction, in order; see `score_examples`."""
-        for example, encoded, scores in self.score_examples(examples, report):
+        for example, encoded, scores in self.score_examples(examples, counts):
             yield example, prediction_to_write(self._task_type, example, encoded, scores)
 
 

@@ -9,56 +9,56 @@ from albertine.tasks.sequences import EncodedExample
 from albertine.text.tokenizer import SpecialTokenIds
 
 
-class EncodingReport:
+class EncodingCounts:
     """Counts of truncated and unknown tokens.
 
     Attributes:
         num_examples: number of examples.
-        num_truncated: number of examples that were truncated.
+        num_truncated_examples: number of examples that were truncated.
         max_truncated_tokens: maximum number of tokens that an example lost.
     """
 
     def __init__(self, special_ids: SpecialTokenIds):
-        self.num_examples, self.num_truncated, self.max_truncated_tokens = 0, 0, 0
+        self.num_examples, self.num_truncated_examples, self.max_truncated_tokens = 0, 0, 0
         self._special_ids = special_ids
-        self._truncated_tokens, self._num_tokens, self._num_unknown = 0, 0, 0
+        self._truncated_tokens, self._num_tokens, self._num_unknown_tokens = 0, 0, 0
 
     def add(self, encoded: Sequence[EncodedExample]) -> None:
         """Count the tokens of examples."""
         truncated = [each.num_truncated_tokens for each in encoded if each.num_truncated_tokens]
         self.num_examples += len(encoded)
-        self.num_truncated += len(truncated)
+        self.num_truncated_examples += len(truncated)
         self._truncated_tokens += sum(truncated)
         self.max_truncated_tokens = max([self.max_truncated_tokens, *truncated])
         sequences = [ids for each in encoded for sample in each.samples for ids in sample.ids]
         ids = np.concatenate([np.empty(0, np.int32), *sequences])
         is_special = (ids == self._special_ids.cls) | (ids == self._special_ids.sep)
         self._num_tokens += len(ids) - int(is_special.sum())
-        self._num_unknown += int((ids == self._special_ids.unk).sum())
+        self._num_unknown_tokens += int((ids == self._special_ids.unk).sum())
 
     @property
     def mean_truncated_tokens(self) -> float:
         """Mean number of tokens that the truncated examples lost; 0 if there are none."""
-        return self._truncated_tokens / max(1, self.num_truncated)
+        return self._truncated_tokens / max(1, self.num_truncated_examples)
 
     @property
     def unknown_share(self) -> float:
-        """Share of unknown tokens, between 0 and 1; special tokens such as [CLS] do not count."""
-        return self._num_unknown / max(1, self._num_tokens)
+        """Share of unknown tokens, between 0 and 1; [CLS] and [SEP] are not counted."""
+        return self._num_unknown_tokens / max(1, self._num_tokens)
 
-    def print_messages(self, name: str) -> None:
-        """Print a message if examples were truncated, and one if tokens are unknown.
+    def print_warnings(self, name: str) -> None:
+        """Print how many examples were truncated and how many tokens are unknown, if any.
 
         Args:
             name: name of the examples, such as "train".
         """
-        if self.num_truncated:
+        if self.num_truncated_examples:
             progress.print_message(
-                f"{name}: {self.num_truncated:,} of {self.num_examples:,} examples truncated, "
+                f"{name}: {self.num_truncated_examples:,} of {self.num_examples:,} examples truncated, "
                 f"by {self.mean_truncated_tokens:,.0f} tokens on average "
                 f"and {self.max_truncated_tokens:,} at most"
             )
-        if self._num_unknown:
+        if self._num_unknown_tokens:
             progress.print_message(
                 f"{name}: {100 * self.unknown_share:.2g}% of the tokens are unknown; "
                 "the vocabulary lacks their characters"

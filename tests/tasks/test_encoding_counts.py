@@ -1,36 +1,36 @@
-"""Tests of the report about truncated and unknown tokens."""
+"""Tests of the counts of truncated and unknown tokens."""
 
 from pathlib import Path
 
 import pytest
 
-from albertine.tasks.encoding_report import EncodingReport
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import TextExample
 from albertine.tasks.types.regression import Regression
 from albertine.text.tokenizer import load_tokenizer
 
 
-def encoding_report(tokenizer: Path, *texts: str) -> EncodingReport:
-    """Return the report of texts that are encoded in sequences of at most 10 tokens."""
+def encoding_counts(tokenizer: Path, *texts: str) -> EncodingCounts:
+    """Return the counts of texts that are encoded in sequences of at most 10 tokens."""
     loaded = load_tokenizer(tokenizer)
-    report = EncodingReport(loaded.special_ids)
+    counts = EncodingCounts(loaded.special_ids)
     for text in texts:
-        report.add(Regression(loaded, 10, (), 0.0).encode([TextExample("", "", (text,))]))
-    return report
+        counts.add(Regression(loaded, 10, (), 0.0).encode([TextExample("", "", (text,))]))
+    return counts
 
 
 def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = ("ka", "ka " * 14, "lo " * 10, "漢")
-    report = encoding_report(tokenizer, *texts)
+    counts = encoding_counts(tokenizer, *texts)
     loaded = load_tokenizer(tokenizer)
     ids = [loaded.encode(text, add_special_tokens=False) for text in texts]
     first, second = (len(ids[index]) - 8 for index in (1, 2))
-    assert (report.num_examples, report.num_truncated) == (4, 2)
-    assert report.max_truncated_tokens == first
-    assert report.mean_truncated_tokens == (first + second) / 2
+    assert (counts.num_examples, counts.num_truncated_examples) == (4, 2)
+    assert counts.max_truncated_tokens == first
+    assert counts.mean_truncated_tokens == (first + second) / 2
     unknown_share = 1 / (len(ids[0]) + 8 + 8 + len(ids[3]))
-    assert report.unknown_share == pytest.approx(unknown_share)
-    report.print_messages("train")
+    assert counts.unknown_share == pytest.approx(unknown_share)
+    counts.print_warnings("train")
     mean = round((first + second) / 2)
     assert capsys.readouterr().err.splitlines() == [
         f"train: 2 of 4 examples truncated, by {mean} tokens on average and {first} at most",
@@ -39,7 +39,7 @@ def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.Cap
 
 
 def test_complete_examples_give_no_message(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for report in (encoding_report(tokenizer), encoding_report(tokenizer, "ka lo", "")):
-        assert (report.mean_truncated_tokens, report.unknown_share) == (0.0, 0.0)
-        report.print_messages("train")
+    for counts in (encoding_counts(tokenizer), encoding_counts(tokenizer, "ka lo", "")):
+        assert (counts.mean_truncated_tokens, counts.unknown_share) == (0.0, 0.0)
+        counts.print_warnings("train")
     assert capsys.readouterr().err == ""
