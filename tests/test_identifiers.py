@@ -83,6 +83,19 @@ REPLACED = {
     "kinds_of": "head_kinds",
     "initialise": "init_weights",
     "DEVIATION": "INITIALIZER_RANGE",
+    "is_splittable": "has_byte_ranges",
+    "EncodingReport": "EncodingCounts",
+    "TASK_DEEDS": "TASK_ACTIONS",
+    "with_persons_swapped": "with_people_swapped",
+    "Lies": "ThingAt",
+    "LiesAt": "AtSpot",
+    "Stands": "FixtureAt",
+    "Mend": "Repair",
+    "RunsPlace": "HasWorker",
+    "IsKin": "HasRelation",
+    "Has": "HasGoods",
+    "command_block": "code_block",
+    "has_readable_samples": "can_draw_held_out_samples",
 }
 
 

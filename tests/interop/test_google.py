@@ -340,7 +340,7 @@ def test_damaged_checkpoint_error_is_one_line(
 def test_index_that_cannot_be_read_is_refused(
     fields: dict[str, bytes], message: str, checkpoint_maker: ModuleType, tmp_path: Path
 ) -> None:
-    checkpoint_maker.write_tensor_bundle(tmp_path / "ckpt", {"a": np.float32([1.0])}, **fields)
+    checkpoint_maker.write_tensor_bundle(tmp_path / "ckpt", {"a": np.float32(1.0)}, **fields)
     with pytest.raises(InputError, match=message) as caught:
         read_tensor_bundle(tmp_path / "ckpt")
     assert "\n" not in str(caught.value)
