@@ -75,7 +75,7 @@ def evaluate_ensemble(
     for name in unscored_names:  # an unreadable split must fail before dev is scored
         next(read_split(first, name, settings, require_labels=False))
     candidates = _Candidates(models, dev_examples)
-    candidates.encoding_report.print_messages(f"{settings.data}, {dev_name}")
+    candidates.encoding_counts.print_warnings(f"{settings.data}, {dev_name}")
     members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
     metrics = candidates.evaluate(members)
     ensemble = create_ensemble(
@@ -135,15 +135,15 @@ class _Candidates:
 
     Attributes:
         single_metrics: primary metric of each model.
-        encoding_report: counts of truncated and unknown tokens.
+        encoding_counts: counts of truncated and unknown tokens.
     """
 
     def __init__(self, models: Sequence[FinetunedModel], examples: Sequence[Example]):
         self._task, self._task_type, self._examples = models[0].task, models[0].task_type, examples
         self._scores = [_score_examples(model, examples) for model in models]
         self._encoded = models[0].create_scorer().encode(examples)
-        self.encoding_report = EncodingReport(models[0].tokenizer.special_ids)
-        self.encoding_report.add(self._encoded)
+        self.encoding_counts = EncodingCounts(models[0].tokenizer.special_ids)
+        self.encoding_counts.add(self._encoded)
         self.single_metrics = [self.primary_metric([index]) for index in range(len(models))]
 
     def primary_metric(self, members: Sequence[int]) -> float:
