@@ -83,6 +83,23 @@ def test_existing_file_is_refused(tmp_path: Path) -> None:
         refuse_existing_file(tmp_path / "a")
 
 
+def test_the_slower_of_two_writers_of_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Path.replace
+
+    def replace_after_another_process(self: Path, target: Path) -> Path:
+        target.mkdir()
+        (target / "a").write_text("other")
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace_after_another_process)
+    with pytest.raises(InputError, match="made: exists already"), atomic_folder(tmp_path / "made") as folder:
+        (folder / "a").write_text("x")
+    assert (tmp_path / "made" / "a").read_text() == "other"
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_partial_of_a_killed_process_is_removed(tmp_path: Path, is_folder: bool) -> None:
     killed, other = tmp_path / ".made.0123abcd.partial", tmp_path / ".made.too.0123abcd.partial"

@@ -9,6 +9,7 @@ folder does, if no other process is writing in that folder: while a process writ
 a shared lock on the folder.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -44,6 +45,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             partial.replace(folder)
             sync_to_disk(folder.parent)
         except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # of the rename, just after the check
+                refuse_existing_folder(folder)
             _name_final_path(error, partial, folder)
             raise
 
@@ -147,6 +150,19 @@ def refuse_existing_file(file: Path) -> None:
     """Raise `InputError` if the file exists."""
     if file.is_file():
         raise InputError(f"{file}: exists already; name another file or remove it")
+
+
+def write_one_of_several_files(file: Path, text: str) -> None:
+    """Write a file that belongs to a set; if it exists, it must have the same content.
+
+    So the same call completes a set after an interruption, and never replaces other files.
+    """
+    if file.exists():
+        if file.read_bytes() != text.encode():
+            raise InputError(f"{file}: exists already with other content; name another path or remove it")
+        return
+    with atomic_file(file) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def sync_to_disk(path: Path) -> None:

@@ -292,10 +292,45 @@ def test_glue_submission_format(
         assert [row[0] for row in predicted] == [row[0] for row in gold]
         if task.labels:
             assert {row[1] for row in predicted[1:]} <= set(task.labels)
+    with pytest.raises(InputError, match="exists already"):
+        predict(str(model), settings, tmp_path / "out")
     predict(str(model), replace(settings, split="dev"), tmp_path / "dev")
     assert sorted(file.name for file in (tmp_path / "dev").iterdir()) == files
     with pytest.raises(InputError, match="name a folder for them"):
         predict(str(model), settings, tmp_path / "a.tsv")
+
+
+@pytest.mark.parametrize(
+    ("task_name", "out", "missing"),
+    [("mnli", "out", "out/MNLI-mm.tsv"), ("squad-2.0", "out.json", "out.json")],
+)
+def test_an_interrupted_call_completes_several_files(
+    task_name: str, out: str, missing: str, checkpoint: Path, world: Path, tmp_path: Path
+) -> None:
+    task = find_task(task_name)
+    head = HeadSettings(task.task_type.head_kind, labels=len(task.labels) or 2, answerable=not task.labels)
+    card = TaskCard(
+        task_name,
+        task.type_name,
+        task.labels,
+        task.metric_names,
+        allows_no_answer=not task.labels,
+        max_length=64,
+    )
+    model = save_untrained_model(tmp_path / "model", checkpoint, head, card)
+    settings = PredictSettings(data=str(world), split="dev", device="cpu", precision="fp32")
+    predict(model, settings, tmp_path / out)
+    files = {file: file.read_bytes() for pattern in ("out/*", "out*.json") for file in tmp_path.glob(pattern)}
+    assert len(files) == 2
+    (tmp_path / missing).unlink()
+    predict(model, settings, tmp_path / out)
+    assert {file: file.read_bytes() for file in files} == files
+    (tmp_path / missing).unlink()
+    (kept,) = files.keys() - {tmp_path / missing}
+    kept.write_text("of another model")
+    with pytest.raises(InputError, match="exists already with other content"):
+        predict(model, settings, tmp_path / out)
+    assert kept.read_text() == "of another model"
 
 
 def test_empty_split_fails_before_predicting(checkpoint: Path, world: Path, tmp_path: Path) -> None:

@@ -84,9 +84,6 @@ def evaluate_ensemble(
         [models[index] for index in members],
         [1.0] * len(members),
     )
-    if save is not None:
-        write_ensemble(ensemble, Path(save))
-        progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
     for name in names_to_predict:
         if name in unscored_names:
             examples = read_split(first, name, settings, require_labels=False)
@@ -96,6 +93,9 @@ def evaluate_ensemble(
             counts.print_warnings(f"{settings.data}, {name}")
         else:
             write(name, candidates.predict(members))
+    if save is not None:  # last, because it takes no time, and predictions that are interrupted start again
+        write_ensemble(ensemble, Path(save))
+        progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
     primary_metric = first.task.primary_metric(metrics)
     return EnsembleResult(
         first.card.task,

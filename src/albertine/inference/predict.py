@@ -74,8 +74,9 @@ def prediction_writer(
     if submission and _is_submission(submission, task, data, out):
         assert out is not None
         files = {name: submission.file(name, out) for name in split_names}
-        for file in files.values():
-            refuse_existing_file(file)
+        # Some of several files may be from an interrupted call: `write_one_of_several_files`.
+        if all(file.is_file() for file in files.values()):
+            refuse_existing_file(next(iter(files.values())))
         return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
         suffixes = [*([submission.suffix] if submission and submission.suffix else []), *_WRITERS]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file
+from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import TextExample
@@ -211,7 +211,6 @@ def write_submission(name: str, predictions: Iterator[tuple[TextExample, dict[st
         f"{example.example_id}\t{prediction['label'] if has_labels else format(prediction['value'], '.3f')}\n"
         for example, prediction in predictions
     ]
-    with atomic_file(file) as partial:
-        partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")
+    write_one_of_several_files(file, "index\tprediction\n" + "".join(lines))
     progress.print_message(f"{file}: {len(lines):,} predictions")
     return len(lines)

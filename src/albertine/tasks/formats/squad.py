@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file
+from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
 from albertine.tasks.examples import AnswerText, QuestionExample
 from albertine.tasks.formats.cells import parse_answers
@@ -107,7 +107,10 @@ def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExa
 
 
 def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any]]], out: Path) -> int:
-    """Write answers by question id, and no-answer probabilities; return the number of answers."""
+    """Write answers by question id, and no-answer probabilities; return the number of answers.
+
+    The answers are written last: if their file exists, both files are complete.
+    """
     answers_by_id: dict[str, str] = {}
     no_answer_probabilities: dict[str, float] = {}
     for example, prediction in predictions:
@@ -116,12 +119,10 @@ def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any
             no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
     out.parent.mkdir(parents=True, exist_ok=True)
     for file, content, description in (
-        (out, answers_by_id, "answers"),
         (out.with_suffix(".no_answer.json"), no_answer_probabilities, "no-answer probabilities"),
+        (out, answers_by_id, "answers"),
     ):
         if content:
-            with atomic_file(file) as partial:
-                text = json.dumps(content, ensure_ascii=False, indent=1)
-                partial.write_text(text + "\n", encoding="utf-8")
+            write_one_of_several_files(file, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
             progress.print_message(f"{file}: {len(content):,} {description}")
     return len(answers_by_id)
