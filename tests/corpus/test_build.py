@@ -169,6 +169,56 @@ def test_interrupted_build_resumes_to_the_same_bytes(
         assert file.stat().st_mtime_ns == modified
 
 
+def damage(file: Path, kind: str) -> None:
+    content = file.read_bytes()
+    damaged = {
+        "bit": content[:-20] + bytes([content[-20] ^ 4]) + content[-19:],
+        "zeros": bytes(len(content)),
+        "truncated": content[: len(content) // 2],
+        "empty": b"",
+        "appended": content + b"x",
+    }
+    file.write_bytes(damaged[kind])
+
+
+@pytest.mark.usefixtures("small_jobs")
+@pytest.mark.parametrize("kind", ["bit", "zeros", "truncated", "empty", "appended"])
+@pytest.mark.parametrize(
+    "name",
+    ["building/part-000001.arrow", "building/part-000001.json", "building/shards.json", "train-00000.arrow"],
+)
+def test_damage_of_an_unfinished_corpus_is_repaired(
+    name: str, kind: str, text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run_build(text, tokenizer, tmp_path / "whole", held_out=0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_manifest", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_build(text, tokenizer, tmp_path / "made", held_out=0.2)
+    damage(tmp_path / "made" / name, kind)
+    run_build(text, tokenizer, tmp_path / "made", held_out=0.2)
+    assert file_contents(tmp_path / "made") == file_contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", ["bit", "zeros", "truncated", "empty"])
+def test_damaged_record_of_a_build_is_refused(
+    kind: str, text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_manifest", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_build(text, tokenizer, tmp_path / "made")
+    damage(tmp_path / "made" / "building" / "build.json", kind)
+    with pytest.raises(InputError, match=r"build.json: damaged; remove .*made and build again"):
+        run_build(text, tokenizer, tmp_path / "made")
+
+
 @pytest.mark.parametrize("interrupted_call", ["rename", "rmtree"])
 def test_build_interrupted_during_cleanup_is_complete_or_resumes(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted_call: str

@@ -5,6 +5,7 @@
     OUT/building/shards.json    settings of the shards; if they change, the shards are rewritten
     OUT/building/part-*.arrow   parts of finished jobs
     OUT/building/part-*.json    reports of these jobs: skipped records, characters without a token
+    OUT/building/*.sha256       checksums of the shards that are written
 
 A build removes only files that a build has written.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_paths, remove_path, sync_to_disk
+from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.corpus.settings import CorpusSettings
@@ -30,7 +32,7 @@ from albertine.version import __version__
 
 _LOCK = "corpus.lock"
 _REMOVED_FOLDER = ".building.partial"  # the build folder of a finished corpus, while it is removed
-_BUILD_FORMAT = 3
+_BUILD_FORMAT = 4
 _FORMAT_1_FILE = "note.json"  # the name of build.json in format 1
 _SHARD_SETTINGS = ("held_out", "keep_duplicates", "seed")  # no effect on the parts
 _UNRECORDED_SETTINGS = ("workers", "on_error")  # may be changed when a build resumes
@@ -99,38 +101,45 @@ def record_build(work: Path, sources: Sequence[Source], fingerprint: str, settin
     part_settings = {key: value for key, value in asdict(settings).items() if key not in _UNRECORDED_SETTINGS}
     shard_settings = {key: part_settings.pop(key) for key in _SHARD_SETTINGS}
     part_settings["chunking"] = [__version__, CHUNK_BYTES, JOB_BYTES]  # the parts depend on these, too
-    text = json.dumps(
-        {
-            "format": _BUILD_FORMAT,
-            "sources": [_source_identity(source) for source in sources],
-            "tokenizer": fingerprint,
-            "settings": part_settings,
-        }
-    )
+    build = {
+        "format": _BUILD_FORMAT,
+        "sources": [_source_identity(source) for source in sources],
+        "tokenizer": fingerprint,
+        "settings": part_settings,
+    }
     file = work / "build.json"
     advice = f"remove {work.parent} and build again"
     if (work / _FORMAT_1_FILE).exists():
         check_format(work / _FORMAT_1_FILE, 1, _BUILD_FORMAT, advice)
     if file.exists():
-        recorded = file.read_text(encoding="utf-8")
-        check_format(file, json.loads(recorded).get("format"), _BUILD_FORMAT, advice)
-        if recorded != text:
+        if _read_build(file, advice) != json.loads(json.dumps(build)):
             raise InputError(
                 f"{work.parent}: unfinished corpus of other text, tokenizer or settings; "
                 "repeat the command that started it, or remove it"
             )
         progress.print_message(f"{work.parent}: resuming the interrupted build")
     _record_shard_settings(work, shard_settings)
-    with atomic_file(file) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_checked_json(file, build)
     # The manifest exists if the build was interrupted during cleanup; it is written again.
     (work.parent / MANIFEST_FILE).unlink(missing_ok=True)
+
+
+def _read_build(file: Path, advice: str) -> Any:
+    """Return what a build recorded; raise `InputError` if it is damaged or of another format."""
+    try:
+        build = read_checked_json(file)
+    except ValueError as error:
+        with suppress(ValueError, TypeError, KeyError, RecursionError):  # before format 4, without a checksum
+            check_format(file, json.loads(file.read_bytes())["format"], _BUILD_FORMAT, advice)
+        raise InputError(f"{file}: damaged; {advice}") from error
+    check_format(file, build["format"], _BUILD_FORMAT, advice)
+    return build
 
 
 def _record_shard_settings(work: Path, settings: dict[str, Any]) -> None:
     """Record the settings of the shards; remove shards that were written with others."""
     file, text = work / "shards.json", json.dumps(settings)
-    if file.exists() and file.read_text(encoding="utf-8") == text:
+    if file.exists() and file.read_bytes() == text.encode():
         return
     for split in ("train", "dev"):
         for shard in work.parent.glob(f"{split}-*.arrow"):

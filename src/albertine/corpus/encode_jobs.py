@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.corpus.job_report import JobReport, write_report
+from albertine.corpus.job_report import JobReport, is_intact, write_report
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import EncodedDocuments, to_record_batch, write_record_batches
 from albertine.processes import run_in_processes
@@ -68,8 +68,11 @@ def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
 
 
 def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSettings) -> None:
-    """Run the jobs whose part files do not exist yet; print at most one warning about their language."""
-    remaining = [job for job in jobs if not job.file.exists()]
+    """Run the jobs whose parts are missing or damaged; print at most one warning about their language."""
+    remaining = [job for job in jobs if not is_intact(job.file)]
+    for job in remaining:
+        if job.file.exists():
+            progress.print_message(f"{job.file}: damaged; its text is encoded again")
     total = sum(job.text_bytes for job in jobs)
     workers = min(settings.workers or os.cpu_count() or 1, max(1, len(remaining)))
     with progress.progress_counter("Encoding text", total=total or None, unit="bytes") as advance:
@@ -126,7 +129,7 @@ class _EncodeWorker:
         with atomic_file(job.file) as file:
             write_record_batches(file, self._encode_job(job, errors))
             self._report.skipped, self._report.skipped_locations = errors.count, errors.messages
-            write_report(job.file, self._report)
+            write_report(job.file, file, self._report)
         removes_accents = self._tokenizer.normalize("é") == "e"
         return language_warning(
             self._characters, removes_accents=removes_accents, language=self._settings.language

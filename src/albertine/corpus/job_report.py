@@ -1,15 +1,16 @@
 """Reports of encoding jobs: unreadable records, and characters that the vocabulary lacks.
 
-The report of a job is a JSON file beside its part, so that a resumed build can read it.
+The report of a job is a JSON file beside its part, so that a resumed build can read it. It has
+the checksum of the part, and its own.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from albertine.atomic import atomic_file
+from albertine.corpus.checked_json import read_checked_json, write_checked_json
+from albertine.corpus.manifest import checksum
 
 
 @dataclass
@@ -36,17 +37,30 @@ def report_file(part: Path) -> Path:
     return part.with_suffix(".json")
 
 
-def write_report(part: Path, report: JobReport) -> None:
-    """Write the report of the job that writes a part."""
-    with atomic_file(report_file(part)) as file:
-        file.write_text(json.dumps(vars(report)), encoding="utf-8")
+def write_report(part: Path, content: Path, report: JobReport) -> None:
+    """Write the report of a job.
+
+    Args:
+        part: the part that the job writes.
+        content: the file that becomes the part.
+        report: counts over the text of the part.
+    """
+    write_checked_json(report_file(part), {"report": vars(report), "part_checksum": checksum(content)})
+
+
+def is_intact(part: Path) -> bool:
+    """Return whether a part and its report exist and are undamaged."""
+    try:
+        return bool(read_checked_json(report_file(part))["part_checksum"] == checksum(part))
+    except (FileNotFoundError, ValueError):
+        return False
 
 
 def sum_reports(parts: Iterable[Path]) -> JobReport:
     """Return the sum of the reports of the parts."""
     total = JobReport()
     for part in parts:
-        report = JobReport(**json.loads(report_file(part).read_text(encoding="utf-8")))
+        report = JobReport(**read_checked_json(report_file(part))["report"])
         total.skipped += report.skipped
         total.skipped_locations += report.skipped_locations
         total.tokens += report.tokens

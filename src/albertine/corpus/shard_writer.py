@@ -1,8 +1,8 @@
 """Second phase of a corpus build: writes the documents of the parts into shards of train and dev.
 
 Which documents are duplicates and which are held out is known only when all documents have been
-encoded, so this phase reads the parts again, in order. A shard that exists is not written again,
-only counted.
+encoded, so this phase reads the parts again, in order. A shard that exists is only counted if
+its checksum is the one that was recorded when it was written.
 See docs/decisions/corpus-in-two-phases.md.
 """
 
@@ -76,10 +76,8 @@ def write_shards(
         split_documents = _split_documents(parts, split, kept, held_out)
         for number, documents in enumerate(_grouped_by_tokens(split_documents, SHARD_TOKENS)):
             file = folder / f"{split}-{number:05d}.arrow"
-            if not file.exists():
-                with atomic_file(file) as partial:
-                    write_record_batches(partial, [to_record_batch(documents)])
-            entries.append(_add_shard(file, split, documents, counts))
+            shard_checksum = _write_shard(file, documents, parts[0].parent)
+            entries.append(_add_shard(file, split, documents, counts, shard_checksum))
     if not counts.documents["train"]:
         for part in parts:
             part.unlink()  # without parts, the build folder is removed as well
@@ -89,8 +87,24 @@ def write_shards(
     return sorted(entries, key=lambda entry: entry.file), counts
 
 
+def _write_shard(file: Path, documents: EncodedDocuments, work: Path) -> str:
+    """Write a shard unless an undamaged one exists; return its checksum, which is recorded in `work`."""
+    record = work / f"{file.name}.sha256"
+    if file.exists() and record.exists():
+        found = checksum(file)
+        if found.encode() == record.read_bytes():
+            return found
+        progress.print_message(f"{file}: damaged; it is written again")
+    with atomic_file(file) as partial:
+        write_record_batches(partial, [to_record_batch(documents)])
+        written = checksum(partial)
+        with atomic_file(record) as partial_record:
+            partial_record.write_text(written, encoding="utf-8")
+    return written
+
+
 def _add_shard(
-    file: Path, split: CorpusSplit, documents: EncodedDocuments, counts: CorpusCounts
+    file: Path, split: CorpusSplit, documents: EncodedDocuments, counts: CorpusCounts, shard_checksum: str
 ) -> ShardEntry:
     """Add a shard to `counts`; return its manifest entry."""
     counts.documents[split] += len(documents)
@@ -100,7 +114,7 @@ def _add_shard(
     if split == "train":
         counts.token_counts += np.bincount(documents.tokens, minlength=len(counts.token_counts))
     sizes = (len(documents), len(documents.sentence_starts), len(documents.tokens))
-    return ShardEntry(file.name, split, *sizes, checksum(file))
+    return ShardEntry(file.name, split, *sizes, shard_checksum)
 
 
 def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
