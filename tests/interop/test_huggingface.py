@@ -1,6 +1,8 @@
 """Tests against `transformers`: equal weights give equal outputs, and both load the files of the other."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -298,6 +300,16 @@ def test_another_head_is_initialized_with_a_message(
     assert torch.equal(model.encoder.embedding.tokens.weight, original.encoder.embedding.tokens.weight)
     with pytest.raises(InputError, match=r"head spam: unknown \(did you mean span\?\)"):
         load(folder, head="spam")  # type: ignore[arg-type]  # the tested error
+
+
+def test_loading_does_not_import_the_compiler(tmp_path: Path) -> None:
+    """It takes a second."""
+    settings = ModelSettings(vocab_size=50, embedding_size=8, hidden_size=16, layers=1, heads=2)
+    save_folder(Model(settings, HeadSettings("pretrain")), tmp_path / "model")
+    code = "import albertine, sys; albertine.load(sys.argv[1]); print('torch._dynamo' in sys.modules)"
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert completed.stdout == "False\n"
 
 
 def test_encoder_without_head_loads(tmp_path: Path) -> None:

@@ -25,15 +25,23 @@ from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
 
+def _embedding_table(num_embeddings: int, width: int) -> nn.Embedding:
+    """Return a table without values; a model draws them from its seed, or takes them from a checkpoint.
+
+    On the meta device, the default initialization would import torch's compiler, which takes a second.
+    """
+    return nn.Embedding.from_pretrained(torch.empty(num_embeddings, width), freeze=False)
+
+
 class Embedding(nn.Module):
     """Token, segment and position embeddings of width E, normalized, then projected to width H."""
 
     def __init__(self, settings: ModelSettings):
         super().__init__()
         width = settings.embedding_size
-        self.tokens = nn.Embedding(settings.vocab_size, width)
-        self.positions = nn.Embedding(settings.max_length, width)
-        self.segments = nn.Embedding(settings.segments, width)
+        self.tokens = _embedding_table(settings.vocab_size, width)
+        self.positions = _embedding_table(settings.max_length, width)
+        self.segments = _embedding_table(settings.segments, width)
         self.norm = nn.LayerNorm(width, eps=settings.norm_epsilon)
         self.projection = nn.Linear(width, settings.hidden_size) if settings.has_projection else None
         self.dropout = settings.dropout
