@@ -15,6 +15,7 @@ import pytest
 from albertine.deploy.application import create_app
 from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
@@ -58,12 +59,19 @@ class ServerClient:
     def request(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
         """Send a raw body with POST, or GET without one; return status, response and headers."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET" if body is None else "POST", path, body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request("GET" if body is None else "POST", path, body, headers)
         response = connection.getresponse()
         content = response.read()
         connection.close()
         is_json = response.headers["Content-Type"] == "application/json"
         return response.status, json.loads(content) if is_json else content.decode(), response.headers
+
+
+def post_head(length: int, path: str = "/predict") -> bytes:
+    """Return the head of a POST request with a body of some bytes."""
+    headers = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+    return f"POST {path} HTTP/1.1\r\n{headers}\r\n".encode()
 
 
 @contextmanager
@@ -75,7 +83,9 @@ def running_server(source: Path) -> Iterator[ServerClient]:
             path: RequestBatcher(endpoint.process_batch, executor)
             for path, endpoint in model.endpoints.items()
         }
-        server = SignalAwareServer(uvicorn_config(create_app(model, batchers)))
+        server = SignalAwareServer(
+            uvicorn_config(create_app(model, batchers, allowed_hosts("127.0.0.1", ())))
+        )
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

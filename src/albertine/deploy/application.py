@@ -6,16 +6,20 @@ JSON; the HTTP status shows whether the request or the server caused it.
 
 import asyncio
 import json
+import re
 import sys
 import traceback
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -23,18 +27,13 @@ from starlette.routing import Route
 from albertine import progress
 from albertine.deploy.batcher import RequestBatcher, ServerBusy
 from albertine.deploy.endpoints import Endpoint, ServedModel
+from albertine.deploy.request_checks import AllowedHosts, RequestChecks, error_response
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 from albertine.version import __version__
 
 MAX_BODY_BYTES = 1_000_000
 MAX_REQUEST_ITEMS = 1_024
-BODY_TIMEOUT_SECONDS = 30.0
-# The page is self-contained and sends requests only to this server.
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "img-src data:; connect-src 'self'"
-)
 _SHUTDOWN_MESSAGE = "the server is shutting down; retry later"
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
@@ -43,6 +42,7 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 def create_app(
     model: ServedModel,
     batchers: Mapping[str, RequestBatcher],
+    hosts: AllowedHosts,
     *,
     on_startup: Callable[[], None] = lambda: None,
     debug: bool = False,
@@ -52,6 +52,7 @@ def create_app(
     Args:
         model: the model and its endpoints.
         batchers: batcher of each endpoint, by path.
+        hosts: the hosts that a request may name.
         on_startup: called when the server handles requests and signals.
         debug: whether internal errors print a traceback.
     """
@@ -69,7 +70,7 @@ def create_app(
         Route(
             "/",
             _constant_handler(
-                HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+                HTMLResponse(page, headers={"Content-Security-Policy": _content_security_policy(page)})
             ),
         ),
         Route("/info", _constant_handler(JSONResponse(_model_info(model)))),
@@ -79,7 +80,12 @@ def create_app(
         Route(path, _endpoint_handler(endpoint, batchers[path]), methods=["POST"])
         for path, endpoint in model.endpoints.items()
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_exception_handlers(routes, debug))
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(RequestChecks, hosts)],
+        lifespan=lifespan,
+        exception_handlers=_exception_handlers(routes, debug),
+    )
     app.router.redirect_slashes = False  # behind a proxy, redirects would name the wrong address
     return app
 
@@ -89,6 +95,19 @@ def _constant_handler(response: Response) -> RequestHandler:
         return response
 
     return handler
+
+
+def _content_security_policy(page: str) -> str:
+    """Return the policy that allows only the page's own script and style, and requests to this server."""
+
+    def hash_of(tag: str) -> str:
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {hash_of('script')}; style-src {hash_of('style')}; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _model_info(model: ServedModel) -> dict[str, Any]:
@@ -114,18 +133,27 @@ def _endpoint_handler(endpoint: Endpoint, batcher: RequestBatcher) -> RequestHan
     """Return the handler of POST requests to an endpoint."""
 
     async def handler(request: Request) -> Response:
+        _check_content_type(request)
         try:
-            payload = _parse_json(await asyncio.wait_for(_read_body(request), BODY_TIMEOUT_SECONDS))
+            payload = _parse_json(await _read_body(request))
             results = await _unless_disconnected(request, batcher.submit(_parse_items(payload, endpoint)))
-        except TimeoutError:
-            raise HTTPException(
-                408, f"the request was not complete within {BODY_TIMEOUT_SECONDS:.0f} seconds"
-            ) from None
         except asyncio.CancelledError:  # by uvicorn, when the timeout of a graceful shutdown has passed
-            return _error_response(503, _SHUTDOWN_MESSAGE)
+            return error_response(503, _SHUTDOWN_MESSAGE)
         return JSONResponse(results if isinstance(payload, list) else results[0])
 
     return handler
+
+
+def _check_content_type(request: Request) -> None:
+    """Raise an error if the content is not JSON.
+
+    Without asking the server, browsers let pages of other sites send only content of other types.
+    """
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(
+            415, f"Content-Type {display_text(content_type) or '(missing)'}: must be application/json"
+        )
 
 
 async def _read_body(request: Request) -> bytes:
@@ -185,10 +213,10 @@ def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
     known = ", ".join(route.path for route in routes)
 
     async def bad_request(_: Request, error: Exception) -> Response:
-        return _error_response(400, str(error))
+        return error_response(400, str(error))
 
     async def unavailable(_: Request, error: Exception) -> Response:
-        return _error_response(503, str(error), {"Retry-After": "5"})
+        return error_response(503, str(error), {"Retry-After": "5"})
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -197,13 +225,13 @@ def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
             404: f"{path}: unknown path; known: {known}",
             405: f"{request.method} {path}: method not allowed; use {headers.get('Allow', 'another path')}",
         }
-        return _error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
+        return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
 
     async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001  # no client is left to read it
         return Response(status_code=400)
 
     async def out_of_memory(_: Request, error: Exception) -> Response:
-        return _error_response(
+        return error_response(
             503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
         )
 
@@ -217,7 +245,7 @@ def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
         )
         if debug:
             traceback.print_exception(error)
-        return _error_response(500, line)
+        return error_response(500, line)
 
     return {
         InputError: bad_request,
@@ -227,7 +255,3 @@ def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
         MemoryError: out_of_memory,
         Exception: internal_error,
     }
-
-
-def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": message}, status, headers)

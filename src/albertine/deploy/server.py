@@ -19,11 +19,14 @@ from starlette.applications import Starlette
 from albertine import progress
 from albertine.deploy.application import create_app
 from albertine.deploy.batcher import BatchFunction, BatchInput, BatchOutput, RequestBatcher
+from albertine.deploy.connection import LimitedConnection
 from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.request_checks import WILDCARD_ADDRESSES, allowed_hosts
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import SAME_REQUEST_SECONDS, InputError
 
 SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
+_LISTEN_BACKLOG = 2_048
 
 
 def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
@@ -48,13 +51,15 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
                 f"{source}: {', '.join(f'POST {path}' for path in model.endpoints)}; "
                 "open the address above in a browser to try it; stop with Ctrl-C"
             )
-            if settings.host in ("0.0.0.0", "::"):
+            if listener.getsockname()[0] in WILDCARD_ADDRESSES:
                 progress.print_message(
                     "warning: there is no password; anyone who can reach this machine can send requests"
                 )
 
+        names = (settings.host, socket.gethostname(), *settings.allowed_host_names())
+        hosts = allowed_hosts(listener.getsockname()[0], names)
         server = SignalAwareServer(
-            uvicorn_config(create_app(model, batchers, on_startup=on_startup, debug=debug))
+            uvicorn_config(create_app(model, batchers, hosts, on_startup=on_startup, debug=debug))
         )
         try:
             server.run([listener])
@@ -104,6 +109,12 @@ class SignalAwareServer(uvicorn.Server):
         # A shell starts background processes of a script with SIGINT ignored; uvicorn would handle it.
         self._ignores_sigint = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept requests; let the kernel queue more connections than asyncio accepts at once."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_LISTEN_BACKLOG)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down after pending requests; stop at once if this is a second signal, sent later."""
         if (
@@ -118,14 +129,19 @@ class SignalAwareServer(uvicorn.Server):
 def uvicorn_config(app: Starlette) -> uvicorn.Config:
     """Return the configuration of uvicorn, with its log off because this package prints the errors."""
     max_open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    max_connections = max(8, min(1_000, max_open_files // 2))
     return uvicorn.Config(
         app,
+        http=LimitedConnection,
+        ws="none",
         lifespan="on",
         log_config=None,
         log_level="critical",
         access_log=False,
         server_header=False,
-        limit_concurrency=max(8, min(1_000, max_open_files // 2)),  # connections; others get status 503
+        proxy_headers=False,  # nothing here depends on the address of a client
+        limit_concurrency=max_connections,
+        backlog=max(16, max_connections // 8),  # asyncio accepts so many at once, before it can refuse any
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 
@@ -142,7 +158,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(2_048)  # clients wait while the model is loaded
+        listener.listen(_LISTEN_BACKLOG)  # clients wait while the model is loaded
     except OSError as error:
         listener.close()
         raise InputError(
@@ -154,6 +170,6 @@ def bind_socket(host: str, port: int) -> socket.socket:
 def _url(listener: socket.socket) -> str:
     """Return the address for a browser."""
     host, port = listener.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
+    if host in WILDCARD_ADDRESSES:
         host = socket.gethostname()
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -1,0 +1,142 @@
+"""A client's connection: uvicorn's HTTP/1.1 protocol, with limits on slow, idle and malformed clients.
+
+uvicorn limits the time between two requests, but not the time in which the head of a request
+arrives or a response is taken, and it refuses new connections while idle ones fill the server.
+"""
+
+import asyncio
+from math import inf
+
+import h11
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
+
+from albertine.deploy.request_checks import error_response
+
+CLIENT_TIMEOUT_SECONDS = 30.0
+# A connection that has waited less for its client is not closed in favor of a new one: its
+# request may be on the way.
+MIN_IDLE_SECONDS = 1.0
+
+
+class LimitedConnection(H11Protocol):
+    """A connection that is closed if its client is too slow, or idle when another one needs its place.
+
+    Attributes:
+        waiting_since: time of the event loop at which it began to wait for its client.
+    """
+
+    waiting_since = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _unsent_bytes = inf
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start to wait for a request, in the place of an idle connection if there are too many."""
+        super().connection_made(transport)
+        # uvicorn's own check refuses clients while idle connections exist.
+        limit, self.limit_concurrency = self.limit_concurrency, None
+        self._wait_for_client()
+        if limit is not None and len(self.connections) > limit and not self._close_an_idle_connection():
+            if len(self.connections) > limit + limit // 4:
+                transport.abort()  # not even an error is worth a file descriptor
+            self.app = error_response(
+                503, "too many connections; retry later", {"Retry-After": "5", "Connection": "close"}
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to wait."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Process data of the client, whose time starts when the previous request has been answered."""
+        super().data_received(data)
+        self._update_timer()
+
+    def on_response_complete(self) -> None:
+        """Wait for the client to take the response and to send another request."""
+        self._stop_waiting()
+        super().on_response_complete()
+        self._update_timer()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take a response."""
+        super().pause_writing()
+        self._update_timer()
+
+    def resume_writing(self) -> None:
+        """Continue to write responses."""
+        super().resume_writing()
+        self._update_timer()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's message is always the same
+        """Answer what is not HTTP with an error."""
+        self._refuse(400, "not a valid HTTP request, or its head is too long")
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client has to send or to take something before the server can go on."""
+        return self._is_answered or self.cycle.more_body or self.flow.write_paused
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether no request is being received or answered, except for the head of the next one."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete or cycle.disconnected
+
+    def _update_timer(self) -> None:
+        """Limit the time of the client if the server waits for it and does not count yet."""
+        if not self.waits_for_client:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._wait_for_client()
+
+    def _wait_for_client(self) -> None:
+        self.waiting_since = self.loop.time()
+        self._timer = self.loop.call_later(CLIENT_TIMEOUT_SECONDS, self._time_out)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._unsent_bytes = None, inf
+
+    def _time_out(self) -> None:
+        """Close the connection, unless its client is still taking a long response."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if 0 < unsent_bytes < self._unsent_bytes:
+            self._unsent_bytes = unsent_bytes
+            self._wait_for_client()
+        elif unsent_bytes or (self._is_answered and not self.conn.trailing_data[0]):
+            self.transport.abort()
+        else:
+            self._refuse(408, f"the request was not complete within {CLIENT_TIMEOUT_SECONDS:.0f} seconds")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Send an error, unless a response has begun, and close the connection."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            response = error_response(status, message, {"Connection": "close"})
+            head = h11.Response(
+                status_code=status, headers=response.raw_headers, reason=STATUS_PHRASES[status]
+            )
+            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None:  # its handler would write into the closed connection
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+    def _close_an_idle_connection(self) -> bool:
+        """Close the connection that has waited longest for its client; return whether there is one."""
+        latest = self.loop.time() - MIN_IDLE_SECONDS
+        idle = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, LimitedConnection)
+            and connection.waiting_since <= latest
+            and connection.waits_for_client
+        ]
+        if not idle:
+            return False
+        oldest = min(idle, key=lambda connection: connection.waiting_since)
+        oldest.transport.abort()
+        self.connections.discard(oldest)
+        return True

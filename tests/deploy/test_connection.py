@@ -1,0 +1,191 @@
+"""Tests of a connection's limits: malformed, slow, idle and too many clients."""
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.deploy import connection
+from tests.deploy.conftest import ServerClient, post_head, running_server
+
+ClientFactory = Callable[[str], ServerClient]
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def connect(client: ServerClient) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", client.port), 30)
+
+
+def exchange(client: ServerClient, data: bytes) -> bytes:
+    """Send bytes, and return all that the server sends until it closes the connection."""
+    with connect(client) as stream:
+        stream.sendall(data)
+        return read_until_closed(stream)
+
+
+def read_until_closed(stream: socket.socket) -> bytes:
+    received = b""
+    try:
+        while data := stream.recv(65_536):
+            received += data
+    except ConnectionResetError:  # the server has not read everything
+        pass
+    return received
+
+
+def read_status(stream: socket.socket) -> int:
+    """Read a whole response, and return its status."""
+    response = HTTPResponse(stream)
+    response.begin()
+    response.read()
+    return response.status
+
+
+def statuses(received: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", received)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000,
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_not_http_gets_an_error_and_is_disconnected(
+    data: bytes, client_for: ClientFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    received = exchange(client_for("classify"), data)
+    assert statuses(received) == ([400] if received else [])  # lost if the server has not read everything
+    if received:
+        body = received.partition(b"\r\n\r\n")[2]
+        assert json.loads(body) == {"error": "not a valid HTTP request, or its head is too long"}
+    assert client_for("classify")("/health")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_two_lengths_are_refused_and_what_follows_is_not_read(client_for: ClientFactory) -> None:
+    head = post_head(5).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+    received = exchange(client_for("classify"), head + b"0\r\n\r\n" + HEALTH)
+    assert statuses(received) == [400]
+    assert b"Content-Length and Transfer-Encoding; send one of them" in received
+
+
+def test_bad_bytes_after_an_early_answer_only_close_the_connection(
+    client_for: ClientFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    head = b"POST /none HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(client_for("classify")) as stream:
+        stream.sendall(head)
+        assert read_status(stream) == 404
+        stream.sendall(b"zz\r\n")
+        assert read_until_closed(stream) == b""
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "expected_statuses"),
+    [
+        (b"", []),
+        (b"GET / HT", [408]),
+        (post_head(99) + b"{", [408]),
+        (HEALTH, [200]),
+        (HEALTH + b"GET / HT", [200, 408]),
+        (post_head(99, "/none") + b"{", [404]),
+    ],
+)
+def test_slow_clients_time_out(
+    data: bytes, expected_statuses: list[int], client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CLIENT_TIMEOUT_SECONDS", 0.3)
+    assert statuses(exchange(client_for("classify"), data)) == expected_statuses
+
+
+def test_a_trickling_client_times_out(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CLIENT_TIMEOUT_SECONDS", 0.5)
+    with connect(client_for("classify")) as stream, pytest.raises(OSError):  # noqa: PT011  # of several kinds
+        for _ in range(100):
+            stream.sendall(b"G")
+            time.sleep(0.05)
+
+
+def test_a_client_that_takes_no_response_is_disconnected_but_a_slow_one_gets_all(
+    client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CLIENT_TIMEOUT_SECONDS", 0.3)
+    requests = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000
+    with connect(client_for("classify")) as stream:
+        stream.sendall(requests)
+        time.sleep(1.5)
+        assert len(statuses(read_until_closed(stream))) < 1_000
+    with connect(client_for("classify")) as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        stream.sendall(requests)
+        received = bytearray()
+        while data := stream.recv(1 << 20):
+            received += data
+            time.sleep(0.01)
+    assert len(statuses(bytes(received))) == 1_000
+
+
+def test_idle_connections_are_closed_before_new_ones_are_refused(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))  # 8 connections
+    with running_server(models["regress"]) as client:
+        idle = [connect(client) for _ in range(7)]
+        idle[3].sendall(b"GET / HT")
+        with connect(client) as active:
+            active.sendall(HEALTH)
+            assert read_status(active) == 200
+            monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 60.0)
+            status, response, headers = client.request("/health")
+            assert (status, headers["Retry-After"]) == (503, "5")
+            assert response == {"error": "too many connections; retry later"}
+            monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 0.0)
+            assert client("/health")[0] == 200
+            assert read_until_closed(idle[0]) == b""  # the oldest
+            active.sendall(HEALTH)
+            assert read_status(active) == 200
+        for stream in idle:
+            stream.close()
+
+
+def test_a_request_that_is_computed_is_not_idle(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))
+    monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 0.0)
+    with running_server(models["regress"]) as client:
+        batcher = client.batchers["/predict"]
+        started, release = threading.Event(), threading.Event()
+        process_batch = batcher._process_batch
+
+        def blocking_process_batch(items: Sequence[Any]) -> Sequence[Any]:
+            started.set()
+            assert release.wait(30)
+            return process_batch(items)
+
+        batcher._process_batch = blocking_process_batch
+        body = b'{"text": "ka"}'
+        with connect(client) as pending:
+            pending.sendall(post_head(len(body)) + body)
+            assert started.wait(30)
+            idle = [connect(client) for _ in range(30)]
+            assert client("/health")[0] == 200
+            release.set()
+            assert read_status(pending) == 200
+        for stream in idle:
+            stream.close()
