@@ -1,0 +1,69 @@
+"""The campaign: faults, hostile input and load, drawn from a seed, for as long as you like.
+
+    make campaign MINUTES=10 SEED=0
+
+It breaks commands off at random moments, feeds every reader of files with damaged and hostile
+input, and floods a server with requests. Each outcome is compared with a promise of
+docs/reliability.md. A finding is printed with the command that shows it again. Files are written
+only in a folder of its own, and signals go only to processes that the campaign started.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.campaign import faults, hostile_input, server_load
+from tests.campaign.commands import import_all
+from tests.campaign.examples import build_examples
+from tests.campaign.findings import Report
+
+Part = Callable[[Report, Path, Path, random.Random, float], None]
+PARTS: dict[str, Part] = {
+    "faults": faults.run_part,
+    "input": hostile_input.run_part,
+    "server": server_load.run_part,
+}
+TIME_SHARES = {"faults": 0.5, "input": 0.3, "server": 0.2}
+
+
+def run_campaign(out: Path, minutes: float, seed: int, parts: list[str]) -> Report:
+    """Run parts of the campaign for some minutes, write the report into `out`, and return it."""
+    shutil.rmtree(out, ignore_errors=True)
+    import_all()
+    examples = out / "examples"
+    build_examples(examples)
+    report = Report(seed)
+    total_share = sum(TIME_SHARES[part] for part in parts)
+    for part in parts:
+        work = out / part
+        work.mkdir()
+        deadline = time.monotonic() + 60 * minutes * TIME_SHARES[part] / total_share
+        # Each part has its own random numbers, so that it repeats without the others.
+        PARTS[part](report, examples, work, random.Random(f"{seed} {part}"), deadline)
+    report.write(out)
+    return report
+
+
+def main() -> int:
+    """Run the campaign with the options of the command line; return 1 if it found anything."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10.0, help="minutes to run, besides the examples")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; repeatable")
+    parser.add_argument("--out", type=Path, default=Path("build/campaign"), help="folder, which is replaced")
+    options = parser.parse_args()
+    report = run_campaign(options.out.resolve(), options.minutes, options.seed, options.part or list(PARTS))
+    for name, trials in sorted(report.counts.items()):
+        print(f"{trials:8,}  {name}")
+    print(f"{len(report.findings)} findings; report: {options.out / 'report.json'}")
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Small valid folders and files of every kind, from which all trials start.
+
+`build_examples` makes them with commands of Albertine, in a few seconds. Names are relative to
+the folder, so that a command works in every copy of it.
+"""
+
+import csv
+import gzip
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow
+import pyarrow.parquet
+from tests.campaign.commands import Limits, run_forked
+from tests.sentencepiece_fixture import sentencepiece_model
+from tests.task_fixtures import reviews, write_csv, write_jsonl
+
+from albertine.errors import ExitStatus
+
+_GOOGLE_FOLDER = Path(__file__).parent.parent / "interop" / "google"
+_MODEL = (
+    "--model.embedding-size 16 --model.hidden-size 32 --model.ffn-size 64 --model.layers 2 --model.heads 2 "
+    "--model.max-length 64 --device cpu"
+)
+_FINETUNE = "--device cpu --train.precision fp32 --train.steps 4 --train.batch-size 4 --train.lr 1e-3"
+
+# A model for each task type, and two for the ensemble.
+FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "classify": "--task classify --data reviews.csv --text review --label stars",
+        "classify-2": "--task classify --data reviews.csv --text review --label stars --train.seed 1",
+        "regress": "--task regress --data reviews.csv --text review --label mark",
+        "tag": "--task tag --data tags.conll",
+        "choose": "--task race --data world/race",
+        "answer": "--task squad-2.0 --data world/squad",
+        "judge": "--task cola --data world/glue",
+    }
+)
+BUILD_COMMANDS: tuple[str, ...] = (
+    "world write world --stories 60 --extra 5 --other 5 --train 16 --dev 8 --test 8 --no-baselines "
+    "--workers 1",
+    "tokenizer train world/text --out tokenizer --vocab-size 400",
+    "corpus build world/text --tokenizer tokenizer --out corpus --held-out 0.2 --workers 1",
+    f"pretrain --corpus corpus --out run {_MODEL} --train.steps 6 --train.batch-tokens 256 "
+    "--train.save-every 2 --train.evaluate-every 3 --train.evaluate-tokens 256 --train.precision fp32",
+    "convert run converted",
+    *(f"finetune run --out {name} {options} {_FINETUNE}" for name, options in FINETUNE_COMMANDS.items()),
+    "ensemble classify classify-2 --data reviews.csv --save ensemble",
+)
+
+
+def build_examples(folder: Path) -> None:
+    """Write the examples into a folder, which must not exist."""
+    folder.mkdir(parents=True)
+    _write_tables(folder)
+    _write_text(folder / "text")
+    (folder / "sentencepiece").mkdir()
+    (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
+    shutil.copytree(_GOOGLE_FOLDER, folder / "google")
+    for command in BUILD_COMMANDS:
+        outcome = run_forked(command.split(), folder, Limits(seconds=120))
+        if outcome.status not in (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED):
+            raise SystemExit(f"albertine {command}: status {outcome.status}: {outcome.stderr.decode()}")
+
+
+def _write_tables(folder: Path) -> None:
+    rows = reviews(1, 40)
+    write_csv(folder / "reviews.csv", rows)
+    write_jsonl(folder / "reviews.jsonl", rows)
+    with (folder / "reviews.tsv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), dialect="excel-tab")
+        writer.writeheader()
+        writer.writerows(rows)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "reviews.parquet")
+    sentences = [[(word, "AB"[len(word) > 3]) for word in row["review"].split()] for row in rows]
+    (folder / "tags.conll").write_text(
+        "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
+    )
+
+
+def _write_text(folder: Path) -> None:
+    """Write the same few documents in every format of text."""
+    folder.mkdir()
+    documents = [" ".join(row["review"] for row in reviews(seed, 20)) + "." for seed in range(5)]
+    plain = "\n\n".join(documents) + "\n"
+    lines = "".join(json.dumps({"text": document}) + "\n" for document in documents)
+    (folder / "plain.txt").write_text(plain)
+    (folder / "lines.jsonl").write_text(lines)
+    for name, content in (("plain.txt.gz", plain), ("lines.jsonl.gz", lines)):
+        (folder / name).write_bytes(gzip.compress(content.encode(), mtime=0))
+    pyarrow.parquet.write_table(pyarrow.table({"text": documents}), folder / "table.parquet")

@@ -1,0 +1,133 @@
+"""Command lines as trees: a valid one for each command, with hostile options and values.
+
+Their tree is a list of arguments. Commands that would train, serve or download only print their
+settings.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from cyclopts import App
+
+from albertine.cli import app
+from tests.campaign.hostile_input.formats import Format
+from tests.campaign.hostile_input.hostile_values import HostileValues
+
+# A valid command line of each command. Paths are of the examples; outputs begin with "new".
+COMMAND_LINES: Mapping[str, str] = MappingProxyType(
+    {
+        "info": "info run --json",
+        "tokenizer train": "tokenizer train text --out new --vocab-size 200 --print-settings",
+        "tokenizer show": "tokenizer show tokenizer words --json",
+        "corpus build": "corpus build text --tokenizer tokenizer --out new --print-settings",
+        "corpus show": "corpus show corpus --samples 2 --json",
+        "corpus check": "corpus check corpus --json",
+        "convert": "convert run new",
+        "pretrain": "pretrain --corpus corpus --out new --print-settings",
+        "probe": "probe run --corpus corpus --tokens 100 --json --device cpu",
+        "fill-mask": "fill-mask run [MASK] --json --device cpu",
+        "demo": "demo --out new --print-settings",
+        "report": "report run",
+        "finetune": "finetune run --out new --task classify --data reviews.csv --print-settings",
+        "evaluate": "evaluate classify --data reviews.csv --json --device cpu",
+        "predict": "predict classify --data reviews.csv --out new.jsonl --device cpu",
+        "ensemble": "ensemble classify classify-2 --data reviews.csv --save new --json --device cpu",
+        "serve": "serve classify --port 0 --print-settings",
+        "world write": "world write new --stories 2 --print-settings",
+        "world show": "world show 3 --json",
+        "bench startup": "bench startup --print-settings",
+        "bench model": "bench model --print-settings",
+        "bench gradients": "bench gradients --print-settings",
+        "bench pretrain": "bench pretrain --print-settings",
+        "bench finetune": "bench finetune run --print-settings",
+        "bench corpus": "bench corpus text --tokenizer tokenizer --print-settings",
+    }
+)
+_PRINT = "--print-settings"
+_LONGEST = 50_000  # bytes of an argument; the system refuses more than 128 KiB
+_PATHS = (
+    "", ".", "nothing", "reviews.csv", "text", "run", "reviews.csv/inside", "x" * 5_000, "x/" * 300,
+    "new\nline",    "\udcff", "new\x1b[31m", "*", "**/*", "[", "~", "loop", "new.csv", "new.json", "-",
+)  # fmt: skip
+_NUMBERS = (
+    "0",
+    "-1",
+    "1e999",
+    "nan",
+    "inf",
+    "9" * 400,
+    "1.5",
+    "0x10",
+    "1_000",
+    "\u0663",
+    " 1",
+    "none",
+    "true",
+    "",
+)
+
+
+def command_names(commands: App = app, prefix: str = "") -> Iterator[str]:
+    """Yield the names of all commands of the command line."""
+    for name in commands:
+        if not name.startswith("-"):
+            inner = [f"{prefix}{name} {one}" for one in commands[name] if not one.startswith("-")]
+            yield from inner or [prefix + name]
+
+
+@cache
+def _options(command: str) -> tuple[str, ...]:
+    found = app
+    for name in command.split():
+        found = found[name]
+    names = (name for one in found.assemble_argument_collection() for name in one.names)
+    return tuple(
+        name for name in names if name.startswith("--") and name != "--debug"
+    )  # which prints tracebacks
+
+
+def _edit(arguments: list[str], rng: random.Random, values: HostileValues) -> list[str]:
+    """Return a command line with one edit; options that keep the command short stay."""
+    command = next(one for one in COMMAND_LINES if arguments[: len(one.split())] == one.split())
+    first = len(command.split())
+    last = len(arguments) - (_PRINT in COMMAND_LINES[command])
+    index = rng.randint(first, last)
+    option = rng.choice(_options(command))
+    value = _hostile_argument(rng, values)
+    match rng.randrange(7):
+        case 0 if first <= index < last:
+            return [*arguments[:index], *arguments[index + 1 :]]
+        case 1:
+            return [*arguments[:index], value, *arguments[index:]]
+        case 2 if first <= index < last:
+            return [*arguments[:index], value, *arguments[index + 1 :]]
+        case 3:
+            return [*arguments[:last], f"{option}={value}", *arguments[last:]]
+        case 4:
+            return [*arguments[:last], option, *arguments[last:]]
+        case _:
+            return [*arguments[:last], option, value, *arguments[last:]]
+
+
+def _hostile_argument(rng: random.Random, values: HostileValues) -> str:
+    """Return an argument that can be passed to a process and that names no path outside the folder."""
+    value = rng.choice([rng.choice(_PATHS), rng.choice(_NUMBERS), rng.choice(values.texts)])
+    value = value.replace("\0", "").replace("..", "__").removeprefix("hub:")
+    value = value.encode("utf-8", "surrogatepass")[:_LONGEST].decode("utf-8", "surrogateescape")
+    return "_" + value[1:] if value.startswith("/") else value
+
+
+def _parse(content: bytes) -> list[str]:
+    arguments: list[str] = json.loads(content)
+    return arguments
+
+
+def _write(arguments: Any, rng: random.Random) -> bytes:
+    return json.dumps(arguments).encode()
+
+
+COMMAND_LINE = Format(_parse, _write, _edit, takes_raw_edits=False)

@@ -1,0 +1,178 @@
+"""Formats of files: how to parse a valid file, edit its tree, and write it again.
+
+A mutation is a list of seeds. Each seed is one edit, so that a mutation shrinks by leaving seeds
+out. Most edits change the tree; some change the bytes of the written file.
+"""
+
+import csv
+import io
+import json
+import random
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.campaign.hostile_input.hostile_values import VERBATIM, HostileValues
+from tests.campaign.hostile_input.raw_bytes import edited_bytes
+from tests.campaign.hostile_input.trees import edited_tree
+
+_RAW_SHARE = 5  # one edit in this many is of bytes
+
+_MOST_ROWS = 3_000  # of a table that an edit repeats
+
+TreeEdit = Callable[[Any, random.Random, HostileValues], Any]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format with a grammar.
+
+    Attributes:
+        parse: returns the tree of a valid file.
+        write: returns the bytes of a tree, which may be of any shape.
+        edit: returns a tree with one edit.
+        takes_raw_edits: whether some edits are of the bytes of the written file.
+    """
+
+    parse: Callable[[bytes], Any]
+    write: Callable[[Any, random.Random], bytes]
+    edit: TreeEdit = edited_tree
+    takes_raw_edits: bool = True
+
+
+def mutated(content: bytes, file_format: Format, seeds: Sequence[int], values: HostileValues) -> bytes:
+    """Return the content of a valid file with the edits of some seeds."""
+    tree = file_format.parse(content)
+    raw_seeds = [seed for seed in seeds if file_format.takes_raw_edits and not seed % _RAW_SHARE]
+    for seed in seeds:
+        if seed not in raw_seeds:
+            tree = file_format.edit(tree, random.Random(seed), values)
+    content = file_format.write(tree, random.Random(sum(seeds)))
+    for seed in raw_seeds:
+        content = edited_bytes(content, random.Random(seed))
+    return content
+
+
+def json_text(tree: Any, rng: random.Random) -> str:
+    """Return a tree as JSON, with NaN and unpaired surrogates where the tree has them."""
+    text = json.dumps(tree, ensure_ascii=rng.random() < 0.7, default=str)
+    for name, verbatim in VERBATIM.items():
+        text = text.replace(f'"{name}"', verbatim)
+    return text
+
+
+def encoded(text: str) -> bytes:
+    """Return text as UTF-8; unpaired surrogates give bytes that are not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _write_json(tree: Any, rng: random.Random) -> bytes:
+    return encoded(json_text(tree, rng) + "\n")
+
+
+def _parse_json_lines(content: bytes) -> list[Any]:
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def _write_json_lines(tree: Any, rng: random.Random) -> bytes:
+    lines = tree if isinstance(tree, list) else [tree]
+    return encoded("".join(json_text(line, rng) + "\n" for line in lines))
+
+
+def _write_toml(tree: Any, rng: random.Random) -> bytes:
+    return (
+        encoded("\n".join(_toml_lines(tree, "")) + "\n") if isinstance(tree, dict) else _write_json(tree, rng)
+    )
+
+
+def _toml_lines(table: dict[str, Any], prefix: str) -> Iterable[str]:
+    tables = {key: value for key, value in table.items() if isinstance(value, dict)}
+    for key, value in table.items():
+        if key not in tables:
+            yield f"{_toml_key(key)} = {_toml_value(value)}"
+    for key, value in tables.items():
+        name = prefix + _toml_key(key)
+        yield f"[{name}]"
+        yield from _toml_lines(value, name + ".")
+
+
+def _toml_key(key: str) -> str:
+    return key if key.isidentifier() and key.isascii() else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, dict):
+        return (
+            "{" + ", ".join(f"{_toml_key(str(key))} = {_toml_value(one)}" for key, one in value.items()) + "}"
+        )
+    if isinstance(value, bool) or not isinstance(value, float | int | str):
+        return str(value).lower()
+    if isinstance(value, str):
+        text = VERBATIM.get(value)
+        escaped = "".join(one if one.isprintable() or one > "\x9f" else f"\\u{ord(one):04x}" for one in value)
+        return text or '"' + escaped.replace('"', '\\"') + '"'
+    return "9" * 5000 if isinstance(value, int) and abs(value) > 10**300 else repr(value)
+
+
+def _parse_cells(separator: str) -> Callable[[bytes], list[list[str]]]:
+    def parse(content: bytes) -> list[list[str]]:
+        lines = content.decode("utf-8-sig").splitlines()
+        return (
+            [list(row) for row in csv.reader(lines)]
+            if separator == ","
+            else [one.split(separator) for one in lines]
+        )
+
+    return parse
+
+
+def _write_cells(separator: str) -> Callable[[Any, random.Random], bytes]:
+    def write(tree: Any, rng: random.Random) -> bytes:
+        rows = [
+            row if isinstance(row, list) else [row] for row in (tree if isinstance(tree, list) else [tree])
+        ]
+        texts = [[cell if isinstance(cell, str) else str(cell)[:5000] for cell in row] for row in rows]
+        if separator == "," and rng.random() < 0.7:
+            stream = io.StringIO()
+            csv.writer(stream, lineterminator="\n").writerows(texts)
+            text = stream.getvalue()
+        else:
+            text = "".join(separator.join(row) + "\n" for row in texts)
+        content = encoded(text)
+        return (
+            content
+            if rng.random() < 0.9
+            else rng.choice([b"\xef\xbb\xbf" + content, text.encode("utf-16", "ignore")])
+        )
+
+    return write
+
+
+def _edit_table(tree: Any, rng: random.Random, values: HostileValues) -> Any:
+    """Return a table with an edit; a few edits are of the whole table."""
+    if isinstance(tree, list) and tree and isinstance(tree[0], list) and rng.random() < 0.15:
+        match rng.randrange(4):
+            case 0:
+                return tree[1:]  # without a header
+            case 1:
+                return [row + [f"c{number}" for number in range(30_000)] for row in tree[:3]]
+            case 2:
+                tree[rng.randrange(len(tree))] = ["z" * (1 << 21)]
+            case _ if len(tree) < _MOST_ROWS:
+                return tree * 50
+        return tree
+    return edited_tree(tree, rng, values)
+
+
+JSON = Format(json.loads, _write_json)
+JSON_LINES = Format(_parse_json_lines, _write_json_lines)
+TOML = Format(lambda content: tomllib.loads(content.decode()), _write_toml)
+CSV = Format(_parse_cells(","), _write_cells(","), _edit_table)
+TSV = Format(_parse_cells("\t"), _write_cells("\t"), _edit_table)
+TEXT = Format(
+    lambda content: content.decode().split("\n"), lambda tree, _: encoded("\n".join(map(str, tree)))
+)
+RAW = Format(lambda content: content, lambda tree, _: tree, lambda tree, rng, _: edited_bytes(tree, rng))

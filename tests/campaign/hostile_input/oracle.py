@@ -1,0 +1,156 @@
+"""Decides whether a command handled its input as docs/reliability.md promises.
+
+It accepts the input, or refuses it in one printable line of bounded length with status 1 or 2, in
+bounded time and memory. It leaves nothing half-written.
+"""
+
+import json
+import re
+import signal
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from albertine.errors import ExitStatus
+from tests.campaign.commands import Limits, Outcome
+
+LIMITS = Limits(seconds=10.0, memory=1 << 30)
+# A command that exceeds the seconds runs again with these limits; its processor time counts then, because
+# the machine may be busy.
+PATIENT_LIMITS = replace(LIMITS, seconds=40.0)
+MAX_LINE_LENGTH = 1_000
+TOO_MUCH = "it took more than"
+_PREFIX = "albertine: "
+_DEFECTS = (
+    "Traceback",
+    "internal error",
+    "panicked at",
+    "PanicException",
+    "Warning: ",
+    "a defect in Albertine",
+)
+_ACCEPTED = (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def find_problem(
+    outcome: Outcome,
+    arguments: Sequence[str],
+    folder: Path,
+    new_files: Collection[str],
+    resumable: Sequence[str],
+) -> str | None:
+    """Return what is wrong with the outcome of a command in one line, or None.
+
+    Args:
+        outcome: the outcome.
+        arguments: arguments of the command.
+        folder: folder in which it ran.
+        new_files: paths in the folder that did not exist before.
+        resumable: files and folders that a failed command may leave, because the same command resumes.
+    """
+    if outcome.exceeded or outcome.cpu_seconds > LIMITS.seconds:
+        limit = f"{LIMITS.seconds:.0f} s" if outcome.exceeded != "memory" else f"{LIMITS.memory >> 20:,} MiB"
+        return f"{TOO_MUCH} {limit}"
+    return (
+        _status_problem(outcome, arguments)
+        or _stderr_problem(outcome, is_quiet="--quiet" in arguments)
+        or _stdout_problem(outcome, arguments)
+        or _files_problem(outcome, arguments, folder, new_files, resumable)
+    )
+
+
+def _status_problem(outcome: Outcome, arguments: Sequence[str]) -> str | None:
+    stderr = outcome.stderr.decode("utf-8", "replace")
+    defect = next((one for one in _DEFECTS if one in stderr), None)
+    if defect is not None:
+        line = next(line for line in reversed(stderr.splitlines()) if defect in line or defect == "Traceback")
+        return f"{defect}: {shortened(line)}"
+    if outcome.status < 0:
+        return f"ended by {signal.Signals(-outcome.status).name}: {shortened(stderr[-200:])}"
+    if outcome.status not in (*_ACCEPTED, ExitStatus.FAILED, ExitStatus.BAD_INPUT):
+        return f"status {outcome.status}: {shortened(stderr[-200:])}"
+    return None
+
+
+def _stderr_problem(outcome: Outcome, *, is_quiet: bool) -> str | None:
+    try:
+        lines = outcome.stderr.decode().removesuffix("\n").split("\n") if outcome.stderr else []
+    except UnicodeDecodeError:
+        return f"standard error is not UTF-8: {shortened(ascii(outcome.stderr))}"
+    errors = [line for line in lines if line.startswith(_PREFIX)]
+    if outcome.status == ExitStatus.DONE and errors:
+        return f"status 0 with an error: {shortened(errors[0])}"
+    if outcome.status != ExitStatus.DONE and (len(errors) != 1 or lines[-1] != errors[0]):
+        return f"status {outcome.status} without one last line of error: {shortened(' | '.join(lines[-3:]))}"
+    if is_quiet and len(lines) > len(errors):
+        return f"--quiet prints more than the error: {shortened(' | '.join(lines))}"
+    for line in lines:
+        if len(line) > MAX_LINE_LENGTH:
+            return f"a line of {len(line):,} characters: {shortened(line)}"
+        if not line.isprintable():
+            return f"a line that is not printable: {shortened(line)}"
+    return None
+
+
+def _stdout_problem(outcome: Outcome, arguments: Sequence[str]) -> str | None:
+    try:
+        text = outcome.stdout.decode()
+    except UnicodeDecodeError:
+        return "standard output is not UTF-8"
+    control = _CONTROL.search(text)
+    if control:
+        return f"a control character on standard output: {shortened(text[control.start() :][:60])}"
+    is_json = outcome.status == ExitStatus.DONE and "--json" in arguments and text.startswith(("{", "["))
+    return _json_problem("standard output", text) if is_json else None
+
+
+def _json_problem(name: str, text: str) -> str | None:
+    """Return what is wrong with JSON of Albertine, which has no NaN."""
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} in the output")
+
+
+def _files_problem(
+    outcome: Outcome,
+    arguments: Sequence[str],
+    folder: Path,
+    new_files: Collection[str],
+    resumable: Sequence[str],
+) -> str | None:
+    partial = next((name for name in sorted(new_files) if ".partial" in name), None)
+    if partial is not None:
+        return f"status {outcome.status} leaves {shortened(re.sub(r'[.][0-9a-f]{8}[.]', '.*.', partial))}"
+    if outcome.status not in _ACCEPTED:
+        left = next((name for name in sorted(new_files) if not _is_within(name, resumable)), None)
+        return None if left is None else f"status {outcome.status} leaves {shortened(left)}"
+    for name in new_files:
+        if name.endswith(".jsonl") and "/" not in name:
+            for line in (folder / name).read_text(encoding="utf-8").split("\n")[:-1]:
+                problem = _json_problem(name, line)
+                if problem:
+                    return problem
+    return None
+
+
+def _is_within(name: str, folders: Sequence[str]) -> bool:
+    """Return whether a path is one of some files and folders, or inside one."""
+    return any(name == folder or name.startswith(f"{folder}/") for folder in folders)
+
+
+def shortened(text: str) -> str:
+    """Return text as one printable line for a report."""
+    line = "".join(one if one.isprintable() and one.isascii() else ascii(one)[1:-1] for one in text)
+    return line if len(line) <= 240 else f"{line[:160]} ... {line[-60:]}"
+
+
+def problem_kind(problem: str) -> str:
+    """Return a problem without what differs between its cases: names, numbers, quotations."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|/\S*|\d[\d,.]*|\S*\.\S*", "_", problem)[:100]

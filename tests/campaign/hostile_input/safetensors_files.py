@@ -1,0 +1,122 @@
+"""Safetensors files as trees: a header of names, types, shapes and offsets, and the bytes of the tensors."""
+
+import json
+import math
+import random
+import struct
+from typing import Any
+
+from tests.campaign.hostile_input.formats import Format, encoded, json_text
+from tests.campaign.hostile_input.hostile_values import HostileValues
+from tests.campaign.hostile_input.trees import edited_tree
+
+_TYPES = ("F32", "F16", "BF16", "F64", "I64", "I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2", "C64", "U64", "X32")
+_LENGTHS = (0, 1, 7, 2**20, 100_000_001, 2**31, 2**63, 2**64 - 1)
+_MANY_NAMES = 200_000
+# Values that no trained weight has, as float32: NaN, infinity, the largest number, a signalling NaN.
+_HOSTILE_FLOATS = (0x7FC00000, 0xFF800000, 0x7F7FFFFF, 0x7F800001)
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    (length,) = struct.unpack("<Q", content[:8])
+    return {"header": json.loads(content[8 : 8 + length]), "data": content[8 + length :], "length": None}
+
+
+def _write(tree: dict[str, Any], rng: random.Random) -> bytes:
+    header = encoded(json_text(tree["header"], rng))
+    header += b" " * (-len(header) % 8)
+    length = len(header) if tree["length"] is None else tree["length"]
+    data: bytes = tree["data"]
+    return struct.pack("<Q", length) + header + data
+
+
+def _edit(tree: dict[str, Any], rng: random.Random, values: HostileValues) -> dict[str, Any]:
+    header = tree["header"]
+    names = [name for name, entry in header.items() if _is_tensor(entry)] if isinstance(header, dict) else []
+    if not names or rng.random() < 0.3:
+        return {**tree, "header": edited_tree(header, rng, values)}
+    name = rng.choice(names)
+    rng.choice(_EDITS)(tree, name, rng, values)
+    return tree
+
+
+def _is_tensor(entry: Any) -> bool:
+    """Return whether an entry of the header still has the shape of one, after earlier edits."""
+    if not (isinstance(entry, dict) and {"dtype", "shape", "data_offsets"} <= entry.keys()):
+        return False
+    numbers = [entry["shape"], entry["data_offsets"]]
+    return len(entry["data_offsets"] or ()) == 2 and all(
+        isinstance(one, list) and all(isinstance(size, int) for size in one) for one in numbers
+    )
+
+
+def _claim_length(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    tree["length"] = rng.choice(_LENGTHS)
+
+
+def _change_type(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    tree["header"][name]["dtype"] = rng.choice(_TYPES)
+
+
+def _change_shape(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    """Give a tensor another shape, half of the time with the same number of elements."""
+    entry = tree["header"][name]
+    size = math.prod(entry["shape"])
+    entry["shape"] = rng.choice(
+        (
+            [size],
+            [1, size],
+            [size, 1],
+            [*entry["shape"], 1],
+            entry["shape"][::-1],
+            [],
+            [0],
+            [2**63, 2],
+            [-1],
+            [2**40],
+            [size + 1],
+        )
+    )
+
+
+def _change_offsets(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    offsets = tree["header"][name]["data_offsets"]
+    offsets[rng.randrange(2)] += rng.choice([1, -1, 4, -4, 2**32, 2**63])
+
+
+def _share_offsets(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    other = rng.choice(list(tree["header"]))
+    tree["header"][name] = tree["header"][other]
+
+
+def _rename(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    new_name = rng.choice([rng.choice(values.texts), name + ".gamma", "albert." + name, "module/" + name])
+    tree["header"][new_name] = tree["header"].pop(name)
+
+
+def _add_names(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    end = len(tree["data"])
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [end, end]}
+    prefix = rng.choice(["t", "albert.", "classifier.", "predictions."])
+    tree["header"] |= {f"{prefix}{number}": entry for number in range(rng.choice([1, 100, _MANY_NAMES]))}
+
+
+def _change_weights(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    start, stop = tree["header"][name]["data_offsets"]
+    count = max(0, min(stop, len(tree["data"])) - start) // 4
+    first = rng.randint(0, count) if rng.random() < 0.5 else 0
+    hostile = struct.pack("<I", rng.choice(_HOSTILE_FLOATS)) * rng.choice([1, count])
+    data = tree["data"]
+    changed = data[: start + 4 * first] + hostile + data[start + 4 * first + len(hostile) :]
+    tree["data"] = changed[: len(data)]
+
+
+def _change_data(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    tree["data"] = rng.choice([b"", tree["data"][:-1], tree["data"] + b"\0", tree["data"][8:]])
+
+
+_EDITS = (
+    _claim_length, _change_type, _change_shape, _change_shape, _change_offsets, _share_offsets, _rename,
+    _add_names, _change_weights, _change_weights, _change_weights, _change_data,
+)  # fmt: skip
+SAFETENSORS = Format(_parse, _write, _edit)

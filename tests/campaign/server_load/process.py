@@ -1,0 +1,106 @@
+"""A server as a process of its own: its start, what it uses, what it prints, its end."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.campaign.commands import resident_bytes
+
+# A server allows half as many connections as open files; a flood of them is then small enough.
+MAX_OPEN_FILES = 512
+MAX_CONNECTIONS = MAX_OPEN_FILES // 2
+START_SECONDS = 120.0
+STOP_SECONDS = 15.0  # docs/serving.md: requests get 8 seconds to finish; with a margin for a busy machine
+_EXPECTED_LINES = (
+    "; open the address above in a browser to try it; stop with Ctrl-C",
+    "an item is too long for the model and was truncated; ",
+    "stopped; answered: ",
+    "the model of an unfinished run",
+)
+
+
+class ServerProcess:
+    """A running `albertine serve`.
+
+    Attributes:
+        model: name of the model in the folder of examples.
+        port: port on 127.0.0.1; 0 before `wait_until_ready`.
+        log: file of its standard error.
+    """
+
+    def __init__(self, model: str, examples: Path, log: Path):
+        """Start a server, without waiting for it."""
+        self.model, self.port, self.log = model, 0, log
+        self._terminated: float | None = None
+        command = [sys.executable, "-m", "albertine", "serve", model, "--port", "0", "--device", "cpu"]
+        with log.open("wb") as stream:
+            self._process = subprocess.Popen(
+                [*command, "--precision", "fp32"],
+                cwd=examples,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                start_new_session=True,
+                preexec_fn=_limit_open_files,
+            )
+
+    def wait_until_ready(self) -> None:
+        """Wait until the server prints its address."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode()
+        if not line.startswith("http://"):
+            raise SystemExit(f"albertine serve {self.model}: {self.log.read_text()}")
+        self.port = int(line.rstrip("/\n").rpartition(":")[2])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def memory(self) -> int:
+        """Return its resident bytes."""
+        return resident_bytes(self._process.pid)
+
+    def open_files(self) -> int:
+        """Return the number of its file descriptors."""
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir())) if self.is_running else 0
+
+    def unexpected_lines(self) -> list[str]:
+        """Return the lines of its log that a server without defects does not print."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if not any(expected in line for expected in _EXPECTED_LINES)]
+
+    def terminate(self) -> None:
+        """Send SIGTERM, unless the process has ended."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+            self._terminated = time.monotonic()
+
+    def wait_until_stopped(self) -> str:
+        """Wait for the end after SIGTERM; return what is wrong with it, or an empty text."""
+        if self._terminated is None:
+            return f"ended by itself with status {self._process.returncode}"
+        try:
+            status = self._process.wait(max(0.0, self._terminated + STOP_SECONDS - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return f"still running {STOP_SECONDS:.0f} s after SIGTERM"
+        return "" if status == 0 else f"status {status} after SIGTERM"
+
+    def kill(self) -> None:
+        """End the process, if it has not ended."""
+        if self.is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _limit_open_files() -> None:
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = min(MAX_OPEN_FILES, hard_limit)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

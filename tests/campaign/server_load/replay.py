@@ -1,0 +1,45 @@
+"""Serve a model, send it the bytes of a file over one connection, and print what comes back.
+
+python -m tests.campaign.server_load.replay build/campaign/examples/classify FINDING.http
+"""
+
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.campaign.server_load.client import ANSWER_SECONDS
+from tests.campaign.server_load.process import ServerProcess
+
+
+def replay(model: Path, data: bytes) -> str:
+    """Return what a server answers to bytes, and what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = ServerProcess(model.name, model.parent, Path(folder) / "log")
+        try:
+            server.wait_until_ready()
+            received = _exchange(server.port, data)
+            server.terminate()
+            problem = server.wait_until_stopped()
+            return "\n".join([received.decode("utf-8", "replace"), server.log.read_text(), problem])
+        finally:
+            server.kill()
+
+
+def _exchange(port: int, data: bytes) -> bytes:
+    """Send bytes, and return what comes back until the connection ends or nothing comes for a while."""
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
+        try:
+            connection.sendall(data)
+            while chunk := connection.recv(1 << 16):
+                received += chunk
+        except TimeoutError:
+            received += b"\n(the connection is still open)"
+        except OSError as error:
+            received += f"\n({error})".encode()
+    return received
+
+
+if __name__ == "__main__":
+    print(replay(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).read_bytes()))

@@ -1,0 +1,189 @@
+"""Trials against one server: each sends something, and raises `WrongAnswer` if a promise is broken."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tests.campaign.server_load.client import WrongAnswer, check_error, check_result, connect
+from tests.campaign.server_load.process import MAX_CONNECTIONS
+from tests.campaign.server_load.requests import VALID_FORMS, ValidRequest, head, post
+
+MAX_PIPELINED = 8
+RECOVERY_SECONDS = 10.0  # on a busy machine
+# docs/serving.md: a request arrives within 30 s, and what is left of it after an early answer within 30 s
+# more; with a margin for a busy machine.
+SLOW_CLIENT_SECONDS, ANSWERED_CLIENT_SECONDS = 45.0, 75.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server, with requests and the results that they get alone.
+
+    Attributes:
+        port: its port.
+        results: result of each valid request.
+    """
+
+    port: int
+    results: Mapping[ValidRequest, bytes]
+
+    def draw(self, rng: random.Random) -> ValidRequest:
+        """Return one of the requests."""
+        return rng.choice(list(self.results))
+
+
+async def send_valid(target: Target, rng: random.Random, num_requests: int) -> None:
+    """Send valid requests over one connection, several at once."""
+    requests = list(target.results)
+    async with connect(target.port) as connection:
+        while num_requests > 0:
+            sent = rng.choices(requests, k=min(num_requests, rng.randint(1, MAX_PIPELINED)))
+            num_requests -= len(sent)
+            connection.send(b"".join(post(request.path, request.body) for request in sent))
+            for request in sent:
+                check_result(await connection.read_answer(), target.results[request])
+
+
+async def send_form(target: Target, rng: random.Random, form: str) -> None:
+    """Send a valid request in a rare form, in random pieces."""
+    request = target.draw(rng)
+    data = VALID_FORMS[form](request, rng)
+    async with connect(target.port) as connection:
+        for _ in range(rng.randint(0, 4)):
+            size = rng.randint(0, len(data))
+            connection.send(data[:size])
+            data = data[size:]
+            await asyncio.sleep(rng.random() * 0.02)
+        connection.send(data)
+        check_result(await connection.read_answer(), target.results[request])
+
+
+async def send_refused(target: Target, data: bytes) -> None:
+    """Send a well-formed request that is refused; the connection then still answers a valid one."""
+    async with connect(target.port) as connection:
+        connection.send(data)
+        answer = await connection.read_answer(has_body=not data.startswith(b"HEAD "))
+        if answer is None:
+            return
+        check_error(answer)
+        request, result = next(iter(target.results.items()))
+        connection.send(post(request.path, request.body))
+        if (answer := await connection.read_answer()) is not None:  # it may close after an error
+            check_result(answer, result)
+
+
+async def send_malformed(target: Target, data: bytes) -> None:
+    """Send what is no HTTP, and read errors until the server closes the connection."""
+    async with connect(target.port) as connection:
+        connection.send(data)
+        while (answer := await connection.read_answer()) is not None:
+            check_error(answer)
+
+
+async def send_heads_only(target: Target, rng: random.Random) -> None:
+    """Ask for the heads of pages only."""
+    async with connect(target.port) as connection:
+        for path in rng.choices(["/", "/info", "/health"], k=5):
+            connection.send(head("HEAD", path))
+            answer = await connection.read_answer(has_body=False)
+            if answer is not None and answer.status != 200:
+                raise WrongAnswer(f"HEAD {path}: {answer.status}")
+
+
+async def abandon(target: Target, rng: random.Random) -> None:
+    """Send requests, or half of one, and close or reset the connection without reading the answer."""
+    request = target.draw(rng)
+    data = post(request.path, request.body) * rng.randint(1, MAX_PIPELINED)
+    if rng.random() < 0.3:
+        data = data[: rng.randrange(len(data))]
+    async with connect(target.port) as connection:
+        connection.send(data)
+        await asyncio.sleep(rng.choice([0, 0.001, 0.01]))
+        if rng.random() < 0.5:
+            connection.reset()
+
+
+async def flood(target: Target, rng: random.Random) -> None:
+    """Open more connections than the server accepts, idle or with half a head; it must still answer."""
+    async with AsyncExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS + rng.randint(10, 150)):
+            try:
+                connection = await stack.enter_async_context(connect(target.port))
+            except ConnectionError:
+                continue
+            if rng.random() < 0.5:
+                connection.send(b"POST /predict HTTP/1.1\r\nHost: loc")
+        await wait_for_answer(target)
+
+
+async def take_no_answers(target: Target, rng: random.Random) -> None:
+    """Ask for many long answers over several connections and read none of them."""
+    async with AsyncExitStack() as stack:
+        for _ in range(rng.randint(1, 20)):
+            connection = await stack.enter_async_context(connect(target.port))
+            connection.send(head("GET", "/") * 500)
+        await wait_for_answer(target)
+
+
+async def wait_for_answer(target: Target) -> None:
+    """Repeat a valid request until it is answered; raise `WrongAnswer` if that takes too long."""
+    request, result = next(iter(target.results.items()))
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + RECOVERY_SECONDS
+    while True:
+        try:
+            async with connect(target.port) as connection:
+                connection.send(post(request.path, request.body))
+                answer = await connection.read_answer()
+        except OSError:
+            answer = None
+        if answer is not None and answer.status != 503:
+            check_result(answer, result)
+            return
+        if answer is not None:
+            check_error(answer)
+        if loop.time() > deadline:
+            raise WrongAnswer(f"a valid request gets {answer} for {RECOVERY_SECONDS:.0f} s")
+        await asyncio.sleep(0.1)
+
+
+async def send_slowly(target: Target, rng: random.Random) -> None:
+    """Send a request in single bytes and never end it; the server must refuse it or close in time."""
+    request = target.draw(rng)
+    long_head = head("POST", request.path, "Content-Type: application/json", "X: " + "y" * 500)
+    data, seconds = rng.choice(
+        [
+            (long_head, SLOW_CLIENT_SECONDS),
+            (post(request.path, b" " * 1_000), SLOW_CLIENT_SECONDS),
+            (post("/none", b" " * 1_000), ANSWERED_CLIENT_SECONDS),
+        ]
+    )
+    position = rng.randint(0, len(data) - 500)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    async with connect(target.port) as connection:
+        connection.send(data[:position])
+        end = asyncio.create_task(connection.read_to_the_end())
+        while not end.done():
+            if loop.time() > deadline:
+                end.cancel()
+                raise WrongAnswer(f"a request in single bytes is read for {seconds:.0f} s")
+            await asyncio.wait([end], timeout=0.5)
+            if not connection.writer.is_closing():
+                connection.send(data[position : position + 1])
+                position += 1
+
+
+Scenario = Callable[[Target, random.Random], Awaitable[None]]
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        "abandoned requests": abandon,
+        "heads only": send_heads_only,
+        "too many connections": flood,
+        "answers that are not taken": take_no_answers,
+    }
+)
+QUIET_SCENARIOS = ("abandoned requests", "heads only")
