@@ -14,11 +14,11 @@ from types import MappingProxyType
 
 import pyarrow
 import pyarrow.parquet
+
+from albertine.errors import ExitStatus
 from tests.campaign.commands import Limits, run_forked
 from tests.sentencepiece_fixture import sentencepiece_model
 from tests.task_fixtures import reviews, write_csv, write_jsonl
-
-from albertine.errors import ExitStatus
 
 _GOOGLE_FOLDER = Path(__file__).parent.parent / "interop" / "google"
 _MODEL = (

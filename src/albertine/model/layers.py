@@ -30,7 +30,8 @@ def _embedding_table(num_embeddings: int, width: int) -> nn.Embedding:
 
     On the meta device, the default initialization would import torch's compiler, which takes a second.
     """
-    return nn.Embedding.from_pretrained(torch.empty(num_embeddings, width), freeze=False)
+    table: nn.Embedding = nn.Embedding.from_pretrained(torch.empty(num_embeddings, width), freeze=False)
+    return table
 
 
 class Embedding(nn.Module):
