@@ -5,11 +5,13 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -481,6 +483,91 @@ def test_check_names_the_damaged_file(
     }.get(damage, "train-00000.arrow")
     assert expected in error
     assert error.count("\n") == 1
+
+
+def change_score(file: Path) -> None:
+    """Change the score of a token, which changes neither the vocabulary nor the ids of most texts."""
+    content = json.loads(file.read_text())
+    content["model"]["vocab"][-1][1] = -99.0
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "problem"),
+    [
+        ("tokenizer.json", change_score, "tokenizer.json: changed since the corpus was built"),
+        ("tokenizer_config.json", flip_bit, "tokenizer_config.json: changed since"),
+        ("tokenizer_config.json", Path.unlink, "tokenizer_config.json: missing"),
+        ("vocab.txt", Path.touch, "vocab.txt: not a file of the corpus"),
+    ],
+)
+def test_changed_tokenizer_is_refused(
+    corpus: Corpus, tmp_path: Path, file: str, damage: Callable[[Path], None], problem: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(corpus.folder, copy)
+    damage(copy / "tokenizer" / file)
+    with pytest.raises(InputError, match=problem):
+        check_corpus(copy)
+    with pytest.raises(InputError, match=problem):
+        _ = Corpus(copy).tokenizer
+
+
+def test_corpus_without_checksums_of_the_tokenizer_is_read(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(corpus.folder, copy)
+    values = json.loads((copy / "manifest.json").read_text())
+    del values["tokenizer_files"], values["sha256"]
+    (copy / "manifest.json").write_text(json.dumps(values))
+    check_corpus(copy)
+    assert "but the manifest has none of the tokenizer" in capsys.readouterr().err
+
+
+def shard_entry(**changes: Any) -> dict[str, Any]:
+    entry = {"file": "train-0.arrow", "split": "train", "documents": 1, "sentences": 1, "tokens": 1}
+    return entry | {"sha256": ""} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"skipped": -1}, "skipped: -1 is no count"),
+        ({"skipped": True}, "skipped is true, expected an integer"),
+        ({"unigram_entropy": "5.1"}, "unigram_entropy is text, expected a number"),
+        ({"unigram_entropy": float("nan")}, "unigram_entropy is NaN, expected a number"),
+        ({"tokens": {"train": 10**400, "dev": 0}}, "tokens: 1000"),
+        ({"documents": None}, "documents is null, expected an object"),
+        ({"documents": {"train": 1}}, "documents: not one count per split"),
+        ({"sources": {}}, "sources is an object, expected a list"),
+        ({"sources": [1]}, "an item of sources is 1, expected text"),
+        ({"lost_characters": {"x": "1"}}, "a value of lost_characters is text, expected an integer"),
+        ({"shards": [shard_entry(file=["a"])]}, "file is a list, expected text"),
+        ({"shards": [shard_entry(file="../train-0.arrow")]}, "the file of a shard is '../train-0.arrow'"),
+        ({"shards": [shard_entry(split="test")]}, "split is text, expected one of train, dev"),
+        ({"shards": [7]}, "an item of shards is 7, expected an object"),
+        ({"held_out_passages": "2"}, "held_out_passages is text, expected an integer or null"),
+        ({"new": 1}, "unknown field 'new'"),
+        ({"unigram_entropy": 2.5}, "changed since the corpus was built"),
+        ({"settings": {}}, "changed since the corpus was built"),
+    ],
+)
+def test_invalid_manifest_is_refused(
+    corpus: Corpus, tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    values = json.loads((corpus.folder / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps(values | changes))
+    with pytest.raises(InputError, match=re.escape(problem)) as raised:
+        Corpus(tmp_path)
+    assert len(str(raised.value)) < 500
+    assert "build the corpus again" in str(raised.value)
+
+
+def test_nested_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested too deeply"):
+        Corpus(tmp_path)
 
 
 def test_truncated_shard_is_refused(corpus: Corpus, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from albertine import json_input
 from albertine.errors import InputError
 from albertine.tasks.examples import (
     AnswerText,
@@ -18,8 +21,9 @@ from albertine.tasks.examples import (
     QuestionExample,
     TaggedExample,
     TextExample,
+    example_chunks,
 )
-from albertine.tasks.formats import glue, race
+from albertine.tasks.formats import conll, glue, race, tables
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASK_NAMES, find_task
@@ -173,7 +177,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
         ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
         ("a.xlsx", "x", "classify", "a.xlsx: unsupported format"),
-        ("a.parquet", "x", "classify", "a.parquet: not a complete Parquet file"),
+        ("a.parquet", "x", "classify", "a.parquet: damaged, or not Parquet"),
         ("a.parquet.gz", "x", "classify", "a.parquet.gz: compressed Parquet file; decompress it"),
         ("a.csv.gz", "x", "classify", "corrupt, or its suffix does not match"),
         ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
@@ -499,7 +503,7 @@ def test_hub_datasets(tmp_path: Path) -> None:
             "rte",
             [{"label": 7}, {"label": "x"}],
             ["entailment", "not_entailment"],
-            ["its label is 7; expected 0 to 1", "its label is x; expected 0 to 1"],
+            ["its label is int 7; expected 0 to 1", "its label is x; expected 0 to 1"],
         ),
     ],
 )
@@ -576,3 +580,216 @@ def test_mnli_test_includes_diagnostic_set(tmp_path: Path, monkeypatch: pytest.M
 def test_unknown_task_error_suggests_a_similar_name() -> None:
     with pytest.raises(InputError, match=r"--task colla: unknown \(did you mean cola\?\)"):
         find_task("colla")
+
+
+def write_parquet(file: Path, **columns: Any) -> Path:
+    parquet.write_table(pa.table(columns), file)
+    return file
+
+
+INVALID_TEXT = pa.array([b"x", b"\xff"], pa.binary()).view(pa.string())
+FAR_DATES = pa.array([0, 3_000_000], pa.int32()).view(pa.date32())
+LONG_DURATIONS = pa.array([0, 2**62], pa.int64()).view(pa.duration("s"))
+NANOSECONDS = pa.array([0, 1], pa.int64()).view(pa.timestamp("ns", "Nowhere/City"))
+
+
+@pytest.mark.parametrize("column", [INVALID_TEXT, FAR_DATES, LONG_DURATIONS, NANOSECONDS])
+def test_unreadable_values_of_parquet_matter_only_in_columns_that_are_used(
+    tmp_path: Path, column: Any
+) -> None:
+    file = write_parquet(tmp_path / "a.parquet", text=["x", "y"], label=["0", "1"], other=column)
+    assert [example.label for example in read_all("classify", file)] == ["0", "1"]
+    with pytest.raises(InputError, match=r"a.parquet, row [01]: column other: .*; fix it, or use --on-error"):
+        read_all("classify", file, label="other")
+
+
+def test_unreadable_rows_of_parquet_are_skipped(tmp_path: Path) -> None:
+    texts = pa.array([b"x", b"\xff", b"z"], pa.binary()).view(pa.string())
+    file = write_parquet(tmp_path / "a.parquet", text=texts, label=["0", "1", "2"])
+    errors = ReadErrors(skip=True)
+    task = find_task("classify")
+    examples = list(task.read_examples(str(file), "train", COLUMNS, errors, require_labels=True))
+    assert [example.example_id for example in examples] == ["0", "2"]
+    assert errors.messages == [f"{file}, row 1: column text: not UTF-8"]
+
+
+def test_missing_column_of_parquet(tmp_path: Path) -> None:
+    file = write_parquet(tmp_path / "a.parquet", review=["x"], label=["0"])
+    assert "no column text; it has review, label; name another" in error_message("classify", file)
+
+
+SURROGATE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("task", "record", "message"),
+    [
+        ("classify", {"id": SURROGATE, "text": "x", "label": 1}, "an unpaired surrogate"),
+        ("classify", {"text": "x", "label": SURROGATE}, "an unpaired surrogate"),
+        (
+            "classify",
+            {"text": "x", "label": {"a": 1}},
+            "its label is dict {'a': 1}, expected text or a number",
+        ),
+        ("classify", {"text": {"a": 1}, "label": 1}, "column text holds dict {'a': 1}, not text"),
+        ("regress", {"text": "x", "label": [1]}, "column label holds list [1], not a number"),
+        ("tag", {"text": ["x"], "label": [1]}, "column label holds no list of texts"),
+        ("tag", {"text": {"x": 1}, "label": ["N"]}, "column text holds no list of texts"),
+        ("tag", {"text": [SURROGATE], "label": ["N"]}, "an unpaired surrogate"),
+        ("choice", {"context": ["x"], "options": ["x", "y"], "label": 0}, "column context holds list ['x']"),
+        (
+            "choice",
+            {"question": 5, "options": ["x", "y"], "label": 0},
+            "column question holds int 5, not text",
+        ),
+        ("choice", {"question": SURROGATE, "options": ["x", "y"], "label": 0}, "an unpaired surrogate"),
+        ("choice", {"options": "[" * 100_000, "label": 0}, "column options holds no list"),
+        ("choice", {"options": ["x", "y"], "label": {}}, "dict {} names none of the 2 options"),
+        ("span", {"question": "q", "context": "c", "answers": True}, "bool True, neither text nor a list"),
+        (
+            "span",
+            {"question": "q", "context": "ab", "answers": [{"text": "b", "answer_start": True}]},
+            "its answer is not in the passage, at bool True: b",
+        ),
+        (
+            "span",
+            {"question": "q", "context": "ab", "answers": [{"text": "b", "answer_start": 10**4000}]},
+            "its answer is not in the passage, at 1000",
+        ),
+        ("span", {"question": "q", "context": "c", "answers": [{"text": [1]}]}, "has an answer without text"),
+    ],
+)
+def test_values_of_another_type_are_refused(
+    task: str, record: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    text = error_message(task, tmp_path / "a.jsonl")
+    assert f"line 1: {message}" in text or message in text
+    assert len(text) < 500
+
+
+RACE_ARTICLE = {"article": "t", "questions": ["q"], "options": [["a", "b", "c", "d"]], "answers": ["A"]}
+
+
+@pytest.mark.parametrize("value", [5, None, True, "text", {}, [], [5], [[5]], [SURROGATE], "[" * 100_000])
+@pytest.mark.parametrize("key", RACE_ARTICLE)
+def test_race_of_another_type_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+    file = tmp_path / "train" / "high" / "1.txt"
+    file.parent.mkdir(parents=True)
+    text = json.dumps(RACE_ARTICLE | {key: value}).replace(f'"{"[" * 100_000}"', "[" * 100_000)
+    file.write_text(text)
+    if (key, value) == ("article", "text"):
+        assert len(read_all("race", tmp_path)) == 1
+    else:
+        assert "1.txt" in error_message("race", tmp_path)
+
+
+@pytest.mark.parametrize("value", [5, None, True, "text", {}, [5], [[5]], SURROGATE])
+@pytest.mark.parametrize(
+    "key", ["data", "paragraphs", "context", "qas", "question", "id", "answers", "is_impossible"]
+)
+def test_squad_of_another_type_is_refused_or_harmless(tmp_path: Path, key: str, value: Any) -> None:
+    question = {"question": "q", "id": "1", "answers": [{"text": "b", "answer_start": 1}]}
+    question |= {"is_impossible": False} | ({key: value} if key in question else {})
+    if key == "is_impossible":
+        question["is_impossible"] = value
+    paragraph = {"context": "abc", "qas": [question]}
+    paragraph |= {key: value} if key in paragraph else {}
+    article = {"paragraphs": value if key == "paragraphs" else [paragraph]}
+    (tmp_path / "a.json").write_text(json.dumps({"data": value if key == "data" else [article]}))
+    harmless = {
+        ("question", "text"), ("id", "text"), ("id", "5"), ("id", "True"), ("answers", "None"),
+        ("is_impossible", "None"), ("is_impossible", "True"),
+    }  # fmt: skip
+    if (key, str(value)) in harmless:
+        (example,) = read_all("squad-2.0", tmp_path / "a.json")
+        example.example_id.encode()
+    else:
+        assert "a.json" in error_message("squad-2.0", tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("value", [5, None, "ab", {"a": 1}, [5], SURROGATE])
+def test_dream_of_another_type_is_refused(tmp_path: Path, index: int, value: Any) -> None:
+    question = {"question": "q", "choice": ["a", "b"], "answer": "a"}
+    dialogue: list[Any] = [["W: x"], [question], "1-2"]
+    dialogue[index] = value
+    (tmp_path / "train.json").write_text(json.dumps([dialogue]))
+    if index == 2 and value in (5, "ab"):
+        assert len(read_all("dream", tmp_path)) == 1
+    else:
+        assert "train.json, dialogue 0" in error_message("dream", tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".conll", ".csv.gz", ".jsonl.zst"])
+def test_long_rows_are_refused(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (tables, conll):
+        monkeypatch.setattr(module, "MAX_ROW_BYTES", 1000)
+    separator = "," if "csv" in suffix else "\t"
+    rows = [["text", "label"], ["x", "0"], ["y" * 1000, "1"], ["z", "2"]]
+    text = "\n".join(separator.join(row) for row in rows)
+    if "jsonl" in suffix:
+        text = "\n".join(json.dumps({"text": a, "label": b}) for a, b in rows)
+    file = tmp_path / f"a{suffix}"
+    if suffix.endswith(".zst"):
+        with pa.CompressedOutputStream(str(file), "zstd") as compressed:
+            compressed.write(text.encode())
+    else:
+        file.write_bytes(gzip.compress(text.encode()) if suffix.endswith(".gz") else text.encode())
+    task = "tag" if suffix == ".conll" else "classify"
+    assert re.search("line 3: a (row|line) of more than", error_message(task, file))
+    if ".csv" in suffix:  # where the next row begins depends on the quotes
+        return
+    errors = ReadErrors(skip=True)
+    examples = list(find_task(task).read_examples(str(file), "train", COLUMNS, errors, require_labels=True))
+    assert errors.count == 1
+    if task == "classify":
+        assert [example.example_id for example in examples][-1] == ("3" if "jsonl" in suffix else "2")
+
+
+def test_unclosed_quote_is_found_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_ROW_BYTES", 1000)
+    (tmp_path / "a.csv").write_text('text,label\nx,"1\n' + "y,2\n" * 1000)
+    message = error_message("classify", tmp_path / "a.csv")
+    assert "line 2: a row of more than 16 MiB; close its quotes, or shorten it" in message
+
+
+def test_long_texts_are_refused_or_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_TEXT_BYTES", 1 << 20)
+    file = write_jsonl(
+        tmp_path / "a.jsonl", [{"text": "é" * (1 << 19) + end, "label": 1} for end in ("", "x")]
+    )
+    assert "line 2: a text of more than 1 MiB; shorten it" in error_message("classify", file)
+    parquet_file = write_parquet(tmp_path / "a.parquet", text=["é" * (1 << 20)], label=["1"])
+    assert "row 0: a text of more than 1 MiB" in error_message("classify", parquet_file)
+
+
+def test_long_sentence_of_conll_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conll, "MAX_TEXT_BYTES", 100)
+    (tmp_path / "a.conll").write_text("EU N\n\n" + "x N\n" * 50)
+    assert "line 36: a sentence of more than" in error_message("tag", tmp_path / "a.conll")
+
+
+@pytest.mark.parametrize("task", ["squad-1.1", "dream"])
+def test_long_json_file_is_refused(tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"data": "' + b"a" * 1000))
+    monkeypatch.setattr(json_input, "MAX_JSON_BYTES", 1000)
+    assert "a.json.gz: JSON of more than 0 MiB; divide it" in error_message(task, tmp_path / "a.json.gz")
+
+
+def test_wide_table_is_read_in_linear_time(tmp_path: Path) -> None:
+    names = ["text", "label", *map(str, range(100_000))]
+    (tmp_path / "a.csv").write_text("\n".join([",".join(names), ",".join("x" for _ in names)]))
+    started = time.process_time()
+    assert len(read_all("classify", tmp_path / "a.csv")) == 1
+    (tmp_path / "a.csv").write_text(",".join(names[1:]) + "\n" + ",".join("x" for _ in names[1:]))
+    assert "no column text" in error_message("classify", tmp_path / "a.csv")
+    assert time.process_time() - started < 10
+
+
+def test_long_texts_are_processed_one_by_one() -> None:
+    examples = [
+        TextExample("", str(index), ("x" * length,)) for index, length in enumerate([1, 3 << 20, 2, 3, 4])
+    ]
+    chunks = list(example_chunks(examples, 2))
+    assert [[example.length for example in chunk] for chunk in chunks] == [[1], [3 << 20], [2, 3], [4]]

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from albertine import json_input
 from albertine.errors import AlbertineError, InputError
 from albertine.text import sources
 from albertine.text.documents import ReadErrors, detect_layout, read_documents
@@ -266,3 +268,152 @@ def test_corrupt_gzip_raises_no_unexpected_error(tmp_path: Path) -> None:
         )
         with contextlib.suppress(AlbertineError):
             read_all(tmp_path / "a.txt.gz")
+
+
+def test_loops_of_links_end(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "b.txt").write_text("It is b.")
+    (tmp_path / "text" / "a").mkdir()
+    (tmp_path / "text" / "a" / "c.txt").write_text("It is c.")
+    for name in ("loop", "other"):
+        (tmp_path / "text" / name).symlink_to(tmp_path / "text")
+        (tmp_path / "text" / "a" / name).symlink_to("..")
+    documents = [["It is c."], ["It is b."]]
+    assert read_all(tmp_path / "text") == documents
+    for pattern in ("**/*.txt", "**", "**/a/**/*.txt", "*/**/?.txt"):
+        found = {Path(source.name).name for source in find_sources([str(tmp_path / "text" / pattern)])}
+        assert found >= {"c.txt"}, pattern
+    assert len(find_sources([str(tmp_path / "**" / "*.txt")])) == 2
+
+
+def test_recursive_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.txt", "b/c.txt", "b/d/e.txt", "b/.hidden/f.txt", "[x]/g.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    monkeypatch.chdir(tmp_path)
+
+    def found(pattern: str) -> list[str]:
+        return [source.name for source in find_sources([pattern])]
+
+    assert found("**/*.txt") == ["[x]/g.txt", "a.txt", "b/c.txt", "b/d/e.txt"]
+    assert found("b/**/*.txt") == ["b/c.txt", "b/d/e.txt"]
+    assert found(f"{tmp_path}/b/**/e.txt") == [f"{tmp_path}/b/d/e.txt"]
+    assert found("**/d/*") == ["b/d/e.txt"]
+
+
+@given(
+    content=st.text("ab\r\n", max_size=60).map(str.encode), limit=st.integers(1, 9), size=st.integers(1, 7)
+)
+def test_bounded_lines(content: bytes, limit: int, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "_SEARCH_BYTES", size)
+        lines = list(sources.bounded_lines(io.BytesIO(content), limit))
+    whole = content.splitlines(keepends=True)
+    assert [line for _, line in lines] == [line if len(line) <= limit else None for line in whole]
+    assert [offset for offset, _ in lines] == [sum(map(len, whole[:index])) for index in range(len(whole))]
+
+
+@given(text=st.text("aé漢🙂。 \n", min_size=1), size=st.integers(8, 40), is_compressed=st.booleans())
+def test_text_is_split_between_characters(
+    text: str, size: int, is_compressed: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("text") / ("a.txt.gz" if is_compressed else "a.txt")
+    file.write_bytes(gzip.compress(text.encode()) if is_compressed else text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "CHUNK_BYTES", size)
+        patch.setattr(sources, "_SEARCH_BYTES", 8)
+        (source,) = find_sources([str(file)])
+        blocks = [block for chunk in source_chunks(source) for _, block in sources.read_blocks(chunk)]
+    assert b"".join(blocks) == text.encode()
+    assert "".join(block.decode() for block in blocks) == text
+    assert max(map(len, blocks)) <= 2 * size + 16
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst", "a.jsonl", "a.jsonl.gz", "a.parquet"])
+@pytest.mark.parametrize("layout", ["prose", "lines"])
+def test_sentences_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: str
+) -> None:
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 18)
+    text = "acgt" * 80_000
+    if name == "a.parquet":
+        parquet.write_table(pa.table({"text": [text]}), tmp_path / name)
+    else:
+        content = json.dumps({"text": text}) if ".jsonl" in name else text
+        (tmp_path / name).write_bytes(compressed(content.encode(), Path(name).suffix))
+    documents = read_all(tmp_path / name, layout=layout)
+    assert "".join(sentence for document in documents for sentence in document) == text
+    assert max(len(sentence) for document in documents for sentence in document) == 1 << 16
+
+
+def test_long_sentences_are_split_at_spaces(tmp_path: Path) -> None:
+    text = "word " * 30_000
+    (tmp_path / "a.txt").write_text(text)
+    (document,) = read_all(tmp_path)
+    assert len(document) == 3
+    assert " ".join(document).split() == text.split()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
+def test_long_records_are_refused_or_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sources, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(sources, "_SEARCH_BYTES", 50)
+    lines = [json.dumps({"text": text}) for text in ("It is a.", "b" * 9000, "It is c.", "d" * 900)]
+    (tmp_path / name).write_bytes(compressed("\n".join(lines).encode(), Path(name).suffix))
+    with pytest.raises(InputError, match=r"byte 21: a line of more than 64 MiB; fix it, or use --on-error"):
+        read_all(tmp_path)
+    documents, errors = read_with_errors(tmp_path, skip=True)
+    assert documents == [["It is a."], ["It is c."], ["d" * 900]]
+    assert errors.count == 1
+
+
+def test_json_of_too_many_values_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"byte 0: not JSON \(nested too deeply\)"):
+        read_all(tmp_path)
+    monkeypatch.setattr(json_input, "_MAX_VALUES", 100)
+    (tmp_path / "a.jsonl").write_text('{"text": [' + "[]," * 200 + "[]]}")
+    with pytest.raises(InputError, match="byte 0: JSON of more than 100 values"):
+        read_all(tmp_path)
+
+
+@pytest.mark.parametrize("mark", "'`«»‘“„‹《「")
+def test_unpaired_quotation_marks_take_linear_time(mark: str) -> None:
+    """Without a division of the text, 256 KiB of some of these marks take a minute."""
+    started = time.process_time()
+    assert detect_layout(mark * (1 << 18), "en") == "prose"
+    assert detect_layout(f"{mark * (1 << 17)}\n" * 2, "en") == "prose"
+    assert time.process_time() - started < 10
+
+
+def write_invalid_text(file: Path, rows: int = 3) -> None:
+    """Write a table whose middle text is not UTF-8, which Arrow does not check."""
+    texts = [b"It is fine."] * (rows // 2) + [b"not \xff"] + [b"It is fine."] * (rows // 2)
+    column = pa.array(texts, pa.binary()).view(pa.string())
+    parquet.write_table(pa.table({"text": column}), file)
+
+
+def test_invalid_utf8_in_parquet_is_refused_or_skipped(tmp_path: Path) -> None:
+    write_invalid_text(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a.parquet, group 0, row 1: column text: not UTF-8; fix it, or"):
+        read_all(tmp_path)
+    documents, errors = read_with_errors(tmp_path, skip=True)
+    assert documents == [["It is fine."], ["It is fine."]]
+    assert errors.count == 1
+
+
+def test_nested_parquet_column_is_no_text(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"text": [["a", "b"]]}), tmp_path / "a.parquet")
+    with pytest.raises(
+        InputError, match=r"field text is list<.*, expected text; choose another with --field"
+    ):
+        read_all(tmp_path)
+
+
+def test_decompression_bomb_of_parquet_is_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"text": ["a" * (80 << 20)]}), tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(InputError, match="80 MiB compressed more than 200:1"):
+        read_all(tmp_path)

@@ -22,7 +22,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.sources import find_sources
-from albertine.text.tokenizer import load_tokenizer
+from albertine.text.tokenizer import load_tokenizer, tokenizer_checksums
 from albertine.version import __version__
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
@@ -44,6 +44,7 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
         report = sum_reports(job.file for job in jobs)
         manifest = Manifest(
             tokenizer_fingerprint=loaded.fingerprint,
+            tokenizer_files=tokenizer_checksums(out / "tokenizer"),
             vocab_size=len(loaded),
             shards=shards,
             documents=counts.documents,

@@ -32,7 +32,8 @@ def check_corpus(folder: Path) -> Corpus:
                     f"{folder}: {count:,} {quantity} in {split} in manifest.json, {actual:,} in the shards; "
                     "build the corpus again"
                 )
-    progress.print_message(f"{folder}: unchanged; all checksums and counts agree")
+    unrecorded = "" if corpus.manifest.tokenizer_files else ", but the manifest has none of the tokenizer"
+    progress.print_message(f"{folder}: unchanged; all checksums and counts agree{unrecorded}")
     return corpus
 
 

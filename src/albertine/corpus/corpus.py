@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from albertine.corpus.manifest import CorpusSplit, read_manifest
 from albertine.corpus.shards import Shard
 from albertine.errors import InputError
-from albertine.text.tokenizer import Tokenizer, load_tokenizer
+from albertine.text.tokenizer import Tokenizer, load_tokenizer, tokenizer_checksums
 
 
 class Corpus:
@@ -28,6 +28,7 @@ class Corpus:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the corpus."""
+        self._check_tokenizer_files()
         tokenizer = load_tokenizer(self.folder / "tokenizer")
         if tokenizer.fingerprint != self.manifest.tokenizer_fingerprint:
             raise InputError(
@@ -35,6 +36,20 @@ class Corpus:
                 "restore that one or build the corpus again"
             )
         return tokenizer
+
+    def _check_tokenizer_files(self) -> None:
+        """Raise an error if a file of the tokenizer was changed, removed or added."""
+        recorded = self.manifest.tokenizer_files
+        if not recorded:  # built by an earlier version
+            return
+        folder = self.folder / "tokenizer"
+        found = tokenizer_checksums(folder)
+        for name in sorted({*recorded, *found}):
+            if name not in recorded:
+                raise InputError(f"{folder / name}: not a file of the corpus; remove it")
+            if recorded[name] != found.get(name):
+                problem = "changed since the corpus was built" if name in found else "missing"
+                raise InputError(f"{folder / name}: {problem}; restore it or build the corpus again")
 
     def check_token_ids(self, ids: NDArray[Any]) -> None:
         """Raise `InputError` for token ids outside the vocabulary: a shard was changed or damaged."""

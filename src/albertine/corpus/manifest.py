@@ -3,16 +3,19 @@
 import dataclasses
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from albertine.atomic import atomic_file
 from albertine.errors import InputError, check_format
+from albertine.json_input import JsonError, dataclass_from_json, read_json
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_FORMAT = 2
 CorpusSplit = Literal["train", "dev"]
+_MAX_COUNT = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Manifest:
     """Description of a corpus.
 
     Attributes:
+        tokenizer_files: SHA-256 of each file of the tokenizer; empty if an earlier version built the corpus.
         unigram_entropy: entropy of the token frequencies of train, in nats. It is about the MLM loss of
             a model that knows only token frequencies, so a useful model must be below it.
         duplicates: number of documents that were dropped as duplicates.
@@ -57,7 +61,8 @@ class Manifest:
     sources: list[str]
     settings: dict[str, Any]
     versions: dict[str, str]
-    unknown_tokens: int = 0  # manifests of earlier versions lack this field and the next two
+    tokenizer_files: dict[str, str] = field(default_factory=dict)  # earlier versions do not write
+    unknown_tokens: int = 0  # this field and the next three
     lost_characters: dict[str, int] = field(default_factory=dict)
     held_out_passages: int | None = None
     format: int = field(default=MANIFEST_FORMAT)
@@ -79,8 +84,10 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest, which marks the corpus as finished."""
-    text = json.dumps(manifest.to_json(), indent=2, ensure_ascii=False, sort_keys=True)
+    """Write the manifest, with a checksum of its content; it marks the corpus as finished."""
+    values = manifest.to_json()
+    values["sha256"] = _content_checksum(values)
+    text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
     with atomic_file(folder / MANIFEST_FILE) as file:
         file.write_text(text + "\n", encoding="utf-8")
 
@@ -89,12 +96,16 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a corpus."""
     file = folder / MANIFEST_FILE
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as stream:
+            values = read_json(stream)
+        if not isinstance(values, dict):
+            raise JsonError("not an object")
         check_format(file, values.get("format"), MANIFEST_FORMAT, "build the corpus again")
-        shards = [ShardEntry(**shard) for shard in values.pop("shards")]
-        manifest = Manifest(shards=shards, **values)
-        _validate(manifest)
-        return manifest
+        recorded = values.pop("sha256", None)  # earlier versions wrote none
+        manifest = dataclass_from_json(Manifest, values)
+        _check_values(manifest)
+        if recorded is not None and recorded != _content_checksum(values):
+            raise JsonError("changed since the corpus was built")
     except FileNotFoundError:
         if not folder.exists():
             raise InputError(
@@ -106,19 +117,37 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder}: a file; name the folder of a corpus (albertine corpus build)") from None
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise InputError(f"{file}: damaged ({error}); build the corpus again") from None
+    except JsonError as error:
+        raise InputError(f"{file}: damaged ({error}); restore it or build the corpus again") from None
+    return manifest
 
 
-def _validate(manifest: Manifest) -> None:
-    """Raise ValueError for values that a build does not write."""
+def _content_checksum(values: dict[str, Any]) -> str:
+    """Return the SHA-256 of the values of a manifest."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _check_values(manifest: Manifest) -> None:
+    """Raise `JsonError` for values that a build does not write."""
+    counts: list[tuple[str, int]] = [
+        (name, getattr(manifest, name)) for name in ("words", "duplicates", "skipped", "unknown_tokens")
+    ]
+    counts += [("held_out_passages", manifest.held_out_passages or 0), ("vocab_size", manifest.vocab_size)]
+    counts += [("lost_characters", count) for count in manifest.lost_characters.values()]
     for name in ("documents", "sentences", "tokens"):
-        counts = getattr(manifest, name)
-        if set(counts) != {"train", "dev"} or not all(isinstance(count, int) for count in counts.values()):
-            raise ValueError(f"{name}: not one count per split")
+        count_by_split = getattr(manifest, name)
+        if set(count_by_split) != {"train", "dev"}:
+            raise JsonError(f"{name}: not one count per split")
+        counts += [(name, count) for count in count_by_split.values()]
     for shard in manifest.shards:
-        if "/" in shard.file or shard.split not in ("train", "dev"):
-            raise ValueError(f"shard {shard.file}")
+        if not re.fullmatch(r"(train|dev)-[0-9]+\.arrow", shard.file):
+            raise JsonError(f"the file of a shard is {ascii(shard.file)[:80]}")
+        counts += [(shard.file, count) for count in (shard.documents, shard.sentences, shard.tokens)]
+    for name, count in counts:
+        if not 0 <= count < _MAX_COUNT:
+            raise JsonError(f"{name}: {str(count)[:80]} is no count")
+    if manifest.unigram_entropy < 0:
+        raise JsonError(f"unigram_entropy: {manifest.unigram_entropy} is negative")
 
 
 def checksum(file: Path) -> str:

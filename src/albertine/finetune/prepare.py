@@ -18,7 +18,7 @@ from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example
+from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.sequences import EncodedExample, TaskSample
@@ -155,9 +155,9 @@ def _encode(
     counts = EncodingCounts(tokenizer.special_ids)
     encoded: list[EncodedExample] = []
     chunks = progress.track(
-        [examples[start : start + _ENCODING_CHUNK] for start in range(0, len(examples), _ENCODING_CHUNK)],
+        list(example_chunks(examples, _ENCODING_CHUNK)),
         "Encoding",
-        unit=f"times {_ENCODING_CHUNK:,} examples",
+        unit="chunks",
     )
     for chunk in chunks:
         encoded_chunk = task_type.encode(chunk)

@@ -1,7 +1,13 @@
 """Examples as read from data, before tokenization."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+E = TypeVar("E", bound="Example")
+
+_CHUNK_LENGTH = 2 << 20  # characters; encoding takes up to 400 bytes for each
 
 
 @dataclass(frozen=True)
@@ -22,9 +28,28 @@ class Example(ABC):
         """Whether the data contains the right answer, such as a label, tags or answers."""
 
     @property
+    @abstractmethod
+    def length(self) -> int:
+        """Number of characters of its texts."""
+
+    @property
     def num_options(self) -> int | None:
         """Number of options of a multiple-choice question; None for the other types of examples."""
         return None
+
+
+def example_chunks(examples: Iterable[E], size: int) -> Iterator[list[E]]:
+    """Yield examples in lists of at most `size`, shorter ones if the texts are long, to bound memory."""
+    chunk: list[E] = []
+    length = 0
+    for example in examples:
+        if chunk and (len(chunk) == size or length + example.length > _CHUNK_LENGTH):
+            yield chunk
+            chunk, length = [], 0
+        chunk.append(example)
+        length += example.length
+    if chunk:
+        yield chunk
 
 
 @dataclass(frozen=True)
@@ -46,6 +71,11 @@ class TextExample(Example):
         """Whether there is a label or a number."""
         return self.label is not None or self.value is not None
 
+    @property
+    def length(self) -> int:
+        """Number of characters of its texts."""
+        return sum(map(len, self.texts))
+
 
 @dataclass(frozen=True)
 class TaggedExample(Example):
@@ -58,6 +88,11 @@ class TaggedExample(Example):
     def is_labelled(self) -> bool:
         """Whether there are tags."""
         return self.tags is not None
+
+    @property
+    def length(self) -> int:
+        """Number of characters of its words."""
+        return sum(map(len, self.words))
 
 
 @dataclass(frozen=True)
@@ -83,6 +118,11 @@ class MultipleChoiceExample(Example):
     def is_labelled(self) -> bool:
         """Whether the correct option is known."""
         return self.correct_option is not None
+
+    @property
+    def length(self) -> int:
+        """Number of characters of its texts."""
+        return len(self.context) + len(self.question) + sum(map(len, self.options))
 
     @property
     def num_options(self) -> int:
@@ -121,3 +161,8 @@ class QuestionExample(Example):
     def is_labelled(self) -> bool:
         """Whether the answers are known."""
         return self.answers is not None
+
+    @property
+    def length(self) -> int:
+        """Number of characters of its texts."""
+        return len(self.question) + len(self.context)

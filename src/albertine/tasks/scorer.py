@@ -8,14 +8,13 @@ ensemble is scored by the scorers of its members.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 
 from albertine.engines.engine import Engine
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example
+from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.sequences import EncodedExample, longest_first_groups, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
 
@@ -45,8 +44,7 @@ class ExampleScorer(ABC):
             examples: the examples.
             counts: the counts of truncated and unknown tokens, which are updated; None to count none.
         """
-        remaining = iter(examples)
-        while chunk := list(islice(remaining, CHUNK_SIZE)):
+        for chunk in example_chunks(examples, CHUNK_SIZE):
             encoded, scores = self.score_chunk(chunk)
             if counts is not None:
                 counts.add(encoded)

@@ -48,9 +48,10 @@ def lost_characters(
     """
     lost: Counter[str] = Counter()
     for word, count in word_counts.items():
-        for character in set(normalized := normalize(word)) - known:
-            if not character.isspace():
-                lost[character] += count * normalized.count(character)
+        if unknown := set(normalized := normalize(word)) - known:
+            for character, occurrences in Counter(normalized).items():
+                if character in unknown and not character.isspace():
+                    lost[character] += count * occurrences
     return lost
 
 

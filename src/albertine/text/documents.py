@@ -3,11 +3,13 @@
 A `.txt` file has one of two layouts, detected from its beginning. "prose": the file is one
 document. "lines": one sentence per line and blank lines between documents, as the reference
 code of BERT and ALBERT expects. Each record of `.jsonl`, Parquet or a hub dataset is a
-document.
+document. No sentence, and so no word, is longer than `MAX_SENTENCE_LENGTH`, which bounds the memory of
+everything that reads sentences.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,15 +17,29 @@ from typing import Any, Literal
 from sentencex import segment
 
 from albertine.errors import InputError
+from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import display_text
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, paragraphs
+from albertine.text.parquet_rows import parquet_rows, parquet_schema
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, read_blocks, read_head
+from albertine.text.sources import (
+    CHUNK_BYTES,
+    MAX_RECORD_BYTES,
+    Source,
+    SourceChunk,
+    read_blocks,
+    read_head,
+    read_lines,
+)
 from albertine.text.unicode_check import is_valid_unicode
 
 Layout = Literal["prose", "lines"]
 
+MAX_SENTENCE_LENGTH = 1 << 16  # characters; a longer sentence is split
+_QUOTATION_MARK = re.compile("['`«»‘“„‹《「『]")  # for whose partner the sentence splitter searches
+_MAX_SEARCHED = 30_000_000  # characters, which takes about 30 ms
+_SENTENCE_ENDS = (". ", "! ", "? ", "。", " ")
 _LAYOUT_LINES = 400  # lines from which the layout is detected
 _MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
@@ -75,7 +91,7 @@ def _documents_by_format(
     elif source_format == "jsonl":
         yield from _from_records(_json_records(chunk, errors), reading, errors)
     elif source_format == "parquet":
-        yield from _from_records(_parquet_records(chunk, reading), reading, errors)
+        yield from _from_records(_parquet_records(chunk, reading, errors), reading, errors)
     else:
         yield from _from_records(hub_records(chunk.source.name, chunk.start), reading, errors)
 
@@ -97,7 +113,8 @@ def detect_layout(text: str, language: str) -> Layout:
     if len(nonempty) < 2 or len(nonempty) < 0.6 * len(lines):
         return "prose"
     complete_share = sum(map(ends_sentence, nonempty)) / len(nonempty)
-    sentences_per_line = sum(len(segment(language, line)) for line in nonempty) / len(nonempty)
+    num_sentences = sum(1 for line in nonempty for _ in _paragraph_sentences(line, language))
+    sentences_per_line = num_sentences / len(nonempty)
     return "lines" if complete_share >= 0.75 and sentences_per_line <= 1.15 else "prose"
 
 
@@ -118,20 +135,53 @@ def _split_sentences(text: str, language: str) -> list[str]:
     return [
         sentence
         for paragraph in paragraphs(text)
-        for sentence in map(str.strip, segment(language, paragraph))
+        for sentence in map(str.strip, _paragraph_sentences(paragraph, language))
         if sentence
     ]
+
+
+def _paragraph_sentences(paragraph: str, language: str) -> Iterator[str]:
+    """Yield the sentences of a paragraph, with the spaces around them.
+
+    The splitter searches the rest of its text for the partner of each quotation mark. A paragraph of many
+    marks is divided first, so that this takes no longer than the rest.
+    """
+    length = len(paragraph)
+    if length**2 > _MAX_SEARCHED:
+        num_marks = len(_QUOTATION_MARK.findall(paragraph))
+        if length * num_marks > _MAX_SEARCHED:
+            length = math.isqrt(_MAX_SEARCHED * length // num_marks)
+    for part in split_text(paragraph, length, _SENTENCE_ENDS):
+        for sentence in segment(language, part):
+            yield from split_text(sentence, MAX_SENTENCE_LENGTH)
 
 
 def _line_documents(text: str) -> Iterator[list[str]]:
     document: list[str] = []
     for line in map(str.strip, text.splitlines()):
         if line:
-            document.append(line)
+            document += filter(None, map(str.strip, split_text(line, MAX_SENTENCE_LENGTH)))
         else:
             yield document
             document = []
     yield document
+
+
+def split_text(text: str, max_length: int, after: Sequence[str] = (" ",)) -> Iterator[str]:
+    """Yield a text in parts of at most `max_length` characters.
+
+    Args:
+        text: the text.
+        max_length: maximum characters of a part.
+        after: after which strings to split, best first; without any, parts have the maximum length.
+    """
+    start = 0
+    while len(text) - start > max_length:
+        stop = start + max_length
+        cut = next((end + len(mark) for mark in after if (end := text.rfind(mark, start, stop)) >= 0), stop)
+        yield text[start:cut]
+        start = cut
+    yield text[start:] if start else text
 
 
 def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> str:
@@ -159,41 +209,42 @@ def _json_records(chunk: SourceChunk, errors: ReadErrors) -> Iterator[tuple[str,
     source = chunk.source
     if not source.size:
         errors.handle(source.name, "empty")
-    for offset, content in read_blocks(chunk):
-        start = offset
-        for line in content.splitlines(keepends=True):
-            location = f"{source.name}, byte {start:,}"
-            start += len(line)
-            if not line.strip():
-                continue
+    for offset, line in read_lines(chunk):
+        location = f"{source.name}, byte {offset:,}"
+        if line is None:
+            errors.handle(location, f"a line of more than {MAX_RECORD_BYTES >> 20} MiB")
+        elif line.strip():
             try:
-                yield location, json.loads(line.decode("utf-8-sig"))
-            except UnicodeDecodeError:
-                errors.handle(location, "not UTF-8")
-            except (ValueError, RecursionError) as error:
-                errors.handle(location, f"not JSON ({error})")
+                yield location, parse_json(line)
+            except JsonError as error:
+                errors.handle(location, str(error))
 
 
-def _parquet_records(chunk: SourceChunk, reading: ReadingSettings) -> Iterator[tuple[str, Any]]:
+def _parquet_records(
+    chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors
+) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
-    from pyarrow import parquet
 
-    name = chunk.source.name
-    if chunk.source.compression:
-        raise InputError(f"{name}: compressed Parquet file; decompress it, Parquet has its own compression")
-    try:
-        file = parquet.ParquetFile(chunk.source.path)
-        if reading.field not in file.schema_arrow.names:
-            raise InputError(f"{name}: {_missing_field(reading.field, file.schema_arrow.names)}")
-        groups = list(range(chunk.start, chunk.stop))
-        row = 0
-        for batch in file.iter_batches(1000, row_groups=groups, columns=[reading.field]):
-            for value in batch.column(0).to_pylist():
-                yield f"{name}, group {chunk.start}, row {row}", {reading.field: value}
-                row += 1
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{name}: damaged, or not Parquet ({reason}); get the file again") from None
+    source = chunk.source
+    if source.compression:
+        raise InputError(
+            f"{source.name}: compressed Parquet file; decompress it, Parquet has its own compression"
+        )
+    schema = parquet_schema(source.path)
+    if reading.field not in schema.names:
+        raise InputError(f"{source.name}: {_missing_field(reading.field, schema.names)}")
+    column_type = schema.types[schema.names.index(reading.field)]
+    if pa.types.is_nested(column_type):
+        raise InputError(
+            f"{source.name}: field {display_text(reading.field)} is {display_text(str(column_type))}, "
+            "expected text; choose another with --field"
+        )
+    for row, record in enumerate(parquet_rows(source.path, [reading.field], range(chunk.start, chunk.stop))):
+        location = f"{source.name}, group {chunk.start}, row {row}"
+        if isinstance(record, str):
+            errors.handle(location, record)
+        else:
+            yield location, record
 
 
 def _from_records(
@@ -202,10 +253,13 @@ def _from_records(
     for location, record in records:
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
+            if len(value) > MAX_RECORD_BYTES:
+                errors.handle(location, f"a text of more than {MAX_RECORD_BYTES >> 20} MiB")
+                continue
             if not is_valid_unicode(value):
                 errors.handle(location, "an unpaired surrogate")
                 continue
-            for part in _bounded_texts(value):
+            for part in split_text(value, CHUNK_BYTES):  # as a long prose file, several documents
                 yield _split_sentences(part, reading.language)
         elif not isinstance(record, Mapping):
             errors.handle(
@@ -215,18 +269,6 @@ def _from_records(
             errors.handle(location, _missing_field(reading.field, list(record)))
         else:
             errors.handle(location, f"field {reading.field} is {type(value).__name__}, expected text")
-
-
-def _bounded_texts(text: str) -> Iterator[str]:
-    """Yield a text in parts of at most `CHUNK_BYTES` characters, split at spaces.
-
-    Each part becomes a document, as each chunk of a long prose file does.
-    """
-    while len(text) > CHUNK_BYTES:
-        cut = text.rfind(" ", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
-        yield text[:cut]
-        text = text[cut:]
-    yield text
 
 
 def _missing_field(field_name: str, found: list[str]) -> str:

@@ -3,8 +3,9 @@
 A `Source` is one file or one dataset. A `SourceChunk` is a range of it that one process reads.
 The chunks, and so the result, are the same for any number of processes. An uncompressed text
 file is split into chunks of about 4 MiB, at blank lines or, if there are none, at line ends. A
-compressed file can only be read from its start, so it is one chunk. A compressed file is read in
-blocks, because a large one may not fit in memory.
+compressed file can only be read from its start, so it is one chunk; it is read in blocks, because
+a large one may not fit in memory. JSON lines are read one by one. So the memory does not depend
+on the size of a file, whether or not its text has spaces and line ends.
 """
 
 import glob
@@ -14,6 +15,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
@@ -21,6 +23,7 @@ from typing import BinaryIO, Literal, cast
 from albertine import progress
 from albertine.errors import InputError, WorkError
 from albertine.text.hub_datasets import HUB_PREFIX, num_shards
+from albertine.text.parquet_rows import num_row_groups
 
 SourceFormat = Literal["text", "jsonl", "parquet", "hub"]
 Compression = Literal["gzip", "zstd"]
@@ -29,10 +32,12 @@ CHUNK_BYTES = 4 << 20
 _FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+MAX_RECORD_BYTES = 64 << 20  # of a line of .jsonl, or of the text in a row of .parquet
 _SEARCH_BYTES = 1 << 18  # number of bytes in which to search for a blank line, a line end or a space
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SPACE = re.compile(rb"[ \t]")
+_SENTENCE_END = re.compile("。|！|？".encode())  # in scripts without spaces
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,11 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
 def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
     if path.is_dir():
-        files = [file for file in _visible_files(path) if _split_suffixes(file)[0] in _FORMATS]
+        files = [
+            file
+            for file in _visible_paths(path)
+            if _split_suffixes(file)[0] in _FORMATS and not file.is_dir()
+        ]
         if not files:
             raise InputError(
                 f"{path}: no text files in this folder; expected .txt, .text, .jsonl or .ndjson, "
@@ -112,22 +121,43 @@ def _find_files(argument: str) -> Iterator[Path]:
     elif path.exists():
         yield path
     else:
-        matches = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []  # noqa: PTH207
+        matches = sorted(set(_matching_paths(argument))) if glob.has_magic(argument) else []
         if not matches:
             raise InputError(f"{argument}: no such file or folder")
         for match in matches:
             yield from _find_files(match)
 
 
-def _visible_files(folder: Path) -> Iterator[Path]:
-    """Yield all files under a folder except hidden ones, sorted by name."""
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            yield from _visible_files(entry)
-        else:
-            yield entry
+def _matching_paths(pattern: str) -> Iterator[str]:
+    """Yield the visible paths that match a glob, in which `**` stands for any number of folders."""
+    components = pattern.split("/")
+    if "**" not in components:
+        yield from glob.glob(pattern)  # noqa: PTH207  # `Path.glob` would include hidden files
+        return
+    index = components.index("**")
+    roots = glob.glob("/".join([*components[:index], ""])) if index else [""]  # noqa: PTH207
+    for folder in [path for root in roots for path in _visible_paths(Path(root)) if path.is_dir()]:
+        prefix = [] if folder == Path() else [glob.escape(str(folder))]
+        yield from _matching_paths("/".join([*prefix, *(components[index + 1 :] or "*")]))
+
+
+def _visible_paths(folder: Path) -> Iterator[Path]:
+    """Yield a folder and all that is in it except hidden paths, sorted by name.
+
+    Links to folders are followed, but no folder is visited twice, so a loop of links ends.
+    """
+    visited: set[str] = set()
+    remaining = [folder]  # the next one is the last
+    while remaining:
+        path = remaining.pop()
+        if path.is_dir():
+            real_path = os.path.realpath(path)
+            if real_path in visited:
+                continue
+            visited.add(real_path)
+            entries = (entry for entry in path.iterdir() if not entry.name.startswith("."))
+            remaining += sorted(entries, reverse=True)
+        yield path
 
 
 def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
@@ -179,28 +209,85 @@ def source_chunks(source: Source) -> Iterator[SourceChunk]:
 
 
 def _row_group_chunks(source: Source) -> Iterator[SourceChunk]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     try:
-        groups = parquet.ParquetFile(source.path).num_row_groups
-    except (OSError, pa.ArrowException):
+        groups = num_row_groups(source.path)
+    except InputError:
         groups = 1  # reading the chunk reports the error
     yield from (SourceChunk(source, group, group + 1) for group in range(groups))
 
 
 def read_blocks(chunk: SourceChunk) -> Iterator[tuple[int, bytes]]:
-    """Yield the content of a chunk as pairs of offset (in the decompressed file) and block.
+    """Yield the content of a text chunk as pairs of offset (in the decompressed file) and block.
 
     A chunk of an uncompressed file is one block. A compressed file gives blocks of about `CHUNK_BYTES`,
-    split at the same boundaries as chunks (`_boundary_patterns`).
+    split at the same boundaries as chunks (`_BOUNDARY_PATTERNS`).
     """
-    source = chunk.source
-    try:
-        if source.compression:
-            yield from _decompressed_blocks(source)
+    with _described_errors(chunk.source):
+        if chunk.source.compression:
+            yield from _decompressed_blocks(chunk.source)
         else:
-            yield _read_between(source, chunk.start, chunk.stop)
+            yield _read_between(chunk.source, chunk.start, chunk.stop)
+
+
+def read_lines(chunk: SourceChunk) -> Iterator[tuple[int, bytes | None]]:
+    """Yield offset and content of each line that begins in a chunk; see `bounded_lines`."""
+    source = chunk.source
+    with _described_errors(source):
+        if source.compression:
+            with _open_compressed(source) as stream:
+                yield from bounded_lines(stream, MAX_RECORD_BYTES)
+            return
+        with source.path.open("rb") as file:
+            first = _first_line_start(file, chunk.start, chunk.stop)
+            file.seek(first)
+            for offset, line in bounded_lines(file, MAX_RECORD_BYTES) if first < chunk.stop else ():
+                if first + offset >= chunk.stop:
+                    return
+                yield first + offset, line
+
+
+def bounded_lines(stream: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the offset of each line, and the line with its end, or None if it has more than `max_bytes`.
+
+    Lines end with a line feed, a carriage return or both. The memory is bounded by `max_bytes`.
+    """
+    offset = size = 0  # of the current line
+    parts: list[bytes] = []
+    for block in _blocks_of_line_ends(stream):
+        for part in block.splitlines(keepends=True):
+            if not size and part[-1] in b"\r\n" and len(part) <= max_bytes:  # a whole line
+                yield offset, part
+                offset += len(part)
+                continue
+            parts.append(part)
+            size += len(part)
+            if size > max_bytes:
+                if parts[0]:  # not reported yet
+                    yield offset, None
+                parts = [b""]
+            if part.endswith((b"\n", b"\r")):
+                if size <= max_bytes:
+                    yield offset, b"".join(parts)
+                offset, size, parts = offset + size, 0, []
+    if parts and size <= max_bytes:
+        yield offset, b"".join(parts)
+
+
+def _blocks_of_line_ends(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield a stream in blocks, none of which ends between a carriage return and its line feed."""
+    held_back = b""
+    while data := stream.read(_SEARCH_BYTES):
+        data = held_back + data
+        held_back = b"\r" if data.endswith(b"\r") else b""
+        yield data.removesuffix(b"\r")
+    yield held_back
+
+
+@contextmanager
+def _described_errors(source: Source) -> Iterator[None]:
+    """Raise the errors of reading a source as `InputError` or `WorkError`, with its name."""
+    try:
+        yield
     except PermissionError as error:
         raise InputError(f"{source.name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -221,7 +308,7 @@ def _decompressed_blocks(source: Source) -> Iterator[tuple[int, bytes]]:
     with _open_compressed(source) as stream:
         while data := stream.read(CHUNK_BYTES):
             buffer += data
-            boundary = _last_boundary(buffer, source) if len(buffer) >= CHUNK_BYTES else 0
+            boundary = _last_boundary(buffer) if len(buffer) >= CHUNK_BYTES else 0
             if boundary:
                 yield offset, buffer[:boundary]
                 offset, buffer = offset + boundary, buffer[boundary:]
@@ -237,14 +324,19 @@ def _open_compressed(source: Source) -> BinaryIO:
     return cast(BinaryIO, pa.input_stream(str(source.path), compression="zstd"))
 
 
-def _last_boundary(content: bytes, source: Source) -> int:
-    """Return the offset of the last boundary within `_SEARCH_BYTES` of the end; 0 if there is none."""
+# The patterns that mark a boundary, best first; a boundary is the end of a match. A pattern is searched only
+# where the patterns before it have no match.
+_BOUNDARY_PATTERNS = (_BLANK_LINE, _LINE_END, _SPACE, _SENTENCE_END)
+
+
+def _last_boundary(content: bytes) -> int:
+    """Return the offset of the last boundary within `_SEARCH_BYTES`, or else of the last character."""
     search_start = max(0, len(content) - _SEARCH_BYTES)
-    for pattern in _boundary_patterns(source):
+    for pattern in _BOUNDARY_PATTERNS:
         ends = [match.end() for match in pattern.finditer(content, search_start)]
         if ends:
             return ends[-1]
-    return 0
+    return _last_character(content) or len(content)
 
 
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
@@ -255,39 +347,46 @@ def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
         return begin, file.read(end - begin)
 
 
-def _boundary_patterns(source: Source) -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns that mark a boundary, best first; a boundary is the end of a match.
-
-    A pattern is searched only where the patterns before it have no match.
-    """
-    return (_LINE_END,) if source.format == "jsonl" else (_BLANK_LINE, _LINE_END, _SPACE)
-
-
 def _next_boundary(file: BinaryIO, offset: int, source: Source) -> int:
-    """Return the first boundary at or after `offset`, which ends one chunk and begins the next."""
+    """Return the first boundary at or after `offset`, which ends one chunk and begins the next.
+
+    If `_SEARCH_BYTES` hold no boundary, the text is split between two characters.
+    """
     if offset == 0 or offset >= source.size:
         return min(offset, source.size)
     file.seek(offset - 1)  # a line end just before `offset` makes `offset` itself a boundary
     ahead = file.read(_SEARCH_BYTES)
-    for pattern in _boundary_patterns(source):
+    for pattern in _BOUNDARY_PATTERNS:
         match = pattern.search(ahead)
         if match:
             return offset - 1 + match.end()
         if offset - 1 + len(ahead) == source.size:
             return source.size  # no such boundary before the end of the file: the chunk takes the rest
-    return _next_line_start(file, offset + len(ahead) - 1, source.size)
+    return max(offset, offset - 1 + _last_character(ahead))
 
 
-def _next_line_start(file: BinaryIO, offset: int, size: int) -> int:
-    """Return the start of the first line after `offset`, for a line that is longer than the search range."""
-    while offset < size:
-        file.seek(offset)
-        ahead = file.read(_SEARCH_BYTES)
+def _last_character(content: bytes) -> int:
+    """Return the offset of the last character of a text in UTF-8; the character may be incomplete."""
+    offset = len(content) - 1
+    while offset > max(0, len(content) - 4) and content[offset] & 0xC0 == 0x80:
+        offset -= 1
+    return max(0, offset)
+
+
+def _first_line_start(file: BinaryIO, start: int, stop: int) -> int:
+    """Return the offset of the first line from `start` on; `stop` if none begins before it."""
+    if start == 0:
+        return 0
+    offset = start - 1  # a line end just before `start` makes `start` itself the first line
+    file.seek(offset)
+    while offset < stop and (ahead := file.read(_SEARCH_BYTES)):
+        if ahead.endswith(b"\r"):
+            ahead += file.read(1)  # it may be a line feed
         match = _LINE_END.search(ahead)
         if match:
-            return offset + match.end()
-        offset += len(ahead) or size  # an empty read: the file was truncated meanwhile
-    return size
+            return min(stop, offset + match.end())
+        offset += len(ahead)
+    return stop
 
 
 def _first_line(error: BaseException) -> str:

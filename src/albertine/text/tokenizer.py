@@ -204,6 +204,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise InputError(f"{vocabulary_file}: {error}") from None
 
 
+def tokenizer_checksums(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a folder that `load_tokenizer` would read, by name."""
+    names = (name for name in {*TOKENIZER_FILES, *_VOCABULARY_FILES} if (folder / name).is_file())
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
+
+
 def has_tokenizer(folder: Path) -> bool:
     """Return whether a folder has a tokenizer."""
     return any((folder / name).is_file() for name in _VOCABULARY_FILES)

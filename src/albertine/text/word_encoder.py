@@ -9,7 +9,7 @@ See docs/decisions/word-by-word-encoding.md.
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ from albertine.text.tokenizer import Tokenizer
 
 _CACHE_SIZE = 1 << 20  # words
 _MAX_CACHED_LENGTH = 40  # longer "words" are sentences of a script without spaces, which do not repeat
+_BATCH_LENGTH = 1 << 20  # characters that the backend encodes at a time; it takes up to 200 bytes for each
 _AMBIGUOUS_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # spaces in Python, not in every pipeline
 # Normalizers that give a word the same result with and without the words around it.
 _WORD_LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "Precompiled", "Replace", "Strip", "StripAccents"}
@@ -46,7 +47,7 @@ class WordEncoder:
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the concatenated ids of all texts [tokens], and the number of ids of each text [texts]."""
         if not self._is_word_local or any(space in text for space in _AMBIGUOUS_SPACES for text in texts):
-            encoded = [self._to_bytes(ids) for ids in self._tokenizer.encode_batch(texts)]
+            encoded = [ids for _, ids in self._encode_batches(texts)]
         else:
             encoded = self._encode_words([text.split() for text in texts])
         counts = np.fromiter(map(len, encoded), np.int64, len(encoded)) // self.dtype.itemsize
@@ -56,8 +57,7 @@ class WordEncoder:
         """Return the ids of each text, given as words, as bytes, which are faster to join than arrays."""
         cache = self._cache
         new_words = [word for word in set(chain.from_iterable(texts)) if word not in cache]
-        for word, ids in zip(new_words, self._tokenizer.encode_batch(new_words), strict=True):
-            cache[word] = self._to_bytes(ids)
+        cache.update(self._encode_batches(new_words))
         encoded = [b"".join(map(cache.__getitem__, words)) for words in texts]
         for word in new_words:
             if len(word) > _MAX_CACHED_LENGTH:
@@ -66,12 +66,32 @@ class WordEncoder:
             cache.clear()
         return encoded
 
+    def _encode_batches(self, texts: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield each text with its ids; the memory depends on the longest text, not on their number."""
+        for batch in _batches(texts):
+            for text, ids in zip(batch, self._tokenizer.encode_batch(batch), strict=True):
+                yield text, self._to_bytes(ids)
+
     def _to_bytes(self, ids: list[int]) -> bytes:
         # Special tokens have a high probability in a unigram vocabulary, so text can still match "<pad>".
         if not self._special_ids.isdisjoint(ids):
             unk = self._tokenizer.special_ids.unk
             ids = [unk if token_id in self._special_ids else token_id for token_id in ids]
         return np.array(ids, self.dtype).tobytes()
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield texts in batches of at most `_BATCH_LENGTH` characters; a longer text is a batch by itself."""
+    batch: list[str] = []
+    length = 0
+    for text in texts:
+        if batch and length + len(text) > _BATCH_LENGTH:
+            yield batch
+            batch, length = [], 0
+        batch.append(text)
+        length += len(text)
+    if batch:
+        yield batch
 
 
 def is_word_local(backend: dict[str, Any]) -> bool:

@@ -1,20 +1,27 @@
 """Parses cells of the user's own tables: labels, numbers, words, answers and options."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import AnswerText
-from albertine.tasks.formats.tables import RowError, TableRow, require_valid_unicode
+from albertine.tasks.formats.tables import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings
 
 
 def example_id(row: TableRow, columns: DataSettings) -> str:
     """Return the id of a row; its number if it has none."""
     value = row.cells.get(columns.id)
-    return str(row.number) if value is None or isinstance(value, dict | list) else str(value)
+    return str(row.number) if value is None or isinstance(value, dict | list) else parse_id(value)
+
+
+def parse_id(value: Any) -> str:
+    """Return the id of an example as text; raise `RowError` if it is a list, an object or nothing."""
+    if value is None or isinstance(value, dict | list):
+        raise RowError(f"its id is {describe_value(value)}, expected text or a number")
+    return checked_text(str(value))
 
 
 def row_texts(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
@@ -32,10 +39,10 @@ def parse_label(value: Any) -> str:
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise RowError("has no label")
     if isinstance(value, dict | list):
-        raise RowError(f"its label is {display_text(json.dumps(value, default=str))}")
+        raise RowError(f"its label is {describe_value(value)}, expected text or a number")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return require_valid_unicode(str(value).strip())
+    return checked_text(str(value).strip())
 
 
 def parse_number(value: Any, column: str) -> float:
@@ -43,41 +50,40 @@ def parse_number(value: Any, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise RowError(
-            f"column {display_text(column)} holds {display_text(str(value))}, not a number"
-        ) from None
+        raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not a number") from None
     if number != number or abs(number) == float("inf"):
-        raise RowError(f"column {display_text(column)} holds {value}, not a finite number")
+        raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not a finite number")
     return number
 
 
 def parse_words(value: Any, column: str) -> tuple[str, ...]:
     """Return a cell as words: a list of texts, or text with spaces between words."""
     if isinstance(value, str):
-        return tuple(require_valid_unicode(value).split())
+        return tuple(checked_text(value).split())
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise RowError(f"column {display_text(column)} holds no list of texts")
-    return tuple(map(require_valid_unicode, value))
+    return tuple(map(checked_text, value))
 
 
 def parse_answers(value: Any, context: str) -> Iterator[AnswerText]:
     """Yield the answers in a cell, in the form of SQuAD or as plain text; each must be in the passage."""
     if isinstance(value, dict):
-        texts, starts = value.get("text", []), value.get("answer_start", [])
+        texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            raise RowError("its answers have a different number of starts and texts")
+            raise RowError("its answers need lists `text` and `answer_start` of the same length")
         value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     if value is not None and not isinstance(value, str | list):
-        raise RowError(f"its answers are {display_text(str(value))}, neither text nor a list")
+        raise RowError(f"its answers are {describe_value(value)}, neither text nor a list")
     for answer in [value] if isinstance(value, str) else value or []:
         text = answer.get("text") if isinstance(answer, dict) else answer
         if not isinstance(text, str):
-            raise RowError(f"has an answer without text: {display_text(str(answer))}")
+            raise RowError(f"has an answer without text: {describe_value(answer)}")
         if not text:  # an empty cell: the question has no answer
             continue
         start = answer.get("answer_start") if isinstance(answer, dict) else context.find(text)
-        if not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
-            raise RowError(f"its answer is not in the passage, at {start}: {display_text(text)}")
+        if type(start) is not int or start < 0 or context[start : start + len(text)] != text:
+            shown = display_text(str(start)) if type(start) is int else describe_value(start)
+            raise RowError(f"its answer is not in the passage, at {shown}: {display_text(text)}")
         yield AnswerText(text, start)
 
 
@@ -90,10 +96,10 @@ def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
         cell = row.cells.get(names[0])
         if isinstance(cell, str):
             try:
-                cell = json.loads(cell)
-            except ValueError:
+                cell = parse_json(checked_text(cell).encode())
+            except JsonError:
                 raise RowError(
-                    f"column {names[0]} holds no list; for several columns, use --options a,b,c"
+                    f"column {display_text(names[0])} holds no list; for several columns, use --options a,b,c"
                 ) from None
         options = parse_words(cell, names[0])
     if len(options) < 2:
@@ -113,5 +119,5 @@ def parse_option(value: Any, options: tuple[str, ...]) -> int:
         except (TypeError, ValueError, OverflowError):
             index = -1
     if not 0 <= index < len(options):
-        raise RowError(f"{display_text(str(value))} names none of the {len(options)} options")
+        raise RowError(f"{describe_value(value)} names none of the {len(options)} options")
     return index

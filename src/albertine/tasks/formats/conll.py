@@ -14,8 +14,15 @@ from pathlib import Path
 
 from albertine.errors import InputError
 from albertine.tasks.examples import TaggedExample
-from albertine.tasks.formats.tables import RowError, data_suffix, open_data_file
+from albertine.tasks.formats.tables import (
+    MAX_ROW_BYTES,
+    MAX_TEXT_BYTES,
+    RowError,
+    data_suffix,
+    open_data_file,
+)
 from albertine.text.documents import ReadErrors
+from albertine.text.sources import bounded_lines
 
 _SEPARATOR = re.compile("[ \t]+")  # other white space, such as a no-break space, belongs to a word
 _CONLLU_COLUMNS = 10
@@ -27,7 +34,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
     suffix = data_suffix(file)
     words: list[str] = []
     tags: list[str] = []
-    first_line, sentence_number, is_valid = 1, 0, True
+    first_line, sentence_number, is_valid, num_bytes = 1, 0, True, 0
 
     def finished_sentence() -> Iterator[TaggedExample]:
         nonlocal sentence_number
@@ -40,14 +47,13 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
             sentence_number += 1
 
     with open_data_file(file) as stream:
-        for line_number, line in enumerate(stream, start=1):
+        for line_number, (_, line) in enumerate(bounded_lines(stream, MAX_ROW_BYTES), start=1):
             try:
-                text = line.decode("utf-8-sig").strip(" \t\r\n")
+                text = _decode(line)
+                num_bytes = num_bytes + len(text) if text else 0
+                if num_bytes > MAX_TEXT_BYTES and is_valid:
+                    raise RowError(f"a sentence of more than {MAX_TEXT_BYTES >> 20} MiB; add blank lines")
                 word_and_tag = _parse_line(text, suffix, require_tags=require_tags)
-            except UnicodeDecodeError:
-                errors.handle(f"{file}, line {line_number}", "not UTF-8")
-                is_valid = False
-                continue
             except RowError as error:
                 errors.handle(f"{file}, line {line_number}", str(error))
                 is_valid = False
@@ -55,12 +61,22 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
             if not text or text.startswith("-DOCSTART-"):
                 yield from finished_sentence()
                 words, tags, first_line, is_valid = [], [], line_number + 1, True
-            elif word_and_tag is not None:
+            elif word_and_tag is not None and is_valid:
                 words.append(word_and_tag[0])
                 tags.append(word_and_tag[1])
         yield from finished_sentence()
     if sentence_number == 0:
         raise InputError(f"{file}: no sentences; expected a word and its tag on each line")
+
+
+def _decode(line: bytes | None) -> str:
+    """Return a line as text, without the spaces around it; None is a line that is too long."""
+    if line is None:
+        raise RowError(f"a line of more than {MAX_ROW_BYTES >> 20} MiB")
+    try:
+        return line.decode("utf-8-sig").strip(" \t\r\n")
+    except UnicodeDecodeError:
+        raise RowError("not UTF-8") from None
 
 
 def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:

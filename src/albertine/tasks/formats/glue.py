@@ -13,12 +13,12 @@ from typing import Any
 from albertine import progress
 from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.tasks.examples import TextExample
-from albertine.tasks.formats.cells import parse_label, parse_number
+from albertine.tasks.formats.cells import parse_id, parse_label, parse_number
 from albertine.tasks.formats.tables import (
     RowError,
     TableRow,
+    describe_value,
     missing_column_message,
     read_rows,
     read_table,
@@ -146,7 +146,7 @@ def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> 
 
 
 def _parse_row(row: TableRow, task: GlueTask, texts: tuple[str, ...], has_labels: bool) -> TextExample:
-    example_id = str(row.cells.get("index", row.number))
+    example_id = parse_id(row.cells.get("index", row.number))
     if not has_labels:
         return TextExample(row.location, example_id, texts)
     label = row.cells.get(task.label_column)
@@ -159,7 +159,7 @@ def _known_label(label: Any, task: GlueTask) -> str:
     """Return a label; raise `RowError` if it is not one of the task's."""
     if label not in task.labels:
         labels = ", ".join(task.labels)
-        raise RowError(f"its label is {display_text(str(label))}; the labels of {task.folder} are {labels}")
+        raise RowError(f"its label is {describe_value(label)}; the labels of {task.folder} are {labels}")
     return str(label)
 
 
@@ -180,7 +180,7 @@ def _read_hub(
 def _parse_hub_row(row: TableRow, task: GlueTask, label_names: list[str], *, has_labels: bool) -> TextExample:
     value = row.cells["label"]
     texts = tuple(row.text(column) for column in task.hub_text_columns)
-    example_id = str(row.cells.get("idx", row.number))
+    example_id = parse_id(row.cells.get("idx", row.number))
     if not has_labels or value is None or value == -1:
         return TextExample(row.location, example_id, texts)
     if not task.labels:
@@ -193,7 +193,7 @@ def _parse_hub_row(row: TableRow, task: GlueTask, label_names: list[str], *, has
 def _class_name(value: Any, names: list[str]) -> str:
     """Return the name of a numbered label; raise `RowError` if there is no such number."""
     if not isinstance(value, int) or not 0 <= value < len(names):
-        raise RowError(f"its label is {display_text(str(value))}; expected 0 to {len(names) - 1}")
+        raise RowError(f"its label is {describe_value(value)}; expected 0 to {len(names) - 1}")
     return names[value]
 
 

@@ -1,14 +1,14 @@
 """Reads RACE and DREAM: multiple-choice questions about a passage or a dialogue."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
+from albertine.json_input import JsonError, read_json
 from albertine.tasks.examples import MultipleChoiceExample
-from albertine.tasks.formats.cells import parse_option
-from albertine.tasks.formats.tables import RowError, read_rows, require_valid_unicode
+from albertine.tasks.formats.cells import parse_id, parse_option
+from albertine.tasks.formats.tables import RowError, checked_text, open_data_file, read_rows
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 
@@ -48,15 +48,17 @@ def _article_number(file: Path) -> tuple[int, str]:
 
 def _read_article(file: Path) -> dict[str, Any]:
     try:
-        article = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise RowError(f"not JSON ({error})") from None
+        with open_data_file(file) as stream:
+            article = read_json(stream)
+    except JsonError as error:
+        raise RowError(str(error)) from None
     if not isinstance(article, dict) or not isinstance(article.get("article"), str):
         raise RowError("has no text `article`")
     questions, options = article.get("questions"), article.get("options")
-    answers = article.get("answers", [None] * len(questions or ()))
-    counts = [len(items) if isinstance(items, list) else -1 for items in (questions, options, answers)]
-    if len(set(counts)) > 1 or counts[0] < 0:
+    if not isinstance(questions, list):
+        raise RowError("has no list `questions`")
+    answers = article.get("answers", [None] * len(questions))
+    if not all(isinstance(items, list) and len(items) == len(questions) for items in (options, answers)):
         raise RowError("needs as many options and answers as questions")
     return {**article, "answers": answers}
 
@@ -97,8 +99,7 @@ def _require_texts(context: Any, question: Any, options: Any, problem: str) -> t
     texts = (context, question, *(options if isinstance(options, list) else [None]))
     if not all(isinstance(text, str) for text in texts):
         raise RowError(problem)
-    require_valid_unicode("".join(texts))
-    return texts
+    return tuple(map(checked_text, texts))
 
 
 def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleChoiceExample]:
@@ -121,25 +122,36 @@ def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCh
     if not file.is_file():
         raise InputError(f"{file}: no such file; DREAM has train.json, dev.json and test.json")
     try:
-        dialogues = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); copy or download it again") from None
+        with open_data_file(file) as stream:
+            dialogues = read_json(stream)
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; copy or download it again") from None
     if not isinstance(dialogues, list):
         raise InputError(f"{file}: not a file of DREAM, which is a list of dialogues")
     for number, dialogue in enumerate(dialogues):
         location = f"{file}, dialogue {number}"
         try:
-            turns, questions, dialogue_id = dialogue
-            context, entries = " ".join(turns), list(questions)
-        except (TypeError, ValueError):
-            errors.handle(location, "not a dialogue of DREAM: a list of turns, a list of questions, an id")
+            turns, questions, dialogue_id = _parse_dialogue(dialogue)
+        except RowError as error:
+            errors.handle(location, str(error))
             continue
-        for index, entry in enumerate(entries):
+        context = " ".join(turns)
+        for index, entry in enumerate(questions):
             question_location = f"{location}, question {index}"
             try:
                 yield _dream_example(question_location, f"{dialogue_id}-{index}", context, entry)
             except RowError as error:
                 errors.handle(question_location, str(error))
+
+
+def _parse_dialogue(dialogue: Any) -> tuple[list[str], list[Any], str]:
+    """Return the turns, the questions and the id of a dialogue; raise `RowError` if it is invalid."""
+    if isinstance(dialogue, list) and len(dialogue) == 3:
+        turns, questions, dialogue_id = dialogue
+        is_text = isinstance(turns, list) and all(isinstance(turn, str) for turn in turns)
+        if is_text and isinstance(questions, list):
+            return turns, questions, parse_id(dialogue_id)
+    raise RowError("not a dialogue of DREAM: a list of turns, a list of questions, an id")
 
 
 def _dream_example(location: str, example_id: str, context: str, entry: Any) -> MultipleChoiceExample:

@@ -8,9 +8,16 @@ from typing import Any
 from albertine import progress
 from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
+from albertine.json_input import JsonError, read_json
 from albertine.tasks.examples import AnswerText, QuestionExample
-from albertine.tasks.formats.cells import parse_answers
-from albertine.tasks.formats.tables import RowError, open_data_file, read_rows, require_valid_unicode
+from albertine.tasks.formats.cells import parse_answers, parse_id
+from albertine.tasks.formats.tables import (
+    RowError,
+    checked_text,
+    describe_value,
+    open_data_file,
+    read_rows,
+)
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 
@@ -64,9 +71,9 @@ def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Itera
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         with open_data_file(file) as stream:
-            content = json.loads(stream.read().decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); copy or download it again") from None
+            content = read_json(stream)
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; copy or download it again") from None
     if not isinstance(content, dict):
         raise InputError(f"{file}: not a file of SQuAD, which has `data`, a list of articles")
     return content
@@ -80,16 +87,20 @@ def _require_list(record: dict[str, Any], key: str, location: str) -> list[dict[
 
 
 def _parse_question(entry: dict[str, Any], context: str, location: str) -> QuestionExample:
-    question, question_id = entry.get("question"), entry.get("id")
-    if not isinstance(question, str) or question_id is None:
-        raise RowError("has no question or no id")
-    require_valid_unicode(question + context)
+    question = entry.get("question")
+    if not isinstance(question, str):
+        raise RowError(f"its question is {describe_value(question)}, not text")
+    is_impossible = entry.get("is_impossible")
+    if is_impossible not in (None, True, False):
+        raise RowError(f"its is_impossible is {describe_value(is_impossible)}, expected true or false")
     answers: tuple[AnswerText, ...] | None = None
-    if entry.get("is_impossible"):
+    if is_impossible:
         answers = ()
-    elif "answers" in entry:
+    elif entry.get("answers") is not None:
         answers = tuple(parse_answers(entry["answers"], context))
-    return QuestionExample(location, str(question_id), question, context, answers)
+    return QuestionExample(
+        location, parse_id(entry.get("id")), checked_text(question), checked_text(context), answers
+    )
 
 
 def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExample]:
@@ -100,7 +111,7 @@ def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExa
         try:
             answers = tuple(parse_answers(row.cells["answers"], row.text("context")))
             yield QuestionExample(
-                row.location, str(row.cells["id"]), row.text("question"), row.text("context"), answers
+                row.location, parse_id(row.cells["id"]), row.text("question"), row.text("context"), answers
             )
         except RowError as error:
             errors.handle(row.location, str(error))

@@ -1,15 +1,16 @@
 """Reads rows of tables: CSV, TSV, JSON lines, Parquet and data sets of the hub.
 
-Rows are streamed, so a file may be of any size. As in the files of GLUE, a .tsv file has no
-quoting: a cell is everything between two tabs.
+Rows are streamed, so a file may be of any size; a row has at most `MAX_ROW_BYTES`, and a text in it
+`MAX_TEXT_BYTES`. As in the files of GLUE, a .tsv file has no quoting: a cell is everything
+between two tabs.
 """
 
 import csv
 import gzip
 import io
-import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -17,15 +18,19 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from albertine.errors import InputError, did_you_mean
-from albertine.settings.schema import display_text
+from albertine.json_input import JsonError, parse_json
+from albertine.settings.schema import MAX_DISPLAY_LENGTH, display_text
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
+from albertine.text.parquet_rows import parquet_rows, parquet_schema
+from albertine.text.sources import bounded_lines
 from albertine.text.unicode_check import is_valid_unicode
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
-_MAX_CELL_SIZE = 1 << 30
+MAX_ROW_BYTES = 16 << 20
+MAX_TEXT_BYTES = 2 << 20  # the token ids and offsets of a text take up to 400 times its size
 
 HeaderCheck: TypeAlias = Callable[[list[str]], None]
 
@@ -48,19 +53,36 @@ class TableRow:
         """Return a cell that holds text; raise `RowError` if it does not."""
         value = self.cells.get(column)
         if not isinstance(value, str):
-            raise RowError(f"column {display_text(column)} holds {_describe(value)}, not text")
-        return require_valid_unicode(value)
+            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text")
+        return checked_text(value)
 
 
 class RowError(ValueError):
     """An invalid row. The message lacks the location, which the caller adds."""
 
 
-def require_valid_unicode(text: str) -> str:
-    """Return the text; raise `RowError` if it has unpaired surrogates, which JSON allows but not UTF-8."""
+def checked_text(text: str) -> str:
+    """Return the text; raise `RowError` if it is too long.
+
+    Unpaired surrogates are an error, too: JSON allows them but not UTF-8.
+    """
     if not is_valid_unicode(text):
-        raise RowError(f"an unpaired surrogate in {display_text(ascii(text))}")
+        raise RowError(f"an unpaired surrogate in {display_text(ascii(text[:MAX_DISPLAY_LENGTH]))}")
+    if 4 * len(text) > MAX_TEXT_BYTES and len(text.encode()) > MAX_TEXT_BYTES:
+        raise RowError(f"a text of more than {MAX_TEXT_BYTES >> 20} MiB; shorten it")
     return text
+
+
+def describe_value(value: object) -> str:
+    """Return a text, or the type and the text of another value, for an error message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return display_text(value)
+    try:
+        return f"{type(value).__name__} {display_text(str(value))}"
+    except RecursionError:
+        return f"{type(value).__name__}, nested too deeply"
 
 
 def read_rows(
@@ -68,6 +90,7 @@ def read_rows(
     errors: ReadErrors,
     required_columns: Iterable[str] = (),
     option_by_column: Mapping[str, str] | None = None,
+    optional_columns: Iterable[str] = (),
 ) -> Iterator[TableRow]:
     """Yield the rows of a file or a data set of the hub.
 
@@ -76,6 +99,7 @@ def read_rows(
         errors: handles invalid rows.
         required_columns: columns that must exist.
         option_by_column: command-line options that name the columns, for error messages.
+        optional_columns: columns that are used if they exist. Of a Parquet file, no others are read.
     """
 
     def missing_column(available: Iterable[str]) -> str | None:
@@ -90,7 +114,7 @@ def read_rows(
     if source.startswith(HUB_PREFIX):
         rows = _rows_from_hub(source)
     else:  # a header is checked even if no row follows it
-        rows = _rows_from_file(Path(source), errors, check_columns)
+        rows = _rows_from_file(Path(source), errors, required_columns, optional_columns, check_columns)
     for index, row in enumerate(rows):
         if index == 0:
             check_columns(list(row.cells))
@@ -162,14 +186,20 @@ def _open_decompressed(file: Path) -> BinaryIO:
     return file.open("rb")
 
 
-def _rows_from_file(file: Path, errors: ReadErrors, check_header: HeaderCheck) -> Iterator[TableRow]:
+def _rows_from_file(
+    file: Path,
+    errors: ReadErrors,
+    required_columns: Iterable[str],
+    optional_columns: Iterable[str],
+    check_header: HeaderCheck,
+) -> Iterator[TableRow]:
     suffix = data_suffix(file)
     if suffix == ".parquet":
         if file.suffix.lower() != suffix:
             raise InputError(
                 f"{file}: compressed Parquet file; decompress it, Parquet has its own compression"
             )
-        yield from _rows_from_parquet(file)
+        yield from _rows_from_parquet(file, errors, set(required_columns), set(optional_columns))
         return
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
@@ -199,31 +229,36 @@ def _rows_from_text(
     header: list[str] | None = None,
     check_header: HeaderCheck | None = None,
 ) -> Iterator[TableRow]:
-    csv.field_size_limit(_MAX_CELL_SIZE)
+    csv.field_size_limit(MAX_ROW_BYTES)
     number = count()
-    # Invalid UTF-8 is detected row by row, so that the other rows can be read.
-    with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as lines:
-        for line, values in _tsv_cells(lines) if tabs else _csv_cells(file, lines):
-            location = f"{file}, line {line}"
-            if header is None:
-                header = _header(values, location)
-                if check_header is not None:
-                    check_header(header)
-                continue
-            row_number = next(number)
-            if len(values) != len(header):
-                errors.handle(location, f"{len(values)} cells, where the header has {len(header)}")
-            elif any(not is_valid_unicode(value) for value in values):
-                errors.handle(location, "not UTF-8")
-            else:
-                yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
+    for line, values in _tsv_cells(stream) if tabs else _csv_cells(file, stream):
+        location = f"{file}, line {line}"
+        if header is None:
+            header = _header(values, location)
+            if check_header is not None:
+                check_header(header)
+            continue
+        row_number = next(number)
+        if values is None:
+            errors.handle(location, _TOO_LONG)
+        elif len(values) != len(header):
+            errors.handle(location, f"{len(values)} cells, where the header has {len(header)}")
+        elif any(not is_valid_unicode(value) for value in values):
+            errors.handle(location, "not UTF-8")
+        else:
+            yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
 
 
-def _header(values: list[str], location: str) -> list[str]:
+_TOO_LONG = f"a row of more than {MAX_ROW_BYTES >> 20} MiB"
+
+
+def _header(values: list[str] | None, location: str) -> list[str]:
+    if values is None:
+        raise InputError(f"{location}: {_TOO_LONG}, where a line of column names is expected")
     if any("\0" in value or not is_valid_unicode(value) for value in values):
         raise InputError(f"{location}: not text in UTF-8; save the table as UTF-8")
     header = [value.strip() for value in values]
-    duplicate = next((column for column in header if header.count(column) > 1), None)
+    duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
     if duplicate is not None:
         raise InputError(
             f"{location}: column {display_text(duplicate)} occurs twice; rename one of them, "
@@ -232,19 +267,42 @@ def _header(values: list[str], location: str) -> list[str]:
     return header
 
 
-def _tsv_cells(lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each row."""
-    for number, line in enumerate(lines, start=1):
-        stripped = line.rstrip("\r\n")
-        if stripped:
+def _text_lines(stream: BinaryIO) -> Iterator[str | None]:
+    """Yield the lines of a stream with their ends; None for one that is longer than `MAX_ROW_BYTES`.
+
+    Invalid UTF-8 becomes surrogates, which are detected row by row, so that the other rows can be read.
+    """
+    encoding = "utf-8-sig"  # only the first line can begin with a byte order mark
+    for _, line in bounded_lines(stream, MAX_ROW_BYTES):
+        yield None if line is None else line.decode(encoding, "surrogateescape")
+        encoding = "utf-8"
+
+
+def _tsv_cells(stream: BinaryIO) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield the line number and the cells of each row; None for the cells of a row that is too long."""
+    for number, line in enumerate(_text_lines(stream), start=1):
+        if line is None:
+            yield number, None
+        elif stripped := line.rstrip("\r\n"):
             yield number, stripped.split("\t")
 
 
-def _csv_cells(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+def _csv_cells(file: Path, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
-    reader = csv.reader(lines, strict=True)
+    row_size = 0
+
+    def row_lines() -> Iterator[str]:
+        nonlocal row_size
+        for line in _text_lines(stream):
+            row_size += MAX_ROW_BYTES + 1 if line is None else len(line)
+            if line is None or row_size > MAX_ROW_BYTES:
+                raise InputError(f"{file}, line {first_line}: {_TOO_LONG}; close its quotes, or shorten it")
+            yield line
+
+    first_line = 1
+    reader = csv.reader(row_lines(), strict=True)
     while True:
-        first_line = reader.line_num + 1
+        first_line, row_size = reader.line_num + 1, 0
         try:
             values = next(reader)
         except StopIteration:
@@ -257,41 +315,40 @@ def _csv_cells(file: Path, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[
 
 def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterator[TableRow]:
     number = count()
-    for line_number, line in enumerate(stream, start=1):
-        if not line.strip():
+    for line_number, (_, line) in enumerate(bounded_lines(stream, MAX_ROW_BYTES), start=1):
+        if line is not None and not line.strip():
             continue
         location, row_number = f"{file}, line {line_number}", next(number)
-        try:
-            record = json.loads(line.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            errors.handle(location, "not UTF-8")
+        if line is None:
+            errors.handle(location, _TOO_LONG)
             continue
-        except (ValueError, RecursionError) as error:
-            errors.handle(location, f"not JSON ({error})")
+        try:
+            record = parse_json(line)
+        except JsonError as error:
+            errors.handle(location, str(error))
             continue
         if isinstance(record, dict):
             yield TableRow(location, row_number, record)
         else:
-            errors.handle(location, f"{_describe(record)}, not a record of columns")
+            errors.handle(location, f"{describe_value(record)}, not a record of columns")
 
 
-def _rows_from_parquet(file: Path) -> Iterator[TableRow]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
+def _rows_from_parquet(
+    file: Path, errors: ReadErrors, required: Collection[str], optional: Collection[str]
+) -> Iterator[TableRow]:
     if not file.is_file():
         raise InputError(f"{file}: no such file")
-    try:
-        number = count()
-        for batch in parquet.ParquetFile(file).iter_batches(1000):
-            for record in batch.to_pylist():
-                row_number = next(number)
-                yield TableRow(f"{file}, row {row_number}", row_number, record)
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"{file}: not a complete Parquet file ({reason}); copy or download it again"
-        ) from None
+    names = parquet_schema(file).names
+    if not set(required) <= set(names):
+        yield TableRow(f"{file}, row 0", 0, dict.fromkeys(names))  # `read_rows` reports the missing column
+        return
+    columns = [name for name in names if name in required or name in optional]
+    for number, record in enumerate(parquet_rows(file, columns)):
+        location = f"{file}, row {number}"
+        if isinstance(record, str):
+            errors.handle(location, record)
+        else:
+            yield TableRow(location, number, record)
 
 
 def _rows_from_hub(name: str) -> Iterator[TableRow]:
@@ -299,7 +356,3 @@ def _rows_from_hub(name: str) -> Iterator[TableRow]:
     for shard in range(num_shards(name)):
         for location, record in hub_records(name, shard):
             yield TableRow(location, next(number), record)
-
-
-def _describe(value: object) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {display_text(str(value))}"

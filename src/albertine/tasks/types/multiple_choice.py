@@ -55,6 +55,7 @@ class MultipleChoice(TaskType):
     head_kind = "choice"
     similar_task = "race"
     table_columns = ("option", "text", "probability")
+    optional_columns = ("context", "question", "id")
     prediction_description = "which option"
     objectives = ("choice",)
 
@@ -104,9 +105,12 @@ class MultipleChoice(TaskType):
         """Return the question of a row."""
         options = parse_options(row, columns)
         correct_option = parse_option(row.cells.get(columns.label), options) if require_labels else None
-        context, question = (row.cells.get(name) or "" for name in (columns.context, columns.question))
+        context, question = (
+            "" if row.cells.get(name) is None else row.text(name)
+            for name in (columns.context, columns.question)
+        )
         return MultipleChoiceExample(
-            row.location, example_id(row, columns), str(context), str(question), options, correct_option
+            row.location, example_id(row, columns), context, question, options, correct_option
         )
 
     @classmethod

@@ -69,6 +69,7 @@ class SpanExtraction(TaskType):
     scores_per_token = True
     similar_task = "squad-1.1"
     table_columns = ("answer", "no_answer_score")
+    optional_columns = ("answers", "id")
     prediction_description = "where the answer is"
 
     def __init__(

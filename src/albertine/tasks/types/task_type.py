@@ -49,6 +49,7 @@ class TaskType(ABC):
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
+        optional_columns: settings that name the columns of a table that it may lack.
         prediction_description: the output of a model of this type in words, for reports.
         head_settings: settings of the head of the model.
         objectives: names of the training objectives.
@@ -63,6 +64,7 @@ class TaskType(ABC):
     scores_per_token: ClassVar[bool] = False
     similar_task: ClassVar[str]
     table_columns: ClassVar[tuple[str, ...]]
+    optional_columns: ClassVar[tuple[str, ...]] = ("id",)
     prediction_description: ClassVar[str]
 
     head_settings: HeadSettings
@@ -115,7 +117,8 @@ class TaskType(ABC):
         """
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
-        for row in read_rows(source, errors, required, required):
+        optional = [getattr(columns, name) for name in cls.optional_columns]
+        for row in read_rows(source, errors, required, required, optional):
             try:
                 yield cls.example_from_row(row, columns, require_labels=require_labels)
             except RowError as error:
