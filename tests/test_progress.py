@@ -1,6 +1,7 @@
 """Tests of progress lines and messages."""
 
 import io
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -139,3 +140,12 @@ def test_tables_hold_no_control_characters(capsys: pytest.CaptureFixture[str]) -
     assert "good\\x1b" in output
     assert "\x1b" not in output
     assert "plain" in output
+
+
+def test_json_holds_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"text": "a\x7f\x9b\u202e\ud800\U000e0001", "plain": "né 한국어"}
+    progress.print_json(value)
+    output = capsys.readouterr().out
+    assert json.loads(output) == value
+    assert all(line.isprintable() for line in output.splitlines())
+    assert "né 한국어" in output

@@ -241,7 +241,9 @@ def interrupted_run(
     return max((run / "checkpoints").glob("step-*"))
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"])
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "optimizer.safetensors", "state.json", "config.json", "tokenizer.json"]
+)
 @pytest.mark.parametrize("kind_of_damage", ["flipped", "cut", "missing", "empty"])
 def test_damaged_checkpoint_is_skipped(
     file: str,
@@ -259,6 +261,50 @@ def test_damaged_checkpoint_is_skipped(
     assert "; resuming from step-" in output
     pretrain(tmp_path / "uninterrupted", settings)
     assert weight_bytes(tmp_path / "uninterrupted") == weight_bytes(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("answerable.safetensors", b"", "answerable.safetensors is not a file of it"),
+        ("state.json", b"[" * 100_000, "state.json: not JSON"),
+        ("state.json", b"{}", "state.json: KeyError"),
+        ("config.json", Path("/dev/zero"), "config.json: a device, pipe or socket"),
+        ("state.json", Path("/dev/zero"), "state.json: a device, pipe or socket"),
+    ],
+)
+def test_hostile_checkpoint_is_skipped(
+    file: str,
+    content: bytes | Path,
+    message: str,
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newest = interrupted_run(settings, tmp_path / "run", monkeypatch)
+    (newest / file).unlink(missing_ok=True)
+    if isinstance(content, Path):
+        (newest / file).symlink_to(content)
+    else:
+        (newest / file).write_bytes(content)
+    pretrain(tmp_path / "run", settings)
+    assert f"{newest.name}: damaged ({message}" in capsys.readouterr().err
+
+
+def test_checkpoint_whose_best_is_damaged_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    store = checkpoints.CheckpointStore(tmp_path, keep_last=3)
+    for step, best_step in ((1, 1), (2, 2), (3, 2)):
+        state = {"step": step, "best": {"step": best_step}}
+        contents = checkpoints.CheckpointContents(lambda _: None, {}, state, best_step, step)
+        store.start_writing(contents)
+        store.wait_or_raise()
+    (tmp_path / "checkpoints" / "step-00000002" / "other").touch()
+    for needs_best, expected_step in ((False, 3), (True, 1)):
+        checkpoint = store.newest_valid(needs_best=needs_best)
+        assert checkpoint is not None
+        assert checkpoint.step == expected_step
 
 
 def damage(file: Path, kind_of_damage: str) -> None:

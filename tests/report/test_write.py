@@ -191,7 +191,7 @@ def test_report_of_an_incomplete_finetuning_run(pretraining_run: Path, tmp_path:
         shutil.rmtree(folder)
     assert "<h2>Training</h2>" not in read_well_formed(write_report(run))
     (run / "results.json").write_text('{"task": "cla')
-    with pytest.raises(InputError, match=r"results\.json: not valid JSON"):
+    with pytest.raises(InputError, match=r"results\.json: not JSON"):
         write_report(run)
     (run / "task.json").write_text("{")
     with pytest.raises(InputError, match="not a task card"):

@@ -12,8 +12,10 @@ import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.sentencepiece_fixture import KOREAN, SPECIAL_TOKENS, STORY, reference_ids, sentencepiece_model
+from tokenizers import decoders
 
 from albertine.errors import InputError
+from albertine.text.backends import albert_backend
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder
 
@@ -245,7 +247,7 @@ def test_word_boundaries(converted: Path, tmp_path: Path) -> None:
 
 
 def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
-    from albertine.text.backends import albert_backend, set_special_tokens
+    from albertine.text.backends import set_special_tokens
 
     tokens = ("<pad>", "<unk>", *SPECIAL_TOKENS, "▁", "漢字", "文", "abc", "d")
     backend = albert_backend([(token, -2.0) for token in tokens], unk_id=1)
@@ -261,6 +263,66 @@ def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
     assert not is_start["d"]
 
 
+LARGE_ID_MODEL = {
+    "type": "WordPiece",
+    "unk_token": "<unk>",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+    "vocab": {"<pad>": 0, "<unk>": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 2**31},
+}
+
+
+def write_tokenizer_json(folder: Path, **changes: object) -> None:
+    """Write a small `tokenizer.json`, in which some components are replaced."""
+    tokens = ["<pad>", "<unk>", *SPECIAL_TOKENS, *"▁abcdefghijklmnopqrstuvwxyz"]
+    backend = albert_backend([(token, -2.0) for token in tokens], unk_id=1)
+    (folder / "tokenizer.json").write_text(json.dumps(json.loads(backend.to_str()) | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAA"}},
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAAAAAAAAAAAAAA"}},
+        {"decoder": {"type": "Strip", "content": "a", "start": 2**40, "stop": 2**40}},
+        {"model": LARGE_ID_MODEL},
+    ],
+)
+def test_error_of_the_library_is_one_line(
+    changes: dict[str, object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_tokenizer_json(tmp_path, **changes)
+    with pytest.raises(InputError, match=r"tokenizer\.json: ") as raised:
+        load_tokenizer(tmp_path)
+    assert str(raised.value).isprintable()
+    assert capfd.readouterr().err == ""  # the library prints a panic there
+
+
+def test_panic_while_decoding_is_an_input_error(tmp_path: Path) -> None:
+    write_tokenizer_json(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    tokenizer.backend.decoder = decoders.Strip("a", 1 << 40, 1 << 40)
+    token_id = tokenizer.vocabulary.index("a")
+    with pytest.raises(InputError, match=r"tokenizer\.json: the library tokenizers cannot use it"):
+        tokenizer.decode([token_id])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('{"strip_accents": 0}', "strip_accents = 0 in its options: must be true or false"),
+        ('{"do_lower_case": "no"}', 'do_lower_case = "no" in its options'),
+        ('{"unk_token": 5}', "no unk_token"),
+        ('{"pad_token": "\\udc00"}', "tokenizer_config.json: an unpaired surrogate"),
+    ],
+)
+def test_invalid_option_is_refused(options: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    (tmp_path / "tokenizer_config.json").write_text(options)
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_tokenizer(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -272,7 +334,7 @@ def test_token_of_a_spaceless_script_is_a_word(tmp_path: Path) -> None:
         ("vocab.txt", b"[UNK]\n[CLS]\n", "no pad_token"),
         ("vocab.txt", b"\xff\xfe", "damaged, or not a vocabulary"),
         ("tokenizer_config.json", b"{", "not JSON"),
-        ("tokenizer_config.json", b"[]", "expected a JSON object"),
+        ("tokenizer_config.json", b"[]", "not a JSON object"),
     ],
 )
 def test_error_names_the_corrupt_file(tmp_path: Path, name: str, content: bytes, problem: str) -> None:

@@ -9,7 +9,6 @@ Three things are timed:
 - loading these samples as batches for training, with worker processes; without a peer.
 """
 
-import json
 import os
 import random
 import tempfile
@@ -172,7 +171,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:
     """Print the results as a table or JSON."""
     if as_json:
-        print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
+        progress.print_json({"lines": [asdict(line) for line in lines]})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("benchmark", "ours", "peer's", "ratio", "unit", "peer"):

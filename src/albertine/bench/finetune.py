@@ -8,7 +8,6 @@ run is a process of its own, one at a time. Training seconds include batching; d
 are those of the evaluation.
 """
 
-import json
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -180,15 +179,17 @@ def _result(
 def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *, as_json: bool) -> None:
     """Print the results of both sides as a table or JSON."""
     if as_json:
-        sides = {side: [asdict(result) for result in side_results] for side, side_results in results.items()}
-        print(json.dumps({"task": task, **sides}, indent=2))
+        report: dict[str, Any] = {"task": task}
+        for side, side_results in results.items():
+            report[side] = [asdict(result) for result in side_results]
+        progress.print_json(report)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "metric", "range", "training", "samples/s", "evaluation, samples/s"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     rates = {}
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
-        side_results = results[side]  # type: ignore[index]  # keys are Side
+        side_results = results[side]
         scores = [100 * primary_metric(task, result.metrics) for result in side_results]
         train_rate = statistics.median(result.train_samples / result.train_seconds for result in side_results)
         dev_rate = statistics.median(result.dev_samples / result.dev_seconds for result in side_results)

@@ -4,7 +4,6 @@ It alternates between the model and the BERT of the same shape, and uses the all
 training, between processes on this machine.
 """
 
-import json
 import os
 import socket
 import statistics
@@ -93,7 +92,7 @@ def _run_rank(job: _RankJob) -> list[list[float]]:
 def show_gradients(lines: list[GradientTraffic], *, as_json: bool) -> None:
     """Print the results as a table or JSON."""
     if as_json:
-        print(json.dumps({"lines": [asdict(line) for line in lines]}, indent=2))
+        progress.print_json({"lines": [asdict(line) for line in lines]})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "gradients", "sent per process", "ms per step", "of BERT"):

@@ -8,7 +8,6 @@ with logits for every token. Rates count real tokens, without padding.
 In training, Albertine computes logits for the masked tokens only, `transformers` for all tokens.
 """
 
-import json
 import multiprocessing
 import signal
 import statistics
@@ -309,7 +308,7 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
 def show_comparisons(results: Iterator[ModelComparison], *, as_json: bool) -> None:
     """Print the results as a table or JSON."""
     if as_json:
-        print(json.dumps({"lines": [result.to_json() for result in results]}, indent=2))
+        progress.print_json({"lines": [result.to_json() for result in results]})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("workload", "batch", ""):

@@ -1,6 +1,5 @@
 """Prints and draws the result of the pre-training benchmark."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +15,7 @@ def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         draw_race(race, out)
     if as_json:
-        print(json.dumps({**asdict(race), "time_fraction_to_match": race.time_fraction_to_match}, indent=2))
+        progress.print_json({**asdict(race), "time_fraction_to_match": race.time_fraction_to_match})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss"):

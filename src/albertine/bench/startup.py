@@ -4,7 +4,6 @@ The target is `albertine --help` in half a second. The peer is `python -c pass`,
 difference is the cost of Albertine's imports. The runs of both alternate.
 """
 
-import json
 import statistics
 import subprocess
 import sys
@@ -63,7 +62,7 @@ def show_startup(times: StartupTimes, *, as_json: bool) -> None:
             "help_seconds": times.help_seconds,
             "ratio": times.ratio,
         }
-        print(json.dumps(report, indent=2))
+        progress.print_json(report)
         return
     print(f"python -c pass     {times.python_seconds * 1000:6.0f} ms")
     print(f"albertine --help   {times.help_seconds * 1000:6.0f} ms   ({times.ratio:.1f} times a bare Python)")

@@ -189,6 +189,8 @@ class Shard:
             self._continues = None if continues is None else continues.to_numpy(zero_copy_only=False)
             bits = batch.column("starts").values
             self._word_start_bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
+            if len(bits) != len(self.tokens) or 8 * len(self._word_start_bits) < len(bits):
+                raise ValueError("its columns have different lengths")
         except _CORRUPTION_ERRORS as error:
             raise _corrupt_shard(file, error) from None
 

@@ -1,6 +1,5 @@
 """Output of `albertine corpus`: the counts of a corpus, and samples with highlighted tokens to predict."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ _MASKED, _KEPT, _REPLACED = "bold yellow", "bold green", "bold red"
 def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
     """Print the counts of a corpus, or its manifest as JSON."""
     if as_json:
-        print(json.dumps(manifest.to_json(), indent=2, ensure_ascii=False))
+        progress.print_json(manifest.to_json())
         return
     out = progress.result_console()
     for split in ("train", "dev"):
@@ -65,7 +64,7 @@ def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool)
     samples = dataset.draw(indices)
     if as_json:
         report = {"samples": [_sample_json(sample, corpus.tokenizer) for sample in samples]}
-        print(json.dumps(report, indent=2, ensure_ascii=False))
+        progress.print_json(report)
         return
     out = progress.result_console()
     for index, sample in zip(indices.tolist(), samples, strict=True):

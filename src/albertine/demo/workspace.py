@@ -30,6 +30,7 @@ from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.input_files import read_json_object
 from albertine.interop.load import load
 from albertine.model.parameter_counts import bert_of_same_shape
 from albertine.pretrain.probe import probe
@@ -137,8 +138,7 @@ class DemoWorkspace:
             file.parent.mkdir(parents=True, exist_ok=True)
             with atomic_file(file) as partial_file:
                 partial_file.write_text(json.dumps(result, indent=2), encoding="utf-8")
-        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return stored
+        return read_json_object(file, "remove it and run the same command again")
 
     @property
     def text_source(self) -> str:

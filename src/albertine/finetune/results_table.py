@@ -1,6 +1,5 @@
 """Prints the results of fine-tuning, as a table or as JSON."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +25,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             "median": results.median_metrics,
             "runs": [asdict(run) for run in runs],
         }
-        print(json.dumps(report, indent=2))
+        progress.print_json(report)
         return
     names = shown_metrics(runs[0].metrics)
     table = result_table(

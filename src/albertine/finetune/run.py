@@ -18,13 +18,16 @@ import torch
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.device import choose_precision, default_micro_batch_tokens
+from albertine.errors import InputError
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
 from albertine.finetune.paper_defaults import learning_rate_warning
 from albertine.finetune.prepare import FinetuneData, build_model
 from albertine.finetune.settings import FinetuneSettings
+from albertine.input_files import read_json_object
 from albertine.model.depth_plan import depth_plan
 from albertine.model.model import Model
+from albertine.settings.schema import display_value
 from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed
@@ -194,7 +197,13 @@ def _learning_rate_scales(model: Model, layer_decay: float) -> dict[str, float]:
 
 def _restart_count(run: Path) -> int:
     file = run / CHECKPOINTS_FOLDER / _RESTARTS_FILE
-    return int(json.loads(file.read_text(encoding="utf-8"))["restarts"]) if file.exists() else 0
+    if not file.exists():
+        return 0
+    advice = f"remove {run} to start again"
+    restarts = read_json_object(file, advice).get("restarts")
+    if not isinstance(restarts, int) or not 0 <= restarts <= _MAX_RESTARTS:
+        raise InputError(f"{file}: restarts = {display_value(restarts)}: not a count of restarts; {advice}")
+    return restarts
 
 
 def _reset_run(run: Path, reason: str, restarts: int, rate_warning: str | None) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from albertine.atomic import atomic_folder
 from albertine.errors import InputError, check_format
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
+from albertine.input_files import read_json_object
 from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.tasks.card import TaskCard, parse_card
@@ -175,7 +176,7 @@ class _Member(NamedTuple):
 def _read_members(file: Path) -> list[_Member]:
     """Return the members of an ensemble; raise `InputError` if the folder of one is missing."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json_object(file, "create it again with albertine ensemble")
         check_format(file, content.get("format"), ENSEMBLE_FORMAT, "create the ensemble again")
         members = [_parse_member(file.parent, **entry) for entry in content["members"]]
         if not members:

@@ -5,7 +5,6 @@ task's submission server or official script: a folder for GLUE, a .json file for
 """
 
 import csv
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -114,7 +113,7 @@ def _write_table(predictions: Predictions, out: Path | None, columns: tuple[str,
 def _write_jsonl(predictions: Predictions, stream: TextIO, columns: tuple[str, ...]) -> int:  # noqa: ARG001
     count = 0
     for example, prediction in predictions:
-        stream.write(json.dumps({"id": example.example_id, **prediction}, ensure_ascii=False) + "\n")
+        stream.write(progress.json_text({"id": example.example_id, **prediction}) + "\n")
         count += 1
     return count
 

@@ -1,6 +1,5 @@
 """Prints the results of evaluations and ensembles, as tables or as JSON."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -14,7 +13,7 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
     """Print the metrics of models, and the paper's averages that they allow."""
     averages = paper_averages(results)
     if as_json:
-        print(json.dumps({"results": [asdict(result) for result in results], "averages": averages}, indent=2))
+        progress.print_json({"results": [asdict(result) for result in results], "averages": averages})
         return
     table = result_table(
         "model", "task", "split", "examples", "metrics", left_aligned=("model", "task", "split", "metrics")
@@ -36,7 +35,7 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
 def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
     """Print the metrics of an ensemble and of its candidates."""
     if as_json:
-        print(json.dumps(asdict(result), indent=2))
+        progress.print_json(asdict(result))
         return
     table = result_table("model", "single", "selected")
     for source, value in result.candidates.items():

@@ -1,6 +1,5 @@
 """`albertine fill-mask`: prints a model's predictions for the masks of texts or of held-out samples."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +52,7 @@ def _show_texts(
             {"text": text, "masks": [_predictions_json(mask_predictions) for mask_predictions in masks]}
             for text, masks in zip(texts, predictions, strict=True)
         ]
-        print(json.dumps({"texts": report}, indent=2, ensure_ascii=False))
+        progress.print_json({"texts": report})
         return
     console = progress.result_console()
     for text, masks in zip(texts, predictions, strict=True):
@@ -89,7 +88,7 @@ def _show_samples(
             }
             for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True)
         ]
-        print(json.dumps({"samples": report}, indent=2, ensure_ascii=False))
+        progress.print_json({"samples": report})
         return
     console = progress.result_console()
     for sample_number, sample, masks in zip(sample_numbers, samples, predictions, strict=True):

@@ -1,6 +1,5 @@
 """Prints the reports of `model_info` as tables or JSON."""
 
-import json
 from collections.abc import Callable, Sequence
 
 from rich.table import Table
@@ -33,7 +32,7 @@ def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     """Print the report on one model, or on two side by side."""
     if as_json:
         content = infos[0].to_json() if len(infos) == 1 else {"models": [info.to_json() for info in infos]}
-        print(json.dumps(content, indent=2))
+        progress.print_json(content)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -50,7 +49,7 @@ def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
 def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     """Print all presets in one table."""
     if as_json:
-        print(json.dumps({"models": [info.to_json() for info in infos]}, indent=2))
+        progress.print_json({"models": [info.to_json() for info in infos]})
         return
     # The last column is the paper's number or the largest batch, because only one fits into 80 characters.
     memory = infos[0].settings.memory

@@ -100,7 +100,7 @@ def build_model(
     answerable_file = config_file.parent / _ANSWERABLE_FILE
     if head_settings.answerable:
         mappings += ANSWERABLE_MAPPINGS
-        tensors |= read_safetensors(answerable_file) if answerable_file.exists() else {}
+        tensors |= read_safetensors(answerable_file) if answerable_file.is_file() else {}
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
@@ -210,7 +210,10 @@ def checkpoint_writer(
 def _write_max_length(file: Path, max_length: int) -> None:
     """Set `model_max_length`, to which `transformers` truncates texts, unless the file already limits it."""
     options = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-    if isinstance(options, dict) and options.get("model_max_length", _UNLIMITED_LENGTH) >= _UNLIMITED_LENGTH:
+    if not isinstance(options, dict):
+        return
+    limit = options.get("model_max_length")
+    if not isinstance(limit, int | float) or not limit < _UNLIMITED_LENGTH:
         file.write_text(
             json.dumps(options | {"model_max_length": max_length}, indent=2) + "\n", encoding="utf-8"
         )

@@ -17,10 +17,12 @@ import torch
 from torch import Tensor
 
 from albertine.errors import InputError
+from albertine.input_files import check_regular_file, read_bytes
 from albertine.interop.crc32c import masked_crc32c
 from albertine.text.protobuf import CorruptDataError, message_fields, read_varint
 
 _FOOTER_BYTES = 48
+_MAX_INDEX_BYTES = 16_000_000
 _MAGIC = 0xDB4775248B80FB57
 _TRAILER_BYTES = 5  # after each block: one byte for the compression, four for the checksum
 # TensorFlow's data types of weights and counters.
@@ -47,7 +49,7 @@ def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
     """
     index = Path(f"{prefix}.index")
     try:
-        entries = dict(_table_entries(index.read_bytes()))
+        entries = dict(_table_entries(read_bytes(index, _MAX_INDEX_BYTES)))
         shards = _shard_count(entries.pop(b"", b""), index)
         tensor_entries = {key.decode(): _parse_entry(value) for key, value in entries.items()}
     except OSError as error:
@@ -80,6 +82,7 @@ def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path])
     for size in entry.shape:
         count *= size
     try:
+        check_regular_file(file)
         with file.open("rb") as data:
             data.seek(entry.offset)
             content = data.read(entry.size) if entry.size == count * dtype.itemsize else b""

@@ -6,12 +6,12 @@ head. `transformers` keeps the key but ignores it.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
+from albertine.input_files import read_json_object
 from albertine.interop.tensor_names import (
     NEXT_SENTENCE_ARCHITECTURE,
     Family,
@@ -63,14 +63,9 @@ _BERT_KEYS = (
 def read_config(file: Path) -> Mapping[str, Any]:
     """Return the content of a `config.json`; raise `InputError` if it cannot be read."""
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        return read_json_object(file, "get the file again")
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not JSON ({error}); get the file again") from None
-    if not isinstance(config, dict):
-        raise InputError(f"{file}: not a JSON object; get the file again")
-    return config
 
 
 def model_family(config: Mapping[str, Any], source: str) -> Family:

@@ -4,7 +4,6 @@ They are in `model.safetensors`, in safetensors shards with an index, or in
 `pytorch_model.bin`, which must hold only tensors: a pickle that would run code is refused.
 """
 
-import json
 import pickle
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from albertine.errors import InputError
+from albertine.input_files import read_json_object
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
@@ -47,10 +47,10 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
     try:
-        shard_names: dict[str, str] = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+        shard_names: dict[str, str] = dict(read_json_object(index, "get the file again")["weight_map"])
         # Shards are beside the index; folders in their names are dropped.
         shards = sorted({Path(name).name for name in shard_names.values()})
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise InputError(f"{index}: not an index of shards; get the file again") from None
     tensors: dict[str, Tensor] = {}
     for name in shards:

@@ -136,7 +136,7 @@ def _interval(low: float, high: float, number_format: str) -> str:
 def show_probe(checkpoint: str, result: ProbeResult, *, as_json: bool) -> None:
     """Print the result of a probe."""
     if as_json:
-        print(json.dumps({"source": checkpoint, **result.to_json()}, indent=2))
+        progress.print_json({"source": checkpoint, **result.to_json()})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "correct", "95%", "chance", "loss", "95%", "baseline"):

@@ -1,14 +1,16 @@
 """The report of a fine-tuning run, or of several runs: curves, scores, and how to use the model."""
 
-import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
+from albertine.finetune.run import FinetuneResult
+from albertine.input_files import read_json_object
 from albertine.interop.load import load_checkpoint
+from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.curves import finetuning_charts
 from albertine.report.page import Page, Section, code_block, html_table, side_by_side
 from albertine.report.pretraining_page import model_blocks
@@ -26,8 +28,8 @@ def finetuning_page(run: Path) -> Page:
     model = load_checkpoint(run)
     card = read_card(run, model)
     results = _read_results(run)
-    scores = results["median"] if results else _best_dev_scores(run, card)
-    charted_run = run / results["best_run"] if results else run
+    scores = results.median if results else _best_dev_scores(run, card)
+    charted_run = run / results.best_run if results else run
     quoted_run = shlex.quote(str(run))
     output_label = TASK_TYPES[card.type_name].prediction_description
     sections = [
@@ -40,20 +42,26 @@ def finetuning_page(run: Path) -> Page:
     return Page(run.resolve().name, _summary(card), key_figures, sections)
 
 
-def _read_results(run: Path) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class _Results:
+    """The content of `results.json`; see `FinetuneResults.write`."""
+
+    task: str
+    median: dict[str, float]
+    best_run: str
+    runs: list[FinetuneResult]
+
+
+def _read_results(run: Path) -> _Results | None:
     """Return the results of all runs in a folder; None if it is one of several runs or is unfinished."""
     file = run / RESULTS_FILE
     if not file.exists():
         return None
+    advice = "run the same albertine finetune command again to write it"
     try:
-        results: Any = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        results = None
-    if not isinstance(results, dict) or not {"median", "best_run", "runs"} <= set(results):
-        raise InputError(
-            f"{file}: not valid JSON results; run the same albertine finetune command again to write it"
-        )
-    return results
+        return dataclass_from_json(_Results, read_json_object(file, advice))
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; {advice}") from None
 
 
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
@@ -71,17 +79,17 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
     return read_metrics(run) if (run / METRICS_FILE).exists() else []
 
 
-def _run_table(run: Path, results: dict[str, Any]) -> str:
+def _run_table(run: Path, results: _Results) -> str:
     rows = [
         [
-            result["run_name"] or run.resolve().name,
-            f"{result['lr']:.3g}",
-            f"{result['batch_size']}",
-            f"{result['dropout']:g}",
-            f"{result['best_step']:,} of {result['steps']:,}",
-            format_metrics(result["metrics"]),
+            result.run_name or run.resolve().name,
+            f"{result.lr:.3g}",
+            f"{result.batch_size}",
+            f"{result.dropout:g}",
+            f"{result.best_step:,} of {result.steps:,}",
+            format_metrics(result.metrics),
         ]
-        for result in results["runs"]
+        for result in results.runs
     ]
     return html_table(
         ("run", "learning rate", "batch size", "dropout", "best step", "on dev"), rows, wrap_last_column=True

@@ -11,11 +11,21 @@ from albertine.errors import InputError
 from albertine.settings.schema import Settings, is_table, toml_escaped, type_description, typed_fields
 from albertine.settings.sources import SettingsSource
 
+_MAX_BYTES = 100_000
+_MAX_DOTS = 200  # in a line; a key with many parts takes the parser very long
+
 
 def read_settings_file(path: Path) -> SettingsSource:
     """Return the settings in a TOML file; raise `InputError` if it cannot be read."""
     try:
-        return SettingsSource(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        with path.open("rb") as file:  # may be a pipe
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")
+        text = content.decode()
+        if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
+            raise InputError(f"{path}: a line with more than {_MAX_DOTS} dots; remove the line")
+        return SettingsSource(tomllib.loads(text), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give --config a TOML file") from None
     except UnicodeDecodeError as error:

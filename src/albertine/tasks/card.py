@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albertine.errors import InputError, check_format
+from albertine.input_files import read_json_object
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings import SettingsSource, build_settings
 from albertine.tasks.settings import SequenceSettings
@@ -59,7 +60,7 @@ class TaskCard:
 def parse_card(file: Path) -> TaskCard:
     """Return the card in a file; raise `InputError` if it is not a valid one."""
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        fields = read_json_object(file, "copy or download it again")
         check_format(file, fields.pop("format"), CARD_FORMAT, "fine-tune the model again")
         sequence = build_settings(SequenceSettings, SettingsSource(fields.pop("sequence"), str(file)))
         fields |= {key: tuple(map(str, fields[key])) for key in ("labels", "metric_names")}

@@ -9,13 +9,21 @@ ALBERT's pipeline follows Google's reference code, BERT's is the one of `transfo
 docs/decisions/tokenizer-like-transformers.md.
 """
 
+import os
+import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from albertine.errors import InputError
+from albertine.settings.schema import display_text
 from albertine.text.byte_tokens import with_low_byte_scores
+
+_STDERR = 2  # the file descriptor
+_stderr_lock = threading.Lock()
 
 WORD_START = "▁"
 CONTINUATION_PREFIX = "##"
@@ -121,3 +129,44 @@ def set_special_tokens(backend: Tokenizer, tokens: Sequence[str], cls_token: str
         pair=f"{cls_token}:0 $A:0 {sep_token}:0 $B:1 {sep_token}:1",
         special_tokens=ids,
     )
+
+
+class LibraryErrors:
+    """Context manager that raises `InputError` for an error of the library, which a damaged file causes.
+
+    A panic of the library's Rust code is a `BaseException`, its other errors while it encodes and decodes
+    are of class `Exception` itself.
+    """
+
+    def __init__(self, source: object):
+        """Store the name of the file, for error messages."""
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error_type: object, error: BaseException | None, _: object) -> None:
+        if error_type is Exception or getattr(error_type, "__name__", "") == "PanicException":
+            raise InputError(
+                f"{self._source}: the library tokenizers cannot use it ({display_text(str(error))}); "
+                "get the file again"
+            ) from None
+
+
+@contextmanager
+def hidden_panics() -> Iterator[None]:
+    """Hide what Rust prints about a panic; it goes to the file descriptor of stderr and has many lines."""
+    with _stderr_lock:
+        try:
+            original = os.dup(_STDERR)
+        except OSError:  # stderr is closed
+            yield
+            return
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, _STDERR)
+            os.close(null)
+            yield
+        finally:
+            os.dup2(original, _STDERR)
+            os.close(original)

@@ -1,6 +1,5 @@
 """Output of `albertine tokenizer show`: the tokens of a text, and how well a vocabulary fits files."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -68,7 +67,7 @@ def show_tokenizer(
         if stats:
             ratios = {"tokens_per_word": stats.tokens_per_word, "unknown_rate": stats.unknown_rate}
             report["stats"] = asdict(stats) | ratios
-        print(json.dumps(report, indent=2, ensure_ascii=False))
+        progress.print_json(report)
         return
     out = progress.result_console()
     if text is not None:

@@ -19,13 +19,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tokenizers
 from numpy.typing import NDArray
 
 from albertine.errors import InputError
-from albertine.text.backends import albert_backend, bert_backend, set_special_tokens
+from albertine.input_files import read_bytes, read_json_object
+from albertine.settings.schema import display_text, display_value
+from albertine.text.backends import (
+    LibraryErrors,
+    albert_backend,
+    bert_backend,
+    hidden_panics,
+    set_special_tokens,
+)
 from albertine.text.byte_tokens import byte_values, split_byte_offsets
 from albertine.text.protobuf import CorruptDataError
 from albertine.text.sentencepiece_model import CONTROL, SentencePieceModel, read_sentencepiece
@@ -38,6 +46,9 @@ TOKENIZER_FILES = (
     "vocab.txt",
 )
 _GOOGLE_NAMES = ("30k-clean.model",)  # SentencePiece files in Google's archives of ALBERT
+_MAX_FILE_BYTES = {".json": 50_000_000}  # the largest in use has 35 MB
+_MAX_OTHER_BYTES = 16_000_000
+MAX_TOKENS = 5_000_000  # ids up to the largest one take memory, whether they are used or not
 _VOCABULARY_FILES = ("tokenizer.json", "spiece.model", *_GOOGLE_NAMES, "vocab.txt")
 
 # Contains accents, capitals, digits with commas, quotes, several scripts and unknown characters. Two
@@ -59,6 +70,10 @@ class SpecialTokenIds:
     mask: int
 
 
+# A pipeline, its special tokens, and the files that Albertine adds to those that it was read from.
+_Parsed: TypeAlias = tuple[tokenizers.Tokenizer, SpecialTokenIds, dict[str, bytes]]
+
+
 class Tokenizer:
     """Converts text to ids and back, and keeps the files that it was read from.
 
@@ -66,14 +81,21 @@ class Tokenizer:
         backend: the pipeline of the library `tokenizers`.
         special_ids: ids of the special tokens.
         files: name and content of each file of the tokenizer.
+        source: file that it was read from, for error messages.
     """
 
     def __init__(
-        self, backend: tokenizers.Tokenizer, special_ids: SpecialTokenIds, files: Mapping[str, bytes]
+        self,
+        backend: tokenizers.Tokenizer,
+        special_ids: SpecialTokenIds,
+        files: Mapping[str, bytes],
+        source: str = "tokenizer.json",
     ):
         self.backend = backend
         self.special_ids = special_ids
         self.files = dict(files)
+        self.source = source
+        self._library_errors = LibraryErrors(source)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -81,9 +103,18 @@ class Tokenizer:
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
         """All tokens, by id."""
+        return tuple(self.backend.id_to_token(token_id) or "" for token_id in range(self._num_ids))
+
+    @cached_property
+    def _num_ids(self) -> int:
         # Up to the largest id: a vocabulary may repeat a token or skip ids.
-        size = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
-        return tuple(self.backend.id_to_token(token_id) or "" for token_id in range(size))
+        num_ids = max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
+        if num_ids > MAX_TOKENS:
+            raise InputError(
+                f"{self.source}: a token with the id {num_ids - 1:,}; ids must be below {MAX_TOKENS:,}; "
+                "get the file again"
+            )
+        return num_ids
 
     @cached_property
     def byte_values(self) -> NDArray[Any] | None:
@@ -94,7 +125,10 @@ class Tokenizer:
     def normalize(self, text: str) -> str:
         """Return a text as the vocabulary sees it, for example in lower case."""
         normalizer = self.backend.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        if normalizer is None:
+            return text
+        with self._library_errors:
+            return str(normalizer.normalize_str(text))
 
     @property
     def marks_continuations(self) -> bool:
@@ -125,14 +159,22 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of several texts, without special tokens; uses all cores."""
-        encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        with self._library_errors:
+            encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def with_split_special_tokens(self) -> "Tokenizer":
         """Return a copy that encodes "[MASK]" in a text as ordinary text, not as the special token."""
-        backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+        with self._library_errors:
+            backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
         backend.encode_special_tokens = True
-        return Tokenizer(backend, self.special_ids, {})
+        return Tokenizer(backend, self.special_ids, {}, self.source)
+
+    def pipeline(self) -> dict[str, Any]:
+        """Return the components of the backend, as in a `tokenizer.json`."""
+        with self._library_errors:
+            components: dict[str, Any] = json.loads(self.backend.to_str())
+        return components
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Return for each text its ids, and the start and end of each token in the text.
@@ -140,7 +182,8 @@ class Tokenizer:
         The offsets count characters of the text before normalization. A token's span has no leading spaces.
         """
         encoded = []
-        encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        with self._library_errors:
+            encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
             spans: list[tuple[int, int]] = []
             offsets = encoding.offsets
@@ -169,7 +212,8 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids, without special tokens."""
-        decoded: str = self.backend.decode(list(ids), skip_special_tokens=True)
+        with self._library_errors:
+            decoded: str = self.backend.decode(list(ids), skip_special_tokens=True)
         return decoded
 
     def save(self, folder: Path) -> None:
@@ -186,22 +230,42 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise InputError(f"{folder}: no such folder; name a folder with a tokenizer")
     if vocabulary_file is None:
         raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json, spiece.model or vocab.txt")
-    files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
-    content = vocabulary_file.read_bytes()
+    present = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    files = {file.name: _read_file(file) for file in present}
+    content = _read_file(vocabulary_file)
     # Saved as spiece.model, the name that other libraries expect.
     files["spiece.model" if vocabulary_file.name in _GOOGLE_NAMES else vocabulary_file.name] = content
+    with LibraryErrors(vocabulary_file), hidden_panics():
+        tokenizer = _parse_tokenizer(vocabulary_file, content, options, files)
+        _ = tokenizer._num_ids  # checks it
+        # Encoding and decoding find most defects that reading does not.
+        (ids, _) = tokenizer.encode_batch([_FINGERPRINT_TEXT, ""])
+        tokenizer.decode(ids)
+    return tokenizer
+
+
+def _read_file(file: Path) -> bytes:
+    return read_bytes(file, _MAX_FILE_BYTES.get(file.suffix, _MAX_OTHER_BYTES))
+
+
+def _parse_tokenizer(
+    file: Path, content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]
+) -> Tokenizer:
+    """Return the tokenizer in the content of a vocabulary file."""
     try:
-        if vocabulary_file.suffix == ".json":
-            return _from_json(content, options, files)
-        if vocabulary_file.suffix == ".model":
-            return _from_sentencepiece(read_sentencepiece(content), options, files)
-        return _from_wordpiece(content.decode(), options, files)
-    except (CorruptDataError, UnicodeDecodeError) as error:
+        if file.suffix == ".json":
+            backend, special_ids, written = _from_json(content, options)
+        elif file.suffix == ".model":
+            backend, special_ids, written = _from_sentencepiece(read_sentencepiece(content), options)
+        else:
+            backend, special_ids, written = _from_wordpiece(content.decode(), options)
+    except (CorruptDataError, ValueError, TypeError, OverflowError) as error:
         raise InputError(
-            f"{vocabulary_file}: damaged, or not a vocabulary ({error}); get the file again"
+            f"{file}: damaged, or not a vocabulary ({display_text(str(error))}); get the file again"
         ) from None
     except InputError as error:
-        raise InputError(f"{vocabulary_file}: {error}") from None
+        raise InputError(f"{file}: {error}") from None
+    return Tokenizer(backend, special_ids, {**files, **written}, str(file))
 
 
 def tokenizer_checksums(folder: Path) -> dict[str, str]:
@@ -221,13 +285,7 @@ def _options(folder: Path) -> Mapping[str, Any]:
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         file = folder / name
         if file.is_file():
-            try:
-                values = json.loads(file.read_text(encoding="utf-8"))
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{file}: not JSON ({error}); get the file again") from None
-            if not isinstance(values, dict):
-                raise InputError(f"{file}: expected a JSON object of options; get the file again")
-            options |= values
+            options |= read_json_object(file, "get the file again")
     return options
 
 
@@ -250,30 +308,28 @@ def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any])
     return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # all are int here
 
 
-def _from_json(content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
+def _from_json(content: bytes, options: Mapping[str, Any]) -> _Parsed:
     try:
         backend = tokenizers.Tokenizer.from_buffer(content)
     except Exception as error:  # the library raises no narrower type
-        raise InputError(f"not a tokenizer ({error}); get the file again") from None
+        raise InputError(f"not a tokenizer ({display_text(str(error))}); get the file again") from None
     backend.no_truncation()
     backend.no_padding()
-    return Tokenizer(backend, _find_special_ids(backend, options), files)
+    return backend, _find_special_ids(backend, options), {}
 
 
-def _from_sentencepiece(
-    model: SentencePieceModel, options: Mapping[str, Any], files: Mapping[str, bytes]
-) -> Tokenizer:
+def _from_sentencepiece(model: SentencePieceModel, options: Mapping[str, Any]) -> _Parsed:
     pieces = model.segmentation_pieces()
-    flags = {
-        "do_lower_case": options.get("do_lower_case", not _has_capitals(piece for piece, _ in pieces)),
-        "keep_accents": options.get("keep_accents", False),
+    flags: dict[str, Any] = {
+        "do_lower_case": _flag(options, "do_lower_case", not _has_capitals(piece for piece, _ in pieces)),
+        "keep_accents": _flag(options, "keep_accents", False),
     }
     try:
         backend = albert_backend(
             pieces,
             unk_id=model.unk_id,
             cased=not flags["do_lower_case"],
-            keep_accents=bool(flags["keep_accents"]),
+            keep_accents=flags["keep_accents"],
             character_map=model.character_map,
             byte_fallback=model.byte_fallback,
         )
@@ -293,20 +349,21 @@ def _from_sentencepiece(
         "tokenizer.json": backend.to_str(pretty=True).encode(),
         "tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags}),
     }
-    return Tokenizer(backend, special_ids, {**files, **written})
+    return backend, special_ids, written
 
 
-def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
+def _from_wordpiece(content: str, options: Mapping[str, Any]) -> _Parsed:
     vocabulary = content.split("\n")
     vocabulary = [token.rstrip("\r") for token in (vocabulary[:-1] if vocabulary[-1] == "" else vocabulary)]
     unk_token = options.get("unk_token", "[UNK]")
     unk_token = unk_token.get("content") if isinstance(unk_token, dict) else unk_token
-    if unk_token not in vocabulary:
-        raise InputError(f"no {unk_token}, which a BERT vocabulary needs; get the file again")
-    flags = {
-        "do_lower_case": options.get("do_lower_case", not _has_capitals(vocabulary)),
-        "strip_accents": options.get("strip_accents"),
-        "tokenize_chinese_chars": options.get("tokenize_chinese_chars", True),
+    if not isinstance(unk_token, str) or unk_token not in vocabulary:
+        unk_token = unk_token if isinstance(unk_token, str) else "unk_token"
+        raise InputError(f"no {display_text(unk_token)}, which a BERT vocabulary needs; get the file again")
+    flags: dict[str, Any] = {
+        "do_lower_case": _flag(options, "do_lower_case", not _has_capitals(vocabulary)),
+        "strip_accents": _flag(options, "strip_accents", None),
+        "tokenize_chinese_chars": _flag(options, "tokenize_chinese_chars", True),
         "tokenizer_class": "BertTokenizer",
     }
     backend = bert_backend(
@@ -314,11 +371,19 @@ def _from_wordpiece(content: str, options: Mapping[str, Any], files: Mapping[str
         unk_token=unk_token,
         cased=not flags["do_lower_case"],
         strip_accents=flags["strip_accents"],
-        tokenize_chinese_chars=bool(flags["tokenize_chinese_chars"]),
+        tokenize_chinese_chars=flags["tokenize_chinese_chars"],
     )
     special_ids = _set_special_tokens(backend, options)
     written = {"tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags})}
-    return Tokenizer(backend, special_ids, {**files, **written})
+    return backend, special_ids, written
+
+
+def _flag(options: Mapping[str, Any], name: str, default: bool | None) -> bool | None:
+    """Return an option that is true, false or, like a missing one, null."""
+    value = options.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{name} = {display_value(value)} in its options: must be true or false")
+    return default if value is None else value
 
 
 def _has_capitals(tokens: Iterable[str]) -> bool:

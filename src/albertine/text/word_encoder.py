@@ -7,7 +7,6 @@ same either way. Special tokens never result from text: "[MASK]" in a book is or
 See docs/decisions/word-by-word-encoding.md.
 """
 
-import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -42,7 +41,7 @@ class WordEncoder:
         self.dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
         self._special_ids = set(vars(tokenizer.special_ids).values()) - {tokenizer.special_ids.unk}
         self._cache: dict[str, bytes] = {}
-        self._is_word_local = is_word_local(json.loads(tokenizer.backend.to_str()))
+        self._is_word_local = is_word_local(tokenizer.pipeline())
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the concatenated ids of all texts [tokens], and the number of ids of each text [texts]."""

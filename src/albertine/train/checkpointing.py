@@ -80,7 +80,7 @@ class Checkpointing:
 
     def restore_newest(self) -> TrainerState | None:
         """Restore the newest checkpoint and return its state; None if there is no checkpoint."""
-        checkpoint = self._distributed.run_on_main(self._recorder.checkpoints.newest_valid)
+        checkpoint = self._distributed.run_on_main(self._recorder.newest_checkpoint)
         if not self._distributed.broadcast(checkpoint is not None):
             return None
         state = self._restore(checkpoint)

@@ -13,6 +13,7 @@ run that resumes skips damaged checkpoints.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import threading
@@ -27,9 +28,12 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder, sync_to_disk
-from albertine.errors import WorkError, check_format
+from albertine.errors import InputError, WorkError, check_format
+from albertine.input_files import check_regular_file, read_json_object
 from albertine.interop.huggingface import load_folder
 from albertine.interop.safetensors_file import write_tensors
+from albertine.settings.schema import display_text
+from albertine.train.trainer_state import TrainerState
 
 CHECKPOINTS_FOLDER = "checkpoints"
 MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -177,10 +181,14 @@ class CheckpointStore:
         """Return the folder of the checkpoint of a step, or None."""
         return next((folder for other_step, folder in self._folders_by_step() if other_step == step), None)
 
-    def newest_valid(self, last_step: int | None = None) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint, up to `last_step`; None if there is no checkpoint.
+    def newest_valid(self, last_step: int | None = None, *, needs_best: bool = False) -> Checkpoint | None:
+        """Return the newest undamaged checkpoint; None if there is no checkpoint.
 
         Raises `WorkError` if all of them are damaged.
+
+        Args:
+            last_step: last step to consider; None for all.
+            needs_best: whether the checkpoint with the best model at that time must be undamaged, too.
         """
         self.wait()
         damaged = None
@@ -188,6 +196,8 @@ class CheckpointStore:
             if last_step is not None and step > last_step:
                 continue
             problem, state = _verify(folder)
+            if not problem and needs_best and (best := state.get("best")):
+                problem = self._damage_of_best(int(best["step"]), step)
             if not problem:
                 if damaged:
                     progress.print_message(f"{damaged}; resuming from {folder.name}")
@@ -196,6 +206,12 @@ class CheckpointStore:
         if damaged:
             raise WorkError(f"{damaged}; no other checkpoint is intact; remove {self.folder} to start again")
         return None
+
+    def _damage_of_best(self, best_step: int, step: int) -> str:
+        """Return the damage of the best checkpoint at some step; empty if there is none."""
+        folder = None if best_step == step else self.checkpoint_folder(best_step)
+        problem = "" if folder is None else _verify(folder)[0]
+        return f"its best checkpoint, {folder.name}, is: {problem}" if folder and problem else ""
 
     def remove_after(self, step: int) -> None:
         """Remove the checkpoints of later steps."""
@@ -219,22 +235,44 @@ def _new_folder_name(step: int, existing: list[Path]) -> str:
 
 
 def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return the damage of a checkpoint, as text that is empty if there is none, and its state."""
+    """Return the damage of a checkpoint, as text that is empty if there is none, and its state.
+
+    The checksums cover all files of the folder; a file without a checksum is damage, too.
+    """
+    file = folder / STATE_FILE
     try:
-        document = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+        document = read_json_object(file, "get the file again")
         state = document["state"]
         if document["sha256"] != _digest(state):
             return STATE_FILE, {}
-        check_format(folder / STATE_FILE, state["format"], STATE_FORMAT, OTHER_FORMAT_ADVICE)
-        for name, expected in state["files"].items():
+        state_format, checksums = state["format"], state["files"] if state["format"] == STATE_FORMAT else {}
+    except FileNotFoundError:
+        return f"{STATE_FILE} is missing", {}
+    except (InputError, OSError, ValueError, KeyError, TypeError) as error:
+        return _without_folder(error, folder), {}
+    check_format(file, state_format, STATE_FORMAT, OTHER_FORMAT_ADVICE)
+    try:
+        TrainerState.from_json(state)
+    except (AttributeError, KeyError, TypeError) as error:
+        return f"{STATE_FILE}: {error}", {}
+    try:
+        for name in sorted({path.name for path in folder.iterdir()} - {STATE_FILE, *checksums}):
+            return f"{display_text(name)} is not a file of it", {}
+        for name, expected in checksums.items():
             if _checksum(folder / name) != expected:
                 return name, {}
         load_file(folder / OPTIMIZER_FILE)
     except FileNotFoundError as error:
         return f"{Path(str(error.filename)).name} is missing", {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        return f"{STATE_FILE}: {error}", {}
+    except (InputError, OSError, SafetensorError) as error:
+        return _without_folder(error, folder), {}
     return "", state
+
+
+def _without_folder(error: Exception, folder: Path) -> str:
+    """Return the message of an error about a file of a folder, with the name of the file alone."""
+    text = str(error) if isinstance(error, InputError | OSError) else f"{STATE_FILE}: {error!r}"
+    return text.replace(f"{folder}{os.sep}", "")
 
 
 def _digest(state: dict[str, Any]) -> str:
@@ -242,5 +280,6 @@ def _digest(state: dict[str, Any]) -> str:
 
 
 def _checksum(file: Path) -> str:
+    check_regular_file(file)
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from albertine import progress
 from albertine.atomic import atomic_file
+from albertine.input_files import check_regular_file
 
 MetricsLine = dict[str, Any]
 CurvePoint = tuple[float, float]
@@ -91,11 +92,13 @@ class MetricsLog:
 
 def read_metrics(folder: Path) -> list[MetricsLine]:
     """Return the lines of a run, without an incomplete last one."""
+    check_regular_file(folder / METRICS_FILE)
     return _parsed_lines((folder / METRICS_FILE).read_bytes())
 
 
 def read_last_metrics(folder: Path) -> list[MetricsLine]:
     """Return the last few lines of a run, in constant time."""
+    check_regular_file(folder / METRICS_FILE)
     with (folder / METRICS_FILE).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return _parsed_lines(file.read())
@@ -106,9 +109,17 @@ def _parsed_lines(block: bytes) -> list[MetricsLine]:
     for line in block.splitlines():
         try:
             lines.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-    return [line for line in lines if isinstance(line, dict)]
+    return [line for line in lines if isinstance(line, dict) and _has_valid_types(line)]
+
+
+def _has_valid_types(line: dict[str, Any]) -> bool:
+    """Return whether all values of a line are numbers or null, and those of an event text."""
+    return isinstance(line.get("step", 0), int) and all(
+        isinstance(value, str if key in ("event", "event_type") else int | float | None)
+        for key, value in line.items()
+    )
 
 
 def metric_curve(lines: Sequence[MetricsLine], y_key: str, x_key: str = "step") -> list[CurvePoint]:

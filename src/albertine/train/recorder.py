@@ -97,6 +97,10 @@ class RunRecorder:
         metrics = {name: value for name, value in line.items() if name != "step"}
         self._tracker.log(line["step"], metrics)
 
+    def newest_checkpoint(self) -> Checkpoint | None:
+        """Return the newest checkpoint from which the run can resume; None if there is no checkpoint."""
+        return self.checkpoints.newest_valid(needs_best=self._published == "best")
+
     def rollback_checkpoint(self, last_healthy_step: int) -> Checkpoint | None:
         """Return the newest undamaged checkpoint up to `last_healthy_step`, or else the newest undamaged one.
 

@@ -8,7 +8,6 @@
 One process at a time uses it, always with the same settings.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 from albertine.atomic import atomic_file, is_unused, partial_paths, remove_path
 from albertine.errors import InputError, WorkError, check_format
 from albertine.file_lock import file_lock
+from albertine.input_files import read_json_object
 from albertine.settings import Settings, SettingsSource, build_settings, read_settings_file, settings_to_toml
 from albertine.settings.schema import display_value, is_table, typed_fields
 from albertine.train.checkpoints import (
@@ -117,8 +117,8 @@ def _check_run_format(run: Path) -> None:
         check_format(run / _FORMAT_1_FOLDER, 1, STATE_FORMAT, OTHER_FORMAT_ADVICE)
     for file in sorted((run / CHECKPOINTS_FOLDER).glob(f"step-*/{STATE_FILE}"))[-1:]:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))["state"]["format"]
-        except (OSError, ValueError, KeyError, TypeError):
+            found = read_json_object(file, "")["state"]["format"]
+        except (InputError, OSError, KeyError, TypeError):
             continue  # damaged; resuming looks for an older one
         check_format(file, found, STATE_FORMAT, OTHER_FORMAT_ADVICE)
 

@@ -51,7 +51,16 @@ class TrainerState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainerState":
-        """Return the state from the JSON values of `to_json`; other keys are ignored."""
+        """Return the state from the JSON values of `to_json`; other keys are ignored.
+
+        Raises `KeyError` or `TypeError` for values of another origin.
+        """
+        names = ("step", "tokens", "seconds", "last_evaluated_step")
+        numbers = [*[values[name] for name in names], *values["metrics"].values(), *values["doctor"].values()]
+        numbers += [] if values["best"] is None else values["best"].values()
+        is_valid = all(isinstance(number, int | float | None) for number in numbers)
+        if not is_valid or not isinstance(values["step"], int):
+            raise TypeError("a value that is not a number")
         best = None if values["best"] is None else BestEvaluation(**values["best"])
         return cls(
             step=values["step"],

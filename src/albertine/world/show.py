@@ -22,7 +22,7 @@ def show_written_world(
             "texts": [asdict(text) for text in texts],
             "tasks": [asdict(task) for task in tasks],
         }
-        print(json.dumps(report))
+        progress.print_json(report)
         return
     from rich.table import Table
 

@@ -205,12 +205,12 @@ def submission_file(name: str, split_name: str, out: Path) -> Path:
 
 def write_submission(name: str, predictions: Iterator[tuple[TextExample, dict[str, Any]]], file: Path) -> int:
     """Write predictions in the format of GLUE's server; return their number."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     has_labels = bool(GLUE[name].labels)
     lines = [
         f"{example.example_id}\t{prediction['label'] if has_labels else format(prediction['value'], '.3f')}\n"
         for example, prediction in predictions
     ]
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_one_of_several_files(file, "index\tprediction\n" + "".join(lines))
     progress.print_message(f"{file}: {len(lines):,} predictions")
     return len(lines)
