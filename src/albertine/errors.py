@@ -70,6 +70,9 @@ class Terminated(KeyboardInterrupt):
     """The process received SIGTERM; handled as an interruption, with its own exit status."""
 
 
+_MAX_FORMAT = 1000
+
+
 def check_format(file: object, found: object, supported: int, advice: str) -> None:
     """Raise `InputError` if the format of a file is not the one that this version reads.
 
@@ -81,8 +84,9 @@ def check_format(file: object, found: object, supported: int, advice: str) -> No
     """
     if found == supported:
         return
-    is_newer = isinstance(found, int) and found > supported
-    form = "no format number" if found is None else f"format {found}"
+    is_number = isinstance(found, int) and 0 <= found <= _MAX_FORMAT
+    is_newer = is_number and found > supported  # type: ignore[operator]
+    form = f"format {found}" if is_number else "no valid format number"
     raise InputError(
         f"{file}: {form}, written by {'a newer' if is_newer else 'an older'} version of Albertine; "
         f"this one reads format {supported}; {'update Albertine' if is_newer else advice}"

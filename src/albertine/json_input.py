@@ -43,9 +43,9 @@ def dataclass_from_json(dataclass: type[T], values: object) -> T:
     """Return a dataclass object from a JSON object; raise `JsonError` for values of another type.
 
     Args:
-        dataclass: a dataclass whose fields are numbers, texts, `Any`, lists, dicts, literals, unions of
-            these, or such dataclasses.
-        values: the fields; those with a default may be missing.
+        dataclass: a dataclass whose fields are numbers, texts, `Any`, lists, tuples (from lists), dicts,
+            literals, unions of these, or such dataclasses.
+        values: the fields; those with a default may be missing. The object of a dataclass stays as it is.
     """
     if not isinstance(values, dict):
         raise JsonError(f"{_type_name(values)}, expected an object")
@@ -71,11 +71,11 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
         if member is not None:
             return _convert(member, value, name)
     elif _matches(hint, value):
-        if origin is list:
-            return [_convert(arguments[0], item, f"an item of {name}") for item in value]
+        if origin in (list, tuple):
+            return origin(_convert(arguments[0], item, f"an item of {name}") for item in value)
         if origin is dict:
             return {key: _convert(arguments[1], item, f"a value of {name}") for key, item in value.items()}
-        if dataclasses.is_dataclass(hint):
+        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
             try:
                 return dataclass_from_json(hint, value)  # type: ignore[arg-type]  # a class
             except JsonError as error:
@@ -92,11 +92,13 @@ def _matches(hint: Any, value: Any) -> bool:
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
     if hint is None or hint is type(None):
         return value is None
     if dataclasses.is_dataclass(hint):
-        return isinstance(value, dict)
+        return isinstance(value, dict) or type(value) is hint
+    if origin is tuple:
+        return isinstance(value, list)
     return isinstance(value, origin or hint)
 
 
@@ -119,6 +121,7 @@ def _describe_type(hint: Any) -> str:
         float: "a number",
         str: "text",
         list: "a list",
+        tuple: "a list",
         bool: "true or false",
     }
     type_name: Any = origin or hint

@@ -537,7 +537,7 @@ def shard_entry(**changes: Any) -> dict[str, Any]:
         ({"skipped": True}, "skipped is true, expected an integer"),
         ({"unigram_entropy": "5.1"}, "unigram_entropy is text, expected a number"),
         ({"unigram_entropy": float("nan")}, "unigram_entropy is NaN, expected a number"),
-        ({"tokens": {"train": 10**400, "dev": 0}}, "tokens: 1000"),
+        ({"tokens": {"train": 10**400, "dev": 0}}, "a value of tokens is 1000"),
         ({"documents": None}, "documents is null, expected an object"),
         ({"documents": {"train": 1}}, "documents: not one count per split"),
         ({"sources": {}}, "sources is an object, expected a list"),

@@ -79,9 +79,13 @@ def test_truncated_rows_are_reported(
 
 
 def test_models_with_other_numbers_of_options_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    card = TaskCard("choice", "choice", max_length=64)
     members = [
-        save_untrained_model(tmp_path / f"m{count}", checkpoint, HeadSettings("choice", 1, count), card)
+        save_untrained_model(
+            tmp_path / f"m{count}",
+            checkpoint,
+            HeadSettings("choice", 1, count),
+            TaskCard("choice", "choice", num_options=count, max_length=64),
+        )
         for count in (2, 3)
     ]
     data = write_csv(tmp_path / "a.csv", reviews(3, 5))
@@ -149,12 +153,13 @@ def test_members_that_no_longer_fit_are_refused(members: list[Path], data: Path,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not an ensemble"),
+        ("{", "not JSON"),
         ('{"format": 2, "members": []}', "format 2, written by a newer version of Albertine"),
         ('{"format": 1, "members": []}', "not an ensemble .no members."),
         ('{"format": 1, "members": [{"weight": 1}]}', "needs either a folder or a hub name"),
         ('{"format": 1, "members": [{"folder": "../m1", "weight": 0}]}', "must be a positive number"),
         ('{"format": 1, "members": [{"folder": "../m1"}]}', "not an ensemble .*weight"),
+        ('{"format": 1, "members": [{"folder": "m", "weight": 1' + "0" * 400 + "}]}", "not an ensemble"),
     ],
 )
 def test_an_invalid_file_is_refused(content: str, message: str, tmp_path: Path) -> None:

@@ -249,16 +249,38 @@ def test_pretrained_model_cannot_be_evaluated(checkpoint: Path, tmp_path: Path) 
 
 
 def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:
-    for content, message in (
-        ("{", "not a task card"),
+    cases: tuple[tuple[str | dict[str, object], str], ...] = (
+        ("{", "not JSON"),
         ('{"format": 1}', "this one reads format 2; fine-tune the model again"),
+        ('{"format": "\\u001b"}', "no valid format number"),
         ('{"format": 2, "task": "x"}', "not a task card"),
-    ):
+        ({"task": 0}, "task is 0, expected text"),
+        ({"task": "x"}, "unknown task x"),
+        ({"task": "squad-2.0"}, "the task type is classify, but that of squad-2.0 is span"),
+        ({"type_name": []}, "type_name is a list, expected text"),
+        ({"max_length": None}, "max_length is null, expected an integer"),
+        ({"max_length": 10**12}, "max_length = 1000000000000: must be between 4 and 64"),
+        ({"max_length": 3}, "max_length = 3: must be between 4 and 64"),
+        ({"labels": []}, "0 labels, but the head of the model has 3"),
+        ({"labels": ["red", "red", "blue"]}, "two labels are the same"),
+        ({"labels": ["red", "\ud800", "blue"]}, "an unpaired surrogate"),
+        ({"metric_names": ["x"]}, "unknown metric x"),
+        ({"no_answer_threshold": float("nan")}, "no_answer_threshold is NaN, expected a number"),
+        ({"precision": "fp8"}, "precision is text, expected one of fp32, bf16 or null"),
+        ({"columns": {"text": None}}, "columns: text = (not set): must be text in quotes"),
+        ({"columns": {"text": 5}}, "a value of columns is 5, expected text or null"),
+        ({"sequence": 5}, "sequence = 5: must be an object"),
+        ({"other": 5}, "unknown field 'other'"),
+    )
+    for content, message in cases:
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
         shutil.copytree(reviews_model / "run", tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
-        (tmp_path / "run/task.json").write_text(content)
-        with pytest.raises(InputError, match=message):
+        file = tmp_path / "run" / "task.json"
+        changed = content if isinstance(content, str) else json.dumps(json.loads(file.read_text()) | content)
+        file.write_text(changed)
+        with pytest.raises(InputError, match=re.escape(message)) as error:
             pipeline(tmp_path / "run", device="cpu")
+        assert str(file) in str(error.value)
 
 
 # The formats of the official tasks' submission servers and scripts.
@@ -625,7 +647,7 @@ def test_greedy_selection(reviews_model: Path, checkpoint: Path, tmp_path: Path)
         tmp_path / "other",
         checkpoint,
         HeadSettings("classify"),
-        TaskCard("classify", "classify", ("x", "y"), ("accuracy",)),
+        TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=64),
     )
     with pytest.raises(InputError, match="has another task type or other labels than"):
         evaluate_ensemble([sources[1], str(other_labels)], settings)

@@ -21,8 +21,9 @@ from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
 from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
-from albertine.tasks.card import TaskCard, parse_card
-from albertine.tasks.checkpoint_card import card_for_task
+from albertine.settings.schema import display_text
+from albertine.tasks.card import TaskCard
+from albertine.tasks.checkpoint_card import card_for_task, check_card, read_card_file
 from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.scorer import EnsembleScorer
 from albertine.tasks.task import Task
@@ -92,14 +93,17 @@ def load_ensemble(
     card_file = folder / TASK_CARD_FILE
     if not card_file.is_file():
         raise InputError(f"{card_file}: missing; create the ensemble again with albertine ensemble")
-    card = parse_card(card_file)
+    card = read_card_file(card_file)
     if task is not None:
         card = card_for_task(card, find_task(task), str(folder))
     members = [
         load_finetuned(entry.source, device, precision, task=card.task, revision=entry.revision)
         for entry in entries
     ]
-    return create_ensemble(str(folder), card, members, [entry.weight for entry in entries])
+    ensemble = create_ensemble(str(folder), card, members, [entry.weight for entry in entries])
+    engine = members[0].engine
+    check_card(card, engine.model_settings, engine.head_settings, card_file)
+    return ensemble
 
 
 def create_ensemble(
@@ -181,9 +185,9 @@ def _read_members(file: Path) -> list[_Member]:
         members = [_parse_member(file.parent, **entry) for entry in content["members"]]
         if not members:
             raise ValueError("no members")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(
-            f"{file}: not an ensemble ({error}); create it again with albertine ensemble"
+            f"{file}: not an ensemble ({display_text(str(error))}); create it again with albertine ensemble"
         ) from None
     for member in members:
         if isinstance(member.source, Path) and not member.source.is_dir():

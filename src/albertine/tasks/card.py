@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from albertine.errors import InputError, check_format
 from albertine.input_files import read_json_object
 from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import SettingsSource, build_settings
-from albertine.tasks.settings import SequenceSettings
+from albertine.settings.schema import SettingError, display_value
+from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
+_ADVICE = "copy or download it again"
 COLUMN_SETTINGS = ("text", "text_pair", "label", "question", "context", "answers", "options", "id")
 
 
@@ -58,15 +61,23 @@ class TaskCard:
 
 
 def parse_card(file: Path) -> TaskCard:
-    """Return the card in a file; raise `InputError` if it is not a valid one."""
+    """Return the card in a file; raise `InputError` if a field is missing or invalid by itself."""
+    fields = read_json_object(file, _ADVICE)
+    check_format(file, fields.pop("format", None), CARD_FORMAT, "fine-tune the model again")
+    missing = {"task", "type_name", "labels", "metric_names", "sequence"} - fields.keys()
+    if missing:
+        raise InputError(f"{file}: not a task card ({min(missing)} is missing); {_ADVICE}")
+    sequence = fields.pop("sequence")
+    if not isinstance(sequence, dict):
+        raise InputError(f"{file}: sequence = {display_value(sequence)}: must be an object; {_ADVICE}")
     try:
-        fields = read_json_object(file, "copy or download it again")
-        check_format(file, fields.pop("format"), CARD_FORMAT, "fine-tune the model again")
-        sequence = build_settings(SequenceSettings, SettingsSource(fields.pop("sequence"), str(file)))
-        fields |= {key: tuple(map(str, fields[key])) for key in ("labels", "metric_names")}
-        return TaskCard(sequence=sequence, **fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file}: not a task card ({error}); copy or download it again") from None
+        card = dataclass_from_json(TaskCard, fields)
+        DataSettings(**{key: value for key, value in card.columns.items() if key in COLUMN_SETTINGS})  # type: ignore[arg-type]
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; {_ADVICE}") from None
+    except SettingError as error:
+        raise InputError(f"{file}: columns: {error}; {_ADVICE}") from None
+    return replace(card, sequence=build_settings(SequenceSettings, SettingsSource(sequence, str(file))))
 
 
 def sorted_labels(labels: Iterable[Any]) -> tuple[str, ...]:

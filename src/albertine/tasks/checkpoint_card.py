@@ -6,10 +6,14 @@ from pathlib import Path
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.model.model import Model
-from albertine.settings import HeadSettings
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard, parse_card
+from albertine.tasks.metrics.scores import METRIC_NAMES
 from albertine.tasks.registry import TASK_TYPES, TASKS, task_type_of_head
 from albertine.tasks.task import Task
+
+_MIN_LENGTH = 4  # three special tokens and one of the text
 
 
 def read_card(folder: Path, model: Model) -> TaskCard:
@@ -17,27 +21,57 @@ def read_card(folder: Path, model: Model) -> TaskCard:
     file = folder / TASK_CARD_FILE
     if not file.exists():
         return _card_from_head(folder, model)
-    card = parse_card(file)
-    _check_head(card, model.head_settings, file)
+    card = read_card_file(file)
+    check_card(card, model.settings, model.head_settings, file)
     return card
 
 
-def _check_head(card: TaskCard, head: HeadSettings, file: Path) -> None:
-    if card.type_name not in TASK_TYPES:
-        raise InputError(
-            f"{file}: unknown task type {card.type_name}{did_you_mean(card.type_name, TASK_TYPES)}; "
-            f"known: {', '.join(TASK_TYPES)}"
-        )
-    if TASK_TYPES[card.type_name].head_kind != head.kind:
-        raise InputError(
-            f"{file}: the task type is {card.type_name}, but the head of the model is {head.kind}; "
-            "copy or download the files again"
-        )
-    if card.labels and len(card.labels) != head.labels:
-        raise InputError(
-            f"{file}: {len(card.labels)} labels, but the head of the model has {head.labels}; "
-            "copy or download the files again"
-        )
+def read_card_file(file: Path) -> TaskCard:
+    """Return the card in a file; raise `InputError` if it is invalid or its task is unknown."""
+    card = parse_card(file)
+    for name, known, description in ((card.type_name, TASK_TYPES, "task type"), (card.task, TASKS, "task")):
+        if name not in known:
+            raise InputError(
+                f"{file}: unknown {description} {display_text(name)}{did_you_mean(name, known)}; "
+                f"known: {', '.join(known)}"
+            )
+    return card
+
+
+def check_card(card: TaskCard, model: ModelSettings, head: HeadSettings, file: Path) -> None:
+    """Raise `InputError` if a task card contradicts itself or the model; its task is known.
+
+    Args:
+        card: the card.
+        model: settings of the model.
+        head: settings of its head.
+        file: file of the card, for the error message.
+    """
+    problem = _contradiction(card, model, head)
+    if problem:
+        raise InputError(f"{file}: {problem}; copy or download the files again")
+
+
+def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> str | None:
+    """Return what contradicts a task card; None if nothing does."""
+    task, task_type = TASKS[card.task], TASK_TYPES[card.type_name]
+    if task.type_name != card.type_name:
+        return f"the task type is {card.type_name}, but that of {card.task} is {task.type_name}"
+    if task_type.head_kind != head.kind:
+        return f"the task type is {card.type_name}, but the head of the model is {head.kind}"
+    if (task_type.has_labels or card.labels) and len(card.labels) != head.labels:
+        return f"{len(card.labels)} labels, but the head of the model has {head.labels}"
+    if len(set(card.labels)) != len(card.labels):
+        return "two labels are the same"
+    if not _MIN_LENGTH <= card.max_length <= model.max_length:
+        return f"max_length = {card.max_length}: must be between {_MIN_LENGTH} and {model.max_length}"
+    if card.num_options != head.options:
+        return f"num_options = {card.num_options}, but the head of the model has {head.options}"
+    if task_type.metric_names:
+        unknown = next((name for name in card.metric_names if name not in METRIC_NAMES), None)
+        if unknown is not None:
+            return f"unknown metric {display_text(unknown)}; known: {', '.join(METRIC_NAMES)}"
+    return None
 
 
 def _card_from_head(folder: Path, model: Model) -> TaskCard:

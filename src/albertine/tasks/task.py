@@ -93,9 +93,14 @@ class Task:
 
     def primary_metric(self, metrics: Mapping[str, float]) -> float:
         """Return the number by which models are compared: the mean that the benchmark computes."""
-        if self.primary_metrics:
-            return sum(metrics[name] for name in self.primary_metrics) / len(self.primary_metrics)
-        return self.task_type.primary_metric(metrics)
+        try:
+            if self.primary_metrics:
+                return sum(metrics[name] for name in self.primary_metrics) / len(self.primary_metrics)
+            return self.task_type.primary_metric(metrics)
+        except KeyError as error:
+            raise InputError(
+                f"{self.name}: the metric {error.args[0]} is missing; add it to metric_names in task.json"
+            ) from None
 
     def read_examples(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+METRIC_NAMES = ("accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "rmse")
 
 
 def compute_metric(name: str, labels: Array, predictions: Array, num_labels: int) -> float:
