@@ -1,13 +1,16 @@
-"""The device: which one to use, its precision, its peak throughput and its peak memory.
+"""The device: which one to use, its precision, its peak throughput and its memory.
 
 The throughput of large matrix products is measured once, when training starts. No
 training step can exceed it; the fraction that a step reaches is its utilization.
 """
 
+import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -69,6 +72,16 @@ def synchronized_time(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+@cache
+def total_memory() -> int:
+    """Return the memory of this machine in bytes, or the limit of its container if that is lower."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # no such limit
+            total = min(total, int((Path("/sys/fs/cgroup") / name).read_text()))
+    return total
 
 
 def peak_memory(device: torch.device) -> int:

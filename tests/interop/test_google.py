@@ -287,6 +287,10 @@ def damage_index(folder: Path) -> None:
     file.write_bytes(content)
 
 
+def write_large_index(folder: Path) -> None:
+    next(folder.glob("*.index")).write_bytes(bytes(5_000_000))
+
+
 def add_second_index(folder: Path) -> None:
     shutil.copy(next(folder.glob("*.index")), folder / "other.index")
 
@@ -310,6 +314,10 @@ def change_embedding_size(folder: Path) -> None:
         (
             add_second_index,
             r"must hold exactly one \*\.index file .*; found: model\.ckpt-best\.index, other",
+        ),
+        (
+            write_large_index,
+            r"model\.ckpt-best\.index: larger than 4,000,000 bytes",
         ),
         (
             change_embedding_size,
@@ -344,6 +352,21 @@ def test_index_that_cannot_be_read_is_refused(
     with pytest.raises(InputError, match=message) as caught:
         read_tensor_bundle(tmp_path / "ckpt")
     assert "\n" not in str(caught.value)
+
+
+def test_nan_is_refused_with_the_name_of_the_tensor(checkpoint_maker: ModuleType, checkpoint: Path) -> None:
+    tensors = {name: checkpoint_maker.values(name).copy() for name in checkpoint_maker.SHAPES}
+    tensors["bert/embeddings/word_embeddings"][3, 4] = np.nan
+    checkpoint_maker.write_tensor_bundle(checkpoint / "model.ckpt-best", tensors)
+    with pytest.raises(InputError, match=r"word_embeddings\.weight has values that are NaN or infinite"):
+        load(checkpoint)
+
+
+def test_index_that_unfolds_is_refused(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
+    long_names = {f"{'x' * 100_000}{number}": np.zeros(1, np.float32) for number in range(3)}
+    checkpoint_maker.write_tensor_bundle(tmp_path / "model", long_names)
+    with pytest.raises(InputError, match="the name of a tensor is too long"):
+        read_tensor_bundle(tmp_path / "model")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -341,7 +342,7 @@ def truncate(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
 
-def edit_tensors(change: Callable[[dict[str, Tensor]], None]) -> Damage:
+def edit_tensors(change: Callable[[dict[str, Tensor]], object]) -> Damage:
     def damage(folder: Path) -> None:
         from safetensors.torch import load_file, save_file
 
@@ -396,7 +397,34 @@ WORD_EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
             "differs from predictions.bias",
         ),
         (edit_config(hidden_act="relu"), "hidden_act 'relu' is not supported"),
-        (edit_config(num_attention_heads=5), "must divide hidden_size = 24"),
+        (edit_config(num_attention_heads=5), "num_attention_heads = 5: must divide hidden_size = 24"),
+        (
+            edit_config(num_hidden_layers=100_000),
+            r"config\.json: num_hidden_layers = 100000: must be at most 1,000",
+        ),
+        (
+            edit_config(num_hidden_layers=1000, num_hidden_groups=1000),
+            r"tensor albert\.encoder\.albert_layer_groups\.1\..* is missing",
+        ),
+        (edit_config(inner_group_num=500), "must be at most 1,000 / inner_groups = 500"),
+        (edit_config(vocab_size=100_000_000), "but the config requires .100000000, 10"),
+        (edit_config(intermediate_size=10_000_000), "but the config requires .10000000, 24"),
+        (
+            edit_tensors(lambda t: t[WORD_EMBEDDINGS].view(-1)[7].fill_(torch.nan)),
+            f"tensor {WORD_EMBEDDINGS} has values that are NaN or infinite",
+        ),
+        (
+            edit_tensors(lambda t: t["predictions.bias"].data[3:4].fill_(torch.inf)),
+            r"tensor predictions\.bias has values that are NaN or infinite",
+        ),
+        (
+            edit_tensors(
+                lambda t: t.update(
+                    {"predictions.decoder.bias": torch.full([61], torch.nan, dtype=torch.bfloat16)}
+                )
+            ),
+            r"tensor predictions\.decoder\.bias has values that are NaN or infinite",
+        ),
         (lambda f: (f / "config.json").write_text("{") and None, r"config\.json: not JSON"),
         (lambda f: (f / "config.json").unlink(), r"config\.json: No such file"),
         (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
@@ -408,6 +436,27 @@ def test_damaged_checkpoint_error_is_one_line(damage: Damage, message: str, tmp_
     with pytest.raises(InputError, match=message) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn])
+def test_large_finite_weights_load(dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
+    value = 0.99 * min(torch.finfo(dtype).max, torch.finfo(torch.float32).max)
+    edit_tensors(lambda t: t.update({WORD_EMBEDDINGS: torch.full((61, 10), value).to(dtype)}))(folder)
+    assert load(folder).encoder.embedding.tokens.weight.isfinite().all()
+    if dtype != torch.float8_e4m3fn:  # has no infinity
+        edit_tensors(lambda t: t[WORD_EMBEDDINGS].view(-1)[0].fill_(-torch.inf))(folder)
+        with pytest.raises(InputError, match="NaN or infinite"):
+            load(folder)
+
+
+def test_too_many_tensors_are_refused_at_once(tmp_path: Path) -> None:
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
+    edit_tensors(lambda t: t.update({f"classifier.{i}": torch.zeros(1) for i in range(60_000)}))(folder)
+    started = time.perf_counter()
+    with pytest.raises(InputError, match=r"model\.safetensors: a header of .* bytes, of at most 4,000,000"):
+        load(folder)
+    assert time.perf_counter() - started < 1
 
 
 class Exploit:

@@ -235,6 +235,11 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
             "the model has only 2 layers; raise --model.layers",
         ),
         ({"model": replace(MODEL, segments=1)}, "model.segments = 1: pairs need two"),
+        (
+            {"model": replace(MODEL, hidden_size=1_000_000, heads=2)},
+            "the model has .* parameters, which take .* GB here; this machine has .* GB; choose smaller",
+        ),
+        ({"model": replace(MODEL, vocab_size=100_000_000, embedding_size=10_000)}, "choose smaller sizes"),
         ({"corpus": None}, "--corpus is missing"),
         (
             {"train": PretrainTrainSettings(batch_tokens=50), "objective": ObjectiveSettings(max_length=64)},

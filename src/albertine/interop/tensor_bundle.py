@@ -22,7 +22,8 @@ from albertine.interop.crc32c import masked_crc32c
 from albertine.text.protobuf import CorruptDataError, message_fields, read_varint
 
 _FOOTER_BYTES = 48
-_MAX_INDEX_BYTES = 16_000_000
+_MAX_INDEX_BYTES = 4_000_000  # that of BERT-large has 20 kB
+_MAX_NAME_BYTES = 1_000
 _MAGIC = 0xDB4775248B80FB57
 _TRAILER_BYTES = 5  # after each block: one byte for the compression, four for the checksum
 # TensorFlow's data types of weights and counters.
@@ -84,8 +85,9 @@ def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path])
     try:
         check_regular_file(file)
         with file.open("rb") as data:
-            data.seek(entry.offset)
-            content = data.read(entry.size) if entry.size == count * dtype.itemsize else b""
+            is_inside = entry.offset + entry.size <= file.stat().st_size
+            data.seek(entry.offset if is_inside else 0)
+            content = data.read(entry.size) if is_inside and entry.size == count * dtype.itemsize else b""
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; the index refers to this file") from None
     if len(content) != count * dtype.itemsize or masked_crc32c(content) != entry.checksum:
@@ -105,8 +107,12 @@ def _table_entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise CorruptDataError("no footer")
     _, position = _read_block_handle(footer, 0)  # the handle of the metaindex block, which is not needed
     (offset, size), _ = _read_block_handle(footer, position)
+    total_size = 0
     for _, value in _block_entries(content, offset, size):
         (offset, size), _ = _read_block_handle(value, 0)
+        total_size += size
+        if total_size > len(content):
+            raise CorruptDataError("blocks overlap")
         yield from _block_entries(content, offset, size)
 
 
@@ -137,6 +143,8 @@ def _block_entries(content: bytes, offset: int, size: int) -> Iterator[tuple[byt
         if shared > len(key) or position + unshared + length > end:
             raise CorruptDataError("an entry is outside its block")
         key = key[:shared] + block[position : position + unshared]
+        if len(key) > _MAX_NAME_BYTES:
+            raise CorruptDataError("the name of a tensor is too long")
         yield key, block[position + unshared : position + unshared + length]
         position += unshared + length
 

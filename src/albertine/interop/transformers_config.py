@@ -68,14 +68,22 @@ def read_config(file: Path) -> Mapping[str, Any]:
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
 
 
+def _displayed(value: object) -> str:
+    return display_text(repr(value))
+
+
 def model_family(config: Mapping[str, Any], source: str) -> Family:
     """Return the model family of a config; raise `InputError` if it is not supported."""
     family = config.get("model_type")
     if family not in ("albert", "bert"):
-        raise InputError(f"{source}: model_type {family!r} is not supported; supported: albert, bert")
+        raise InputError(
+            f"{source}: model_type {_displayed(family)} is not supported; supported: albert, bert"
+        )
     for key, required in (("position_embedding_type", "absolute"), ("is_decoder", False)):
         if config.get(key) not in (None, required):
-            raise InputError(f"{source}: {key} = {config[key]!r} is not supported; must be {required!r}")
+            raise InputError(
+                f"{source}: {key} = {_displayed(config[key])} is not supported; must be {required!r}"
+            )
     return "albert" if family == "albert" else "bert"
 
 
@@ -87,12 +95,14 @@ def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelS
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise InputError(
-            f"{source}: hidden_act {activation!r} is not supported; supported: {', '.join(_ACTIVATIONS)}"
+            f"{source}: hidden_act {_displayed(activation)} is not supported; "
+            f"supported: {', '.join(_ACTIVATIONS)}"
         )
     values |= {"activation": _ACTIVATIONS[activation], "share": "all" if family == "albert" else "none"}
     if family == "albert" and values["embedding_size"] == values["hidden_size"]:
         values["always_project"] = True
-    return build_settings(ModelSettings, SettingsSource(values, source))
+    key_names = {name: key for key, name, _ in keys}
+    return build_settings(ModelSettings, SettingsSource(values, source, key_names))
 
 
 def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSettings | None:

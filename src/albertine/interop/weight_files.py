@@ -5,6 +5,7 @@ They are in `model.safetensors`, in safetensors shards with an index, or in
 """
 
 import pickle
+import zipfile
 from pathlib import Path
 
 import torch
@@ -13,7 +14,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from albertine.errors import InputError
-from albertine.input_files import read_json_object
+from albertine.input_files import check_regular_file, read_json_object
+
+_MAX_HEADER_BYTES = 4_000_000  # about 40,000 tensors; a model of 1,000 layers has half of them
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
@@ -38,11 +41,24 @@ def _current_name(name: str) -> str:
 def read_safetensors(file: Path) -> dict[str, Tensor]:
     """Return the tensors of one safetensors file by name; raise `InputError` if it cannot be read."""
     try:
+        _check_header_size(file)
         return load_file(file)
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"{file}: damaged, or not a safetensors file ({error}); get the file again"
         ) from None
+
+
+def _check_header_size(file: Path) -> None:
+    """Raise `InputError` if the list of tensors in a safetensors file is too long to read in seconds."""
+    check_regular_file(file)
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+    if size > _MAX_HEADER_BYTES:
+        raise InputError(
+            f"{file}: a header of {size:,} bytes, of at most {_MAX_HEADER_BYTES:,}; a model of this kind has "
+            "far fewer tensors; get the file again"
+        )
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
@@ -65,6 +81,11 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
 
 
 def _read_pickle(file: Path) -> dict[str, Tensor]:
+    check_regular_file(file)
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise InputError(f"{file}: compressed, as torch never writes it; get the file again")
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -18,6 +18,7 @@ from albertine.model.heads import (
     TokenClassificationHead,
 )
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
+from albertine.model.parameter_counts import check_memory
 from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
 from albertine.randomness import named_generator
@@ -40,6 +41,8 @@ class Model(nn.Module):
         self.settings = settings
         self.head_settings = HeadSettings() if head is None else head
         self.label_names: tuple[str, ...] = ()
+        if seed is not None:
+            check_memory(settings, head)
         self.encoder = Encoder(settings)
         self.head = make_head(settings, self.head_settings, self.encoder.embedding.tokens)
         if seed is not None:

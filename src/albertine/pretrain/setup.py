@@ -7,12 +7,15 @@ checkpoint. So the settings file of a run, which holds them, is enough to repeat
 from dataclasses import fields, replace
 from pathlib import Path
 
+import torch
+
 from albertine import progress
 from albertine.corpus.corpus import Corpus, check_same_tokenizer
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load
 from albertine.model.model import Model
+from albertine.model.parameter_counts import check_memory
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer
@@ -53,6 +56,9 @@ def resolved_settings(
     resolved = replace(settings, corpus=folder, model=model, objective=objective, train=train)
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)
+    if settings.device == "cpu" or not torch.cuda.is_available():
+        # Weights, gradients and at least one moment, which ranks can share.
+        check_memory(model, bytes_per_parameter=max(4, 12 / world_size))
     return resolved
 
 

@@ -20,6 +20,8 @@ Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
 HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
 
+MAX_LAYERS = 1_000  # that a forward pass applies; tables of tensor names grow with it, too
+
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
@@ -35,7 +37,7 @@ class ModelSettings(Settings):
         maximum=1_000_000,
     )
     hidden_size: int = setting(768, "Width H of the hidden states.", minimum=1, maximum=1_000_000)
-    layers: int = setting(12, "Number of layers, L.", minimum=1, maximum=100_000)
+    layers: int = setting(12, "Number of layers, L.", minimum=1, maximum=MAX_LAYERS)
     heads: int = setting(
         12, "Number of attention heads; must divide hidden_size.", minimum=1, maximum=1_000_000
     )
@@ -47,13 +49,13 @@ class ModelSettings(Settings):
         1,
         "Number of groups of consecutive layers that share parameters; must divide layers.",
         minimum=1,
-        maximum=100_000,
+        maximum=MAX_LAYERS,
     )
     inner_groups: int = setting(
         1,
         "Blocks that one layer applies in turn, as in some published checkpoints; needs share = all.",
         minimum=1,
-        maximum=1000,
+        maximum=MAX_LAYERS,
     )
     max_length: int = setting(
         512, "Maximum sequence length in tokens: rows of the position table.", minimum=2, maximum=1_000_000
@@ -80,6 +82,9 @@ class ModelSettings(Settings):
         """Raise `SettingError` if widths, numbers of layers or sharing contradict each other."""
         self._must_divide("heads", "hidden_size")
         self._must_divide("groups", "layers")
+        if self.applied_layers > MAX_LAYERS:
+            problem = f"must be at most {MAX_LAYERS:,} / inner_groups = {self.inner_groups}"
+            raise SettingError("layers", self.layers, problem, ("inner_groups",))
         if self.share == "none" and self.groups != 1:
             problem = 'must be 1 if share = "none", since no layers share parameters'
             raise SettingError("groups", self.groups, problem, ("share",))

@@ -39,10 +39,12 @@ class SettingsSource:
         values: values by key, with nested mappings for tables. From the command line they are text that
             is not parsed yet, or True or False for a flag.
         file_name: name of the file; None for the command line.
+        key_names: names of keys in the file, for error messages, if they differ from the dotted names.
     """
 
     values: Mapping[str, Any]
     file_name: str | None = None
+    key_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -54,6 +56,7 @@ class SettingsSource:
         if self.file_name is None:
             option = key.replace("_", "-")
             return InputError(f"--{option} {display_text(str(value))}: {problem}")
+        key = self.key_names.get(key, key)
         return InputError(f"{self.file_name}: {display_text(key)} = {display_value(value)}: {problem}")
 
 
