@@ -189,6 +189,9 @@ class Shard:
             self._continues = None if continues is None else continues.to_numpy(zero_copy_only=False)
             bits = batch.column("starts").values
             self._word_start_bits: NDArray[np.uint8] = np.frombuffer(bits.buffers()[1], np.uint8)
+            ends = self.document_offsets[[0, -1]].tolist()
+            if ends != [0, len(self.tokens)] or (np.diff(self.document_offsets) < 0).any():
+                raise ValueError("its documents are not its tokens")
             if len(bits) != len(self.tokens) or 8 * len(self._word_start_bits) < len(bits):
                 raise ValueError("its columns have different lengths")
         except _CORRUPTION_ERRORS as error:
