@@ -3,7 +3,7 @@ BIN := .venv/bin
 # The Python of .venv if it exists, unless another one is given.
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help demo test test-slow coverage docs lint format bench clean core dev
+.PHONY: help demo test test-slow campaign coverage docs lint format bench clean core dev
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -11,6 +11,7 @@ help:
 	@echo "make demo       set up, train a small ALBERT from scratch and write a report"
 	@echo "make test       set up and run the tests: six minutes on two cores"
 	@echo "make test-slow  run the slow tests: kills at random moments, whole workflows, the site"
+	@echo "make campaign   interrupt, damage and flood everything: make campaign MINUTES=10 SEED=0"
 	@echo "make coverage   run all tests and write the line coverage to build/coverage/"
 	@echo "make docs       build the documentation as a site, in build/site/"
 	@echo "make lint       check style, types and the import layers"
@@ -33,6 +34,11 @@ test: dev
 
 test-slow: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4 -m slow
+
+MINUTES ?= 10
+SEED ?= 0
+campaign: dev
+	@$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED)
 
 coverage: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4 --cov --cov-report term --cov-report html:build/coverage

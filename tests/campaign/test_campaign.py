@@ -1,0 +1,23 @@
+"""A minute of the campaign finds nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.findings import REPORT_FILE
+
+_ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.slow
+def test_a_minute_of_the_campaign_finds_nothing(tmp_path: Path) -> None:
+    # In a process of its own, which forks; this one may have threads.
+    command = [sys.executable, "-m", "tests.campaign", "--minutes", "1", "--out", str(tmp_path / "out")]
+    process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    report = json.loads((tmp_path / "out" / REPORT_FILE).read_text())
+    for part in ("faults", "input", "server"):
+        assert sum(trials for name, trials in report["counts"].items() if name.startswith(f"{part}: "))
