@@ -10,6 +10,7 @@ Python callers catch `AlbertineError`.
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
+from itertools import islice
 
 
 class ExitStatus(IntEnum):
@@ -97,9 +98,12 @@ def check_format(file: object, found: object, supported: int, advice: str) -> No
 _SYNONYMS = {"gpu": "cuda"}
 
 
+_MAX_KNOWN = 1000  # names to compare; the names of a table's columns can be millions
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the known name closest to `name`, or "" if none is close."""
-    known = list(known)
+    known = list(islice(known, _MAX_KNOWN))
     synonym = _SYNONYMS.get(name.lower())
     matches = [synonym] if synonym in known else get_close_matches(name, known, n=1, cutoff=0.6)
     return f" (did you mean {matches[0]}?)" if matches else ""

@@ -13,14 +13,26 @@ _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
 
 class JsonError(ValueError):
-    """Content that is not JSON, too large or of another shape; the message lacks the location."""
+    """Content that is not JSON, too large or of another shape; the message lacks the location.
+
+    Attributes:
+        advice: what to do about a file.
+    """
+
+    advice = "copy or download it again"
+
+
+class JsonSizeError(JsonError):
+    """JSON that is too large."""
+
+    advice = "divide it"
 
 
 def parse_json(content: bytes) -> Any:
     """Return the values of a JSON document in UTF-8; raise `JsonError` if it is invalid or too large."""
     # Short content is not searched for separators; it cannot have too many.
     if len(content) > _MAX_VALUES and sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-        raise JsonError(f"JSON of more than {_MAX_VALUES:,} values; divide it")
+        raise JsonSizeError(f"JSON of more than {_MAX_VALUES:,} values")
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -35,7 +47,7 @@ def read_json(stream: BinaryIO) -> Any:
     """Return the values of a JSON file; raise `JsonError` if it is invalid or too large."""
     content = stream.read(MAX_JSON_BYTES + 1)
     if len(content) > MAX_JSON_BYTES:
-        raise JsonError(f"JSON of more than {MAX_JSON_BYTES >> 20} MiB; divide it")
+        raise JsonSizeError(f"JSON of more than {MAX_JSON_BYTES >> 20} MiB")
     return parse_json(content)
 
 

@@ -7,11 +7,9 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 
-_BATCH_ROWS = 1000
-_MIN_BATCH_ROWS = 4
-_BATCH_BYTES = 64 << 20
-_MAX_COMPRESSED_BYTES = 64 << 20  # of a row group, once decompressed, if it is compressed more than this:
-_MAX_COMPRESSION = 200
+_BATCH_ROWS, _MIN_BATCH_ROWS = 1000, 8
+_BATCH_BYTES = 256 << 20  # if each row had the size of a whole row group, as a dictionary in the file allows
+_BOMB_BYTES, _BOMB_RATIO = 8 << 20, 200  # a larger row group that is compressed more is refused
 
 
 class _Unreadable:
@@ -87,39 +85,38 @@ def _batch_rows(file: Path, group: Any, columns: Sequence[str]) -> int:
     selected = [chunk for chunk in chunks if f"{chunk.path_in_schema}.".startswith(prefixes)]
     size = sum(max(0, int(chunk.total_uncompressed_size)) for chunk in selected)
     compressed = sum(max(1, chunk.total_compressed_size) for chunk in selected)
-    if size > _MAX_COMPRESSED_BYTES and size > _MAX_COMPRESSION * compressed:
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * compressed:
         raise InputError(
-            f"{file}: {size >> 20:,} MiB compressed more than {_MAX_COMPRESSION}:1; "
-            "if the text is real, write smaller row groups"
+            f"{file}: {size >> 20:,} MiB compressed more than {_BOMB_RATIO}:1; "
+            "if the content is real, write smaller row groups"
         )
     return min(_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | str]:
     names = batch.schema.names
-    for values in zip(*map(_values, batch.columns), strict=True):
-        row = dict(zip(names, values, strict=True))
-        problem = next(
-            (
-                f"column {display_text(name)}: {value.problem}"
-                for name, value in row.items()
-                if isinstance(value, _Unreadable)
-            ),
-            None,
-        )
-        yield row if problem is None else problem
-
-
-def _values(column: Any) -> list[Any]:
-    """Return the values of a column; `_Unreadable` for those that Python cannot represent."""
     try:
-        return list(column.to_pylist())
+        columns = [column.to_pylist() for column in batch.columns]
     except Exception:  # the library raises many types
-        return [_value(scalar) for scalar in column]
+        columns = [list(map(_value, column)) for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield _problem(names, values) or dict(zip(names, values, strict=True))
+        return
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def _value(scalar: Any) -> Any:
+    """Return a value as Python's, or `_Unreadable` if it cannot be converted."""
     try:
         return scalar.as_py()
     except Exception as error:  # the library raises many types
         return _Unreadable(error)
+
+
+def _problem(names: Sequence[str], values: Sequence[Any]) -> str | None:
+    """Return what is wrong with the first unreadable value of a row, if there is one."""
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, _Unreadable):
+            return f"column {display_text(name)}: {value.problem}"
+    return None

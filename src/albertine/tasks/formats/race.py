@@ -125,7 +125,7 @@ def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCh
         with open_data_file(file) as stream:
             dialogues = read_json(stream)
     except JsonError as error:
-        raise InputError(f"{file}: {error}; copy or download it again") from None
+        raise InputError(f"{file}: {error}; {error.advice}") from None
     if not isinstance(dialogues, list):
         raise InputError(f"{file}: not a file of DREAM, which is a list of dialogues")
     for number, dialogue in enumerate(dialogues):

@@ -73,7 +73,7 @@ def _read_json(file: Path) -> dict[str, Any]:
         with open_data_file(file) as stream:
             content = read_json(stream)
     except JsonError as error:
-        raise InputError(f"{file}: {error}; copy or download it again") from None
+        raise InputError(f"{file}: {error}; {error.advice}") from None
     if not isinstance(content, dict):
         raise InputError(f"{file}: not a file of SQuAD, which has `data`, a list of articles")
     return content
