@@ -18,6 +18,7 @@ from albertine.errors import InputError
 from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.interop.tensor_names import Family
 from albertine.interop.transformers_config import read_google_config
+from albertine.settings.schema import display_long
 
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|/Adam(_\d+)?|^beta[12]_power|^loss_scale|^good_steps"
@@ -92,12 +93,13 @@ def read_google_checkpoint(config_file: Path) -> tuple[Mapping[str, Any], dict[s
             tensors[new_name] = tensor.T.contiguous() if name.endswith("/kernel") else tensor
         elif name.startswith("bert/"):
             raise InputError(
-                f"{index}: unexpected tensor {stored_name}; the model of {config_file.name} has no such layer"
+                f"{index}: unexpected tensor {display_long(stored_name)}; "
+                f"the model of {config_file.name} has no such layer"
             )
         else:
             ignored.append(name)
     if ignored:
-        names = ", ".join(ignored[:3]) + (", ..." if len(ignored) > 3 else "")
+        names = ", ".join(display_long(name) for name in ignored[:3]) + (", ..." if len(ignored) > 3 else "")
         progress.print_message(
             f"{folder}: {len(ignored)} tensors of an unsupported head are ignored: {names}"
         )

@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.interop.tensor_names import Family, ParameterMapping, tied_tensors
 from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.schema import display_long
 
 # `transformers` has no layer for answerability, so its tensors are saved in a separate file.
 ANSWERABLE_MAPPINGS = tuple(
@@ -124,7 +125,9 @@ def check_no_unused_tensors(
             continue
         if name.startswith(_HEAD_PREFIXES) or (not is_own_head and not name.startswith(f"{family}.")):
             continue
-        raise InputError(f"{source}: unexpected tensor {name}; the model of the config has no such parameter")
+        raise InputError(
+            f"{source}: unexpected tensor {display_long(name)}; the model of the config has no such parameter"
+        )
 
 
 def check_no_unnamed_head(tensors: Mapping[str, Tensor], source: Path) -> None:
@@ -132,7 +135,8 @@ def check_no_unnamed_head(tensors: Mapping[str, Tensor], source: Path) -> None:
     name = next((name for name in sorted(tensors) if name.startswith(_HEAD_PREFIXES)), None)
     if name is not None:
         raise InputError(
-            f"{source}: has {name}, but the config names no architecture; add one to it, or pass a head"
+            f"{source}: has {display_long(name)}, but the config names no architecture; "
+            "add one to it, or pass a head"
         )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_bytes
 from albertine.interop.crc32c import masked_crc32c
+from albertine.settings.schema import display_long
 from albertine.text.protobuf import CorruptDataError, message_fields, read_varint
 
 _FOOTER_BYTES = 48
@@ -70,12 +71,13 @@ def read_tensor_bundle(prefix: Path) -> dict[str, Tensor]:
 def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path]) -> Tensor:
     if entry.is_sliced:
         raise InputError(
-            f"{index}: tensor {name} is partitioned, which is not supported; save it as one tensor"
+            f"{index}: tensor {display_long(name)} is partitioned, which is not supported; "
+            "save it as one tensor"
         )
     if entry.shard >= len(files):
         raise InputError(
-            f"{index}: tensor {name}: the index refers to data file {entry.shard} of {len(files)}, "
-            "counted from 0; get the file again"
+            f"{index}: tensor {display_long(name)}: the index refers to data file {entry.shard} of "
+            f"{len(files)}, counted from 0; get the file again"
         )
     file = files[entry.shard]
     dtype = np.dtype(_TYPES[entry.dtype])
@@ -91,7 +93,7 @@ def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path])
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; the index refers to this file") from None
     if len(content) != count * dtype.itemsize or masked_crc32c(content) != entry.checksum:
-        raise InputError(f"{file}: the bytes of tensor {name} are damaged; get the file again")
+        raise InputError(f"{file}: the bytes of tensor {display_long(name)} are damaged; get the file again")
     return torch.from_numpy(
         np.frombuffer(content, dtype).reshape(entry.shape).astype(dtype.newbyteorder("="), copy=True)
     )

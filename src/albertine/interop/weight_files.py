@@ -15,6 +15,7 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_json_object
+from albertine.settings.schema import display_long
 
 _MAX_HEADER_BYTES = 4_000_000  # about 40,000 tensors; a model of 1,000 layers has half of them
 
@@ -45,7 +46,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         return load_file(file)
     except (SafetensorError, OSError) as error:
         raise InputError(
-            f"{file}: damaged, or not a safetensors file ({error}); get the file again"
+            f"{file}: damaged, or not a safetensors file ({display_long(error)}); get the file again"
         ) from None
 
 
@@ -76,7 +77,9 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         tensors |= read_safetensors(shard)
     missing = sorted(shard_names.keys() - tensors.keys())
     if missing:
-        raise InputError(f"{index}: tensor {missing[0]} is in none of the shards; get the files again")
+        raise InputError(
+            f"{index}: tensor {display_long(missing[0])} is in none of the shards; get the files again"
+        )
     return tensors
 
 
@@ -91,12 +94,12 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{file}: refused: it holds objects that could run code ({reason[:120]}); "
+            f"{file}: refused: it holds objects that could run code ({display_long(reason)}); "
             "if you trust it, convert it to safetensors elsewhere"
         ) from None
     except Exception as error:  # a damaged pickle can raise anything
         raise InputError(
-            f"{file}: damaged, or not a checkpoint ({str(error).partition(chr(10))[0]}); get the file again"
+            f"{file}: damaged, or not a checkpoint ({display_long(error)}); get the file again"
         ) from None
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()

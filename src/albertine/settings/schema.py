@@ -40,6 +40,7 @@ class SettingError(InputError):
 
 
 MAX_DISPLAY_LENGTH = 80
+_MAX_LONG_LENGTH = 150
 
 
 def toml_escaped(text: str) -> str:
@@ -53,13 +54,18 @@ def toml_escaped(text: str) -> str:
     return "".join(map(escaped, text))
 
 
-def display_text(text: str) -> str:
-    """Return user input for an error message: on one line, truncated to `MAX_DISPLAY_LENGTH`."""
+def display_text(text: str, max_length: int = MAX_DISPLAY_LENGTH) -> str:
+    """Return user input for an error message: on one line, truncated to `max_length` characters."""
     line = "".join(
         character if character.isprintable() else toml_escaped(character)
-        for character in text[: MAX_DISPLAY_LENGTH + 1]
+        for character in text[: max_length + 1]
     )
-    return line if len(text) <= MAX_DISPLAY_LENGTH else line[:MAX_DISPLAY_LENGTH] + "..."
+    return line if len(text) <= max_length else line[:max_length] + "..."
+
+
+def display_long(value: object) -> str:
+    """Return the name of a tensor or the reason of an error for an error message, on one line."""
+    return display_text(" ".join(str(value).split()), _MAX_LONG_LENGTH)
 
 
 def display_value(value: object) -> str:
