@@ -75,12 +75,26 @@ def run_in_processes(
 
 @contextmanager
 def block_signals(*signals: signal.Signals) -> Iterator[None]:
-    """Delay signals while the block runs; processes started in it inherit the block and never get them."""
+    """Delay signals while the block runs; processes started in it inherit the block and never get them.
+
+    In the main thread, SIGINT and SIGTERM are always delayed, because a worker whose start is interrupted
+    would print a traceback. Another thread may get them, but Python handles them in the main thread.
+    """
+    received: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(number)):
+                handlers[number] = signal.signal(number, lambda number, _: received.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)  # signals that the caller blocked stay blocked
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for received_number in dict.fromkeys(received):
+            signal.raise_signal(received_number)
 
 
 def _initialize_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.campaign.hostile_input.readers import READERS
 from tests.campaign.hostile_input.replay import CASES_FOLDER, case_files
 
@@ -15,6 +17,7 @@ def test_every_case_names_a_reader() -> None:
     assert others == {"README.md"}, f"readers: {', '.join(READERS)}"
 
 
+@pytest.mark.slow
 def test_every_case_is_accepted_or_refused_in_one_line() -> None:
     # In a process of its own, which forks; this one may have threads.
     process = subprocess.run(

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,28 @@ def test_nested_blocks_keep_signals_blocked() -> None:
             pass
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) >= {signal.SIGINT}
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_to_other_threads_are_delayed(number: signal.Signals) -> None:
+    seen = []
+    before = signal.signal(number, lambda *_: seen.append("handled"))
+    is_blocked = threading.Event()
+
+    def send() -> None:
+        is_blocked.wait()
+        signal.raise_signal(number)
+
+    thread = threading.Thread(target=send)
+    thread.start()  # before the block, which it would inherit
+    try:
+        with block_signals(signal.SIGINT):
+            is_blocked.set()
+            thread.join()
+            seen.append("end of block")
+    finally:
+        signal.signal(number, before)
+    assert seen == ["end of block", "handled"]
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from albertine import device
 from albertine.errors import InputError
 from albertine.interop.load import create
-from albertine.model import parameter_counts
 from albertine.model.parameter_counts import bert_of_same_shape, check_memory, count_parameters
 from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
 
@@ -82,7 +82,7 @@ def test_model_that_cannot_fit_is_refused_before_it_is_made(model: ModelSettings
 
 
 def test_memory_check_counts_labels_and_optimizer_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parameter_counts, "total_memory", lambda: 200_000_000)
+    monkeypatch.setattr(device, "total_memory", lambda: 200_000_000)
     base = MODEL_PRESETS["albert-base"]  # 12 million parameters
     check_memory(base)
     with pytest.raises(InputError):

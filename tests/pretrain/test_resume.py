@@ -33,6 +33,7 @@ from albertine.train import checkpoints, recorder
 from albertine.train.optimizers import Optimizers
 from albertine.train.run_folder import publish_model, read_run_settings
 from albertine.train.trainer import Trainer
+from albertine.train.trainer_state import BestEvaluation, TrainerState
 from tests.conftest import ForkServer
 
 from .conftest import MODEL, read_untimed_metrics, weight_bytes, with_train
@@ -296,7 +297,7 @@ def test_checkpoint_whose_best_is_damaged_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     store = checkpoints.CheckpointStore(tmp_path, keep_last=3)
     for step, best_step in ((1, 1), (2, 2), (3, 2)):
-        state = {"step": step, "best": {"step": best_step}}
+        state = TrainerState(step=step, best=BestEvaluation(best_step, 1.0)).to_json()
         contents = checkpoints.CheckpointContents(lambda _: None, {}, state, best_step, step)
         store.start_writing(contents)
         store.wait_or_raise()

@@ -194,7 +194,7 @@ def test_report_of_an_incomplete_finetuning_run(pretraining_run: Path, tmp_path:
     with pytest.raises(InputError, match=r"results\.json: not JSON"):
         write_report(run)
     (run / "task.json").write_text("{")
-    with pytest.raises(InputError, match="not a task card"):
+    with pytest.raises(InputError, match=r"task\.json: not JSON"):
         write_report(run)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import json
+import random
 import sys
 import time
 from pathlib import Path
@@ -417,3 +418,17 @@ def test_decompression_bomb_of_parquet_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"text": ["a" * (20 << 20)]}), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(InputError, match="20 MiB compressed more than 200:1"):
         read_all(tmp_path)
+
+
+def test_changed_bytes_of_parquet_raise_no_unexpected_error(tmp_path: Path) -> None:
+    """Some changes of the footer would end the process if the metadata of columns were read."""
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": [BOOK] * 20, "number": range(20)}), file, row_group_size=7)
+    content, rng = file.read_bytes(), random.Random(0)
+    for _ in range(1500):
+        changed = bytearray(content)
+        for _ in range(rng.randint(1, 3)):
+            changed[rng.randrange(len(content))] = rng.randrange(256)
+        file.write_bytes(changed)
+        with contextlib.suppress(AlbertineError):
+            read_all(file)

@@ -11,10 +11,12 @@ import pytest
 import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.conftest import made_up_sentences
 from tests.sentencepiece_fixture import KOREAN, SPECIAL_TOKENS, STORY, reference_ids, sentencepiece_model
 from tokenizers import decoders
 
 from albertine.errors import InputError
+from albertine.text import word_encoder
 from albertine.text.backends import albert_backend
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder
@@ -388,3 +390,12 @@ def test_vocabulary_with_a_changed_byte_is_refused_or_loads(tmp_path: Path, spie
         )
         with contextlib.suppress(InputError):
             load_tokenizer(tmp_path)
+
+
+def test_batches_do_not_change_the_ids(tokenizer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*made_up_sentences(3, 40), "", "word" * 20, "\x1cfirst\x85second"]
+    whole, counts = WordEncoder(load_tokenizer(tokenizer)).encode(texts)
+    monkeypatch.setattr(word_encoder, "_BATCH_LENGTH", 10)
+    for batch in (texts, texts[:-1]):  # the last text is encoded as a whole, not by words
+        ids, _ = WordEncoder(load_tokenizer(tokenizer)).encode(batch)
+        assert ids.tolist() == whole[: int(counts[: len(batch)].sum())].tolist()

@@ -7,7 +7,6 @@ Each attention or FFN block contains one norm, so sharing a block shares its nor
 
 from dataclasses import dataclass, replace
 
-from albertine.device import total_memory
 from albertine.errors import InputError
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -72,6 +71,8 @@ def check_memory(
         head: settings of its head; None for that of pre-training.
         bytes_per_parameter: bytes that each parameter takes; those of its value alone by default.
     """
+    from albertine.device import total_memory  # imports torch, which the command line does without
+
     parameters = count_parameters(model).total + (head.labels * model.hidden_size if head else 0)
     # Random values are drawn in fp64, with one temporary copy.
     largest = max(model.vocab_size, model.max_length, model.segments) * model.embedding_size

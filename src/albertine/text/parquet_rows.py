@@ -1,6 +1,7 @@
 """Reads the rows of Parquet files in bounded memory; an unreadable value makes only its row invalid."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,16 @@ class _Unreadable:
 
 def parquet_schema(file: Path) -> Any:
     """Return the Arrow schema of a file."""
-    import pyarrow as pa
-
-    try:
-        schema = _open(file).schema_arrow
+    with _described_errors(file) as parquet_file:
+        schema = parquet_file.schema_arrow
         _ = schema.names  # raises an error for names that are not UTF-8
-    except (ValueError, OSError, pa.ArrowException) as error:
-        raise _damaged(file, error) from None
-    return schema
+        return schema
 
 
 def num_row_groups(file: Path) -> int:
     """Return the number of row groups of a file."""
-    return int(_open(file).num_row_groups)
+    with _described_errors(file) as parquet_file:
+        return int(parquet_file.num_row_groups)
 
 
 def parquet_rows(
@@ -47,45 +45,37 @@ def parquet_rows(
         columns: the columns to read.
         groups: the row groups to read; None for all.
     """
-    import pyarrow as pa
-
-    opened = _open(file)
-    groups = range(opened.num_row_groups) if groups is None else groups
-    try:
-        for group in groups:
-            rows = _batch_rows(file, opened.metadata.row_group(group), columns)
-            for batch in opened.iter_batches(rows, row_groups=[group], columns=list(columns)):
+    with _described_errors(file) as parquet_file:
+        for group in range(parquet_file.num_row_groups) if groups is None else groups:
+            rows = _batch_rows(file, int(parquet_file.metadata.row_group(group).total_byte_size))
+            for batch in parquet_file.iter_batches(rows, row_groups=[group], columns=list(columns)):
                 yield from _rows(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(file, error) from None
 
 
-def _open(file: Path) -> Any:
-    import pyarrow as pa
+@contextmanager
+def _described_errors(file: Path) -> Iterator[Any]:
+    """Yield the opened file; raise an `InputError` with its name for each error of the library."""
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(file)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(file, error) from None
+        with parquet.ParquetFile(file) as parquet_file:
+            yield parquet_file
+    except InputError:
+        raise
+    except Exception as error:  # the library raises many types
+        reason = display_text(str(error).partition("\n")[0])
+        raise InputError(f"{file}: damaged, or not Parquet ({reason}); get the file again") from None
 
 
-def _damaged(file: Path, error: Exception) -> InputError:
-    reason = display_text(str(error).partition("\n")[0])
-    return InputError(f"{file}: damaged, or not Parquet ({reason}); get the file again")
-
-
-def _batch_rows(file: Path, group: Any, columns: Sequence[str]) -> int:
+def _batch_rows(file: Path, size: int) -> int:
     """Return the number of rows to read at a time; raise `InputError` for a decompression bomb.
 
-    No value is longer than the decompressed row group, so fewer rows are read at a time if it is large.
+    Args:
+        file: the file.
+        size: bytes of a row group, decompressed. No value in it is longer. The metadata of its columns is
+            not used: where it is damaged, reading it ends the process.
     """
-    chunks = [group.column(index) for index in range(group.num_columns)]
-    prefixes = tuple(f"{column}." for column in columns)
-    selected = [chunk for chunk in chunks if f"{chunk.path_in_schema}.".startswith(prefixes)]
-    size = sum(max(0, int(chunk.total_uncompressed_size)) for chunk in selected)
-    compressed = sum(max(1, chunk.total_compressed_size) for chunk in selected)
-    if size > _BOMB_BYTES and size > _BOMB_RATIO * compressed:
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * file.stat().st_size:
         raise InputError(
             f"{file}: {size >> 20:,} MiB compressed more than {_BOMB_RATIO}:1; "
             "if the content is real, write smaller row groups"

@@ -16,7 +16,7 @@ from albertine.errors import ExitStatus
 from tests.campaign.commands import Limits, Outcome, run_forked
 from tests.campaign.faults.promises import BrokenPromise, check_end, refusal
 from tests.campaign.faults.readers import OPTIONAL_FILES, READERS, Reader
-from tests.campaign.faults.snapshots import Snapshot, first_difference, take_snapshot
+from tests.campaign.faults.snapshots import FolderState, first_difference, take_snapshot
 from tests.campaign.faults.trial import copy_inputs
 
 _LIMITS = Limits(120, 4 << 30)
@@ -87,7 +87,7 @@ class DamageTrials:
 
     def __init__(self, examples: Path, folder: Path):
         self._examples, self.folder = examples, folder
-        self._references: dict[Reader, tuple[Outcome, Snapshot]] = {}
+        self._references: dict[Reader, tuple[Outcome, FolderState]] = {}
 
     def run(self, damage: Damage, rng: random.Random) -> bool:
         """Run a trial; return False if the damage would not change the file."""
@@ -123,13 +123,15 @@ class DamageTrials:
             else:
                 shutil.copy2(self._examples / name, self.folder / name)
 
-    def _run_undamaged(self, reader: Reader) -> tuple[Outcome, Snapshot]:
+    def _run_undamaged(self, reader: Reader) -> tuple[Outcome, FolderState]:
         self._prepare(reader)
         outcome = run_forked(reader.arguments, self.folder, _LIMITS)
         check_end(outcome, {ExitStatus.DONE, ExitStatus.NOTHING_LEARNED})
         return outcome, take_snapshot(self.folder)
 
-    def _check_same(self, damage: Damage, outcome: Outcome, undamaged: Outcome, expected: Snapshot) -> None:
+    def _check_same(
+        self, damage: Damage, outcome: Outcome, undamaged: Outcome, expected: FolderState
+    ) -> None:
         """Raise `BrokenPromise` if output or files differ from those without damage."""
         if _without_times(outcome.stdout) != _without_times(undamaged.stdout):
             raise BrokenPromise(f"status {outcome.status} with other output, and no word about the damage")

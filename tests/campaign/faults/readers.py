@@ -43,7 +43,7 @@ class Reader:
     def strictness(self, file: str) -> Strictness:
         """Return which changes of a file the command must notice.
 
-        "verified": any. "structured": a shortened, emptied or deleted file. "data": none.
+        "verified": any. "structured": a abbreviated, emptied or deleted file. "data": none.
         """
         if any(fnmatch(file, pattern) for pattern in self.verified):
             return "verified"

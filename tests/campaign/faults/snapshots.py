@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
-Snapshot = dict[str, str]
+FolderState = dict[str, str]
 
 _TIMING_KEYS = {"seconds", "tokens_per_second", "utilization", "peak_memory"}
 # Which checkpoints are kept depends on where a run was interrupted; the lock files are empty.
@@ -16,7 +16,7 @@ _FOLDER = "folder"
 _PRESENT = "present"
 
 
-def take_snapshot(folder: Path, present_only: Iterable[str] = ()) -> Snapshot:
+def take_snapshot(folder: Path, present_only: Iterable[str] = ()) -> FolderState:
     """Return the digest of each file under a folder, without times; a folder has a fixed digest."""
     patterns = ("*.svg", *present_only)  # a plot names the time at which it was drawn
     found = {}
@@ -33,7 +33,7 @@ def take_snapshot(folder: Path, present_only: Iterable[str] = ()) -> Snapshot:
     return found
 
 
-def first_difference(expected: Snapshot, found: Snapshot) -> str:
+def first_difference(expected: FolderState, found: FolderState) -> str:
     """Return the worst difference of two snapshots in words; empty if there is none."""
     if missing := sorted(expected.keys() - found.keys()):
         return f"{missing[0]} is missing"

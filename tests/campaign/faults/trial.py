@@ -14,7 +14,7 @@ from albertine.errors import ExitStatus
 from tests.campaign.commands import Limits, Outcome, run_forked, run_process
 from tests.campaign.faults.operations import OperationCounter, install_hook
 from tests.campaign.faults.promises import BrokenPromise, check_end, is_already_done
-from tests.campaign.faults.snapshots import Snapshot, first_difference, take_snapshot
+from tests.campaign.faults.snapshots import FolderState, first_difference, take_snapshot
 from tests.campaign.faults.writers import Writer
 
 _SECONDS = {False: 120.0, True: 600.0}  # limit of a command, by whether it is slow
@@ -34,7 +34,7 @@ class Reference:
         size: bytes of the folder before it, and after it.
     """
 
-    snapshot: Snapshot
+    snapshot: FolderState
     status: int
     seconds: float
     operations: int

@@ -65,11 +65,11 @@ def _status_problem(outcome: Outcome, arguments: Sequence[str]) -> str | None:
     defect = next((one for one in _DEFECTS if one in stderr), None)
     if defect is not None:
         line = next(line for line in reversed(stderr.splitlines()) if defect in line or defect == "Traceback")
-        return f"{defect}: {shortened(line)}"
+        return f"{defect}: {abbreviated(line)}"
     if outcome.status < 0:
-        return f"ended by {signal.Signals(-outcome.status).name}: {shortened(stderr[-200:])}"
+        return f"ended by {signal.Signals(-outcome.status).name}: {abbreviated(stderr[-200:])}"
     if outcome.status not in (*_ACCEPTED, ExitStatus.FAILED, ExitStatus.BAD_INPUT):
-        return f"status {outcome.status}: {shortened(stderr[-200:])}"
+        return f"status {outcome.status}: {abbreviated(stderr[-200:])}"
     return None
 
 
@@ -77,19 +77,21 @@ def _stderr_problem(outcome: Outcome, *, is_quiet: bool) -> str | None:
     try:
         lines = outcome.stderr.decode().removesuffix("\n").split("\n") if outcome.stderr else []
     except UnicodeDecodeError:
-        return f"standard error is not UTF-8: {shortened(ascii(outcome.stderr))}"
+        return f"standard error is not UTF-8: {abbreviated(ascii(outcome.stderr))}"
     errors = [line for line in lines if line.startswith(_PREFIX)]
     if outcome.status == ExitStatus.DONE and errors:
-        return f"status 0 with an error: {shortened(errors[0])}"
+        return f"status 0 with an error: {abbreviated(errors[0])}"
     if outcome.status != ExitStatus.DONE and (len(errors) != 1 or lines[-1] != errors[0]):
-        return f"status {outcome.status} without one last line of error: {shortened(' | '.join(lines[-3:]))}"
+        return (
+            f"status {outcome.status} without one last line of error: {abbreviated(' | '.join(lines[-3:]))}"
+        )
     if is_quiet and len(lines) > len(errors):
-        return f"--quiet prints more than the error: {shortened(' | '.join(lines))}"
+        return f"--quiet prints more than the error: {abbreviated(' | '.join(lines))}"
     for line in lines:
         if len(line) > MAX_LINE_LENGTH:
-            return f"a line of {len(line):,} characters: {shortened(line)}"
+            return f"a line of {len(line):,} characters: {abbreviated(line)}"
         if not line.isprintable():
-            return f"a line that is not printable: {shortened(line)}"
+            return f"a line that is not printable: {abbreviated(line)}"
     return None
 
 
@@ -100,7 +102,7 @@ def _stdout_problem(outcome: Outcome, arguments: Sequence[str]) -> str | None:
         return "standard output is not UTF-8"
     control = _CONTROL.search(text)
     if control:
-        return f"a control character on standard output: {shortened(text[control.start() :][:60])}"
+        return f"a control character on standard output: {abbreviated(text[control.start() :][:60])}"
     is_json = outcome.status == ExitStatus.DONE and "--json" in arguments and text.startswith(("{", "["))
     return _json_problem("standard output", text) if is_json else None
 
@@ -127,10 +129,10 @@ def _files_problem(
 ) -> str | None:
     partial = next((name for name in sorted(new_files) if ".partial" in name), None)
     if partial is not None:
-        return f"status {outcome.status} leaves {shortened(re.sub(r'[.][0-9a-f]{8}[.]', '.*.', partial))}"
+        return f"status {outcome.status} leaves {abbreviated(re.sub(r'[.][0-9a-f]{8}[.]', '.*.', partial))}"
     if outcome.status not in _ACCEPTED:
         left = next((name for name in sorted(new_files) if not _is_within(name, resumable)), None)
-        return None if left is None else f"status {outcome.status} leaves {shortened(left)}"
+        return None if left is None else f"status {outcome.status} leaves {abbreviated(left)}"
     for name in new_files:
         if name.endswith(".jsonl") and "/" not in name:
             for line in (folder / name).read_text(encoding="utf-8").split("\n")[:-1]:
@@ -145,7 +147,7 @@ def _is_within(name: str, folders: Sequence[str]) -> bool:
     return any(name == folder or name.startswith(f"{folder}/") for folder in folders)
 
 
-def shortened(text: str) -> str:
+def abbreviated(text: str) -> str:
     """Return text as one printable line for a report."""
     line = "".join(one if one.isprintable() and one.isascii() else ascii(one)[1:-1] for one in text)
     return line if len(line) <= 240 else f"{line[:160]} ... {line[-60:]}"

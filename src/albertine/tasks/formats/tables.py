@@ -147,7 +147,7 @@ def missing_column_message(source: str, missing: str, available: list[str], opti
     else:  # without a header, these names are the cells of the first row
         found = f"its first line, taken as column names, has {columns}"
         advice += ["add a line of column names if there is none"]
-    suggestion = did_you_mean(missing, available)
+    suggestion = did_you_mean(missing, map(display_text, available))
     return f"{problem}{suggestion}; {found}{'; ' if advice else ''}{', or '.join(advice)}"
 
 
