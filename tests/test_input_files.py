@@ -26,6 +26,7 @@ from albertine.train.metrics_log import read_last_metrics, read_metrics
         ("task.json", parse_card),
         ("ensemble.json", lambda file: load_ensemble(file.parent, "cpu")),
         ("tokenizer.json", lambda file: load_tokenizer(file.parent)),
+        ("tokenizer_config.json", lambda file: load_tokenizer(file.parent)),
         ("model.safetensors", lambda file: read_weights(file.parent)),
         ("model.safetensors.index.json", lambda file: read_weights(file.parent)),
         ("pytorch_model.bin", lambda file: read_weights(file.parent)),

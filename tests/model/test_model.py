@@ -14,10 +14,12 @@ from tests.model.model_fixtures import SMALL, STRIP, loss_and_gradients
 from torch import Tensor
 
 from albertine.errors import InputError
+from albertine.interop.load import create
+from albertine.model import model as model_module
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import ComputeOptions, Encoder
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
-from albertine.model.model import Model, make_head
+from albertine.model.model import Model, check_memory, make_head
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
@@ -306,3 +308,28 @@ assert "torch._dynamo" not in __import__("sys").modules
     environment = {name: value for name, value in os.environ.items() if name not in names}
     process = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ModelSettings(vocab_size=100_000_000, embedding_size=10_000),
+        ModelSettings(hidden_size=1_000_000, heads=1),
+        ModelSettings(ffn_size=10_000_000, hidden_size=100_000, heads=1),
+        ModelSettings(layers=1000, share="none", hidden_size=8192, heads=1),
+        ModelSettings(max_length=1_000_000, embedding_size=1_000_000),
+    ],
+)
+def test_model_that_cannot_fit_is_refused_before_it_is_made(model: ModelSettings) -> None:
+    with pytest.raises(InputError, match=r"parameters, which take .* GB here; this machine has"):
+        create(model)
+
+
+def test_memory_check_counts_labels_and_optimizer_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_module, "total_memory", lambda: 200_000_000)
+    base = MODEL_PRESETS["albert-base"]  # 12 million parameters
+    check_memory(base)
+    with pytest.raises(InputError):
+        check_memory(base, bytes_per_parameter=16)
+    with pytest.raises(InputError):
+        check_memory(base, HeadSettings("classify", labels=100_000_000))

@@ -4,11 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from albertine import device
-from albertine.errors import InputError
-from albertine.interop.load import create
-from albertine.model.parameter_counts import bert_of_same_shape, check_memory, count_parameters
-from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
+from albertine.model.parameter_counts import bert_of_same_shape, count_parameters
+from albertine.settings import MODEL_PRESETS, ModelSettings
 
 
 @pytest.mark.parametrize(
@@ -64,28 +61,3 @@ def test_bert_of_the_same_shape_is_bert() -> None:
     assert count_parameters(bert_of_same_shape(MODEL_PRESETS["albert-large"])) == count_parameters(
         MODEL_PRESETS["bert-large"]
     )
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        ModelSettings(vocab_size=100_000_000, embedding_size=10_000),
-        ModelSettings(hidden_size=1_000_000, heads=1),
-        ModelSettings(ffn_size=10_000_000, hidden_size=100_000, heads=1),
-        ModelSettings(layers=1000, share="none", hidden_size=8192, heads=1),
-        ModelSettings(max_length=1_000_000, embedding_size=1_000_000),
-    ],
-)
-def test_model_that_cannot_fit_is_refused_before_it_is_made(model: ModelSettings) -> None:
-    with pytest.raises(InputError, match=r"parameters, which take .* GB here; this machine has"):
-        create(model)
-
-
-def test_memory_check_counts_labels_and_optimizer_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "total_memory", lambda: 200_000_000)
-    base = MODEL_PRESETS["albert-base"]  # 12 million parameters
-    check_memory(base)
-    with pytest.raises(InputError):
-        check_memory(base, bytes_per_parameter=16)
-    with pytest.raises(InputError):
-        check_memory(base, HeadSettings("classify", labels=100_000_000))

@@ -309,6 +309,14 @@ def test_panic_while_decoding_is_an_input_error(tmp_path: Path) -> None:
         tokenizer.decode([token_id])
 
 
+def test_tokenizer_with_more_tokens_than_the_model_is_refused(tmp_path: Path) -> None:
+    write_tokenizer_json(tmp_path)
+    size = len(load_tokenizer(tmp_path))
+    load_tokenizer(tmp_path, size)
+    with pytest.raises(InputError, match=rf"tokenizer\.json: {size} tokens, but the model takes {size - 1};"):
+        load_tokenizer(tmp_path, size - 1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -73,7 +73,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     """
     task = find_task(settings.task)
     folder = _find_checkpoint(source, settings.init_from)
-    tokenizer, model_settings = load_tokenizer(folder), checkpoint_model_settings(folder)
+    model_settings = checkpoint_model_settings(folder)
+    tokenizer = load_tokenizer(folder, model_settings.vocab_size)
     train, dev = _train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only

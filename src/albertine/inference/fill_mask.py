@@ -146,4 +146,5 @@ def make_fill_mask_pipeline(
     folder: Path, model: Model, device: str, precision: str = "fp32"
 ) -> FillMaskPipeline:
     """Return a pipeline for a loaded model and the tokenizer of its folder."""
-    return FillMaskPipeline(prepare_torch_engine(model, device, precision), load_tokenizer(folder))
+    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
+    return FillMaskPipeline(prepare_torch_engine(model, device, precision), tokenizer)

@@ -84,7 +84,7 @@ def finetuned_from_model(
             bf16 where the device computes it fast.
         task: task of the same type to use in place of the model's own; None for its own.
     """
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     card = read_card(folder, model)
     if task is not None:
         card = card_for_task(card, find_task(task), name)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from albertine.device import total_memory
+from albertine.errors import InputError
 from albertine.model.encoder import ComputeOptions, Encoder
 from albertine.model.heads import (
     ClassificationHead,
@@ -18,7 +20,7 @@ from albertine.model.heads import (
     TokenClassificationHead,
 )
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
-from albertine.model.parameter_counts import check_memory
+from albertine.model.parameter_counts import count_parameters
 from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
 from albertine.randomness import named_generator
@@ -82,6 +84,29 @@ def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.E
             return TokenClassificationHead(settings, head)
         case "span":
             return SpanHead(settings, head)
+
+
+def check_memory(
+    model: ModelSettings, head: HeadSettings | None = None, *, bytes_per_parameter: float = 4
+) -> None:
+    """Raise `InputError` if the weights of a new model cannot fit into the memory of this machine.
+
+    Args:
+        model: settings of the model.
+        head: settings of its head; None for that of pre-training.
+        bytes_per_parameter: bytes that each parameter takes; those of its value alone by default.
+    """
+    parameters = count_parameters(model).total + (head.labels * model.hidden_size if head else 0)
+    # Random values are drawn in fp64, with one temporary copy.
+    largest = max(model.vocab_size, model.max_length, model.segments) * model.embedding_size
+    largest = max(largest, model.effective_ffn_size * model.hidden_size)
+    needed, available = bytes_per_parameter * parameters + 16 * largest, total_memory()
+    if needed > available:
+        raise InputError(
+            f"the model has {parameters:,} parameters, which take {needed / 1e9:,.0f} GB here; this machine "
+            f"has {available / 1e9:,.0f} GB; choose smaller sizes (vocab_size, embedding_size, hidden_size, "
+            "ffn_size, layers) or share parameters"
+        )
 
 
 def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = None) -> None:

@@ -7,8 +7,7 @@ Each attention or FFN block contains one norm, so sharing a block shares its nor
 
 from dataclasses import dataclass, replace
 
-from albertine.errors import InputError
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -59,31 +58,6 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
         mlm_head=(h * e + e) + 2 * e + v,
         pair_head=2 * h + 2,
     )
-
-
-def check_memory(
-    model: ModelSettings, head: HeadSettings | None = None, *, bytes_per_parameter: float = 4
-) -> None:
-    """Raise `InputError` if the weights of a new model cannot fit into the memory of this machine.
-
-    Args:
-        model: settings of the model.
-        head: settings of its head; None for that of pre-training.
-        bytes_per_parameter: bytes that each parameter takes; those of its value alone by default.
-    """
-    from albertine.device import total_memory  # imports torch, which the command line does without
-
-    parameters = count_parameters(model).total + (head.labels * model.hidden_size if head else 0)
-    # Random values are drawn in fp64, with one temporary copy.
-    largest = max(model.vocab_size, model.max_length, model.segments) * model.embedding_size
-    largest = max(largest, model.effective_ffn_size * model.hidden_size)
-    needed, available = bytes_per_parameter * parameters + 16 * largest, total_memory()
-    if needed > available:
-        raise InputError(
-            f"the model has {parameters:,} parameters, which take {needed / 1e9:,.0f} GB here; this machine "
-            f"has {available / 1e9:,.0f} GB; choose smaller sizes (vocab_size, embedding_size, hidden_size, "
-            "ffn_size, layers) or share parameters"
-        )
 
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:

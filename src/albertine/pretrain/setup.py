@@ -14,8 +14,7 @@ from albertine.corpus.corpus import Corpus, check_same_tokenizer
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load
-from albertine.model.model import Model
-from albertine.model.parameter_counts import check_memory
+from albertine.model.model import Model, check_memory
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer

@@ -222,15 +222,20 @@ class Tokenizer:
             (folder / name).write_bytes(content)
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a folder."""
+def load_tokenizer(folder: Path, vocab_size: int | None = None) -> Tokenizer:
+    """Return the tokenizer of a folder.
+
+    Args:
+        folder: the folder, with the files of one tokenizer.
+        vocab_size: vocabulary size of the model that takes the ids; None if there is none.
+    """
     options = _options(folder)
-    vocabulary_file = next((folder / name for name in _VOCABULARY_FILES if (folder / name).is_file()), None)
+    vocabulary_file = next((folder / name for name in _VOCABULARY_FILES if (folder / name).exists()), None)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a folder with a tokenizer")
     if vocabulary_file is None:
         raise InputError(f"{folder}: no tokenizer here; expected tokenizer.json, spiece.model or vocab.txt")
-    present = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    present = [folder / name for name in TOKENIZER_FILES if (folder / name).exists()]
     files = {file.name: _read_file(file) for file in present}
     content = _read_file(vocabulary_file)
     # Saved as spiece.model, the name that other libraries expect.
@@ -241,6 +246,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         # Encoding and decoding find most defects that reading does not.
         (ids, _) = tokenizer.encode_batch([_FINGERPRINT_TEXT, ""])
         tokenizer.decode(ids)
+    if vocab_size is not None and tokenizer._num_ids > vocab_size:
+        raise InputError(
+            f"{vocabulary_file}: {tokenizer._num_ids:,} tokens, but the model takes {vocab_size:,}; "
+            "get the files of tokenizer and model again"
+        )
     return tokenizer
 
 
@@ -276,7 +286,7 @@ def tokenizer_checksums(folder: Path) -> dict[str, str]:
 
 def has_tokenizer(folder: Path) -> bool:
     """Return whether a folder has a tokenizer."""
-    return any((folder / name).is_file() for name in _VOCABULARY_FILES)
+    return any((folder / name).exists() for name in _VOCABULARY_FILES)
 
 
 def _options(folder: Path) -> Mapping[str, Any]:
@@ -284,7 +294,7 @@ def _options(folder: Path) -> Mapping[str, Any]:
     options: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         file = folder / name
-        if file.is_file():
+        if file.exists():
             options |= read_json_object(file, "get the file again")
     return options
 
