@@ -107,7 +107,7 @@ class FaultTrials:
 
 
 def run_part(report: Report, examples: Path, work: Path, rng: random.Random, deadline: float) -> None:
-    """Run trials of faults until the deadline; keep what broke a promise in `work/findings`."""
+    """Run trials of faults until the deadline, at least one; keep what broke a promise in `work/findings`."""
     # A background job ignores Ctrl-C, and the commands that it starts would, too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     import_all_for_faults()
@@ -116,15 +116,18 @@ def run_part(report: Report, examples: Path, work: Path, rng: random.Random, dea
     rng.shuffle(damages)
     commands = _endless(list(WRITERS), rng)
     weighted_faults = [name for name in trials.faults for _ in range(_WEIGHTS.get(name, 1))]
-    while time.monotonic() < deadline:
+    num_trials = 0
+    while time.monotonic() < deadline or not num_trials:
         seed = rng.getrandbits(32)
         if rng.random() < _DAMAGE_SHARE and damages:
             trials.run_damage(damages.pop(), seed)
+            num_trials += 1
             continue
         command, fault, fresh = next(commands), rng.choice(weighted_faults), rng.random() < _FRESH_SHARE
         if WRITERS[command].is_slow and deadline - time.monotonic() < _SLOW_SECONDS.get(command, 30):
             continue
         trials.run_fault(fault, command, seed, is_fresh=fresh and fault in _FRESH_FAULTS)
+        num_trials += 1
     signal.signal(signal.SIGINT, before)
 
 
