@@ -145,6 +145,7 @@ def run_process(
         return subprocess.Popen(
             [sys.executable, "-m", "albertine", *arguments],
             cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as in a fork: sums depend on the number of threads
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
