@@ -53,7 +53,7 @@ def check_card(card: TaskCard, model: ModelSettings, head: HeadSettings, file: P
 
 
 def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> str | None:
-    """Return what contradicts a task card; None if nothing does."""
+    """Return the problem of a task card that contradicts the model; None if there is none."""
     task, task_type = TASKS[card.task], TASK_TYPES[card.type_name]
     if task.type_name != card.type_name:
         return f"the task type is {card.type_name}, but that of {card.task} is {task.type_name}"
