@@ -30,25 +30,25 @@ class LimitedConnection(H11Protocol):
     _unsent_bytes = inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a request, in the place of an idle connection if there are too many."""
+        """Wait for a request; if there are too many connections, close an idle one."""
         super().connection_made(transport)
         # uvicorn's own check refuses clients while idle connections exist.
         limit, self.limit_concurrency = self.limit_concurrency, None
         self._wait_for_client()
         if limit is not None and len(self.connections) > limit and not self._close_an_idle_connection():
             if len(self.connections) > limit + limit // 4:
-                transport.abort()  # not even an error is worth a file descriptor
+                transport.abort()  # an error response would take a file descriptor for longer
             self.app = error_response(
                 503, "too many connections; retry later", {"Retry-After": "5", "Connection": "close"}
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to wait."""
+        """Cancel the timer of the client."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process data of the client, whose time starts when the previous request has been answered."""
+        """Process data of the client. The time limit of a request starts with the end of the previous one."""
         super().data_received(data)
         self._update_timer()
 
@@ -74,7 +74,7 @@ class LimitedConnection(H11Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the client has to send or to take something before the server can go on."""
+        """Whether the client has to send or receive data before the server can continue."""
         return self._is_answered or self.cycle.more_body or self.flow.write_paused
 
     @property
@@ -84,7 +84,7 @@ class LimitedConnection(H11Protocol):
         return cycle is None or cycle.response_complete or cycle.disconnected
 
     def _update_timer(self) -> None:
-        """Limit the time of the client if the server waits for it and does not count yet."""
+        """Run the timer while the server waits for the client, and only then."""
         if not self.waits_for_client:
             self._stop_waiting()
         elif self._timer is None:

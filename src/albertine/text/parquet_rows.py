@@ -14,7 +14,11 @@ _BOMB_BYTES, _BOMB_RATIO = 8 << 20, 200  # a larger row group that is compressed
 
 
 class _Unreadable:
-    """In place of a value that Python cannot represent: why."""
+    """Placeholder of a value that cannot be converted to a Python object.
+
+    Attributes:
+        problem: why it cannot be converted.
+    """
 
     def __init__(self, error: Exception):
         is_text = isinstance(error, UnicodeDecodeError)
@@ -97,7 +101,7 @@ def _rows(batch: Any) -> Iterator[dict[str, Any] | str]:
 
 
 def _value(scalar: Any) -> Any:
-    """Return a value as Python's, or `_Unreadable` if it cannot be converted."""
+    """Return a value as a Python object, or `_Unreadable` if it cannot be converted."""
     try:
         return scalar.as_py()
     except Exception as error:  # the library raises many types
