@@ -55,8 +55,16 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
             _remove_if_empty(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.
-        shutil.rmtree(work.rename(out / _REMOVED_FOLDER))
+        _remove_finished_build(work.rename(out / _REMOVED_FOLDER))
         sync_to_disk(out)
+
+
+def _remove_finished_build(folder: Path) -> None:
+    """Remove the renamed build folder of a finished corpus, its lock last: by it a later call knows it."""
+    for path in folder.iterdir():
+        if path.name != _LOCK:
+            remove_path(path)
+    shutil.rmtree(folder)
 
 
 def _remove_leftovers(out: Path, work: Path) -> None:
@@ -75,11 +83,13 @@ def _busy_message(out: Path) -> str:
 def _check_out_folder(out: Path, work: Path) -> None:
     """Raise an error if `out` is neither empty nor an unfinished corpus."""
     if not is_unused(out) and not (work / _LOCK).exists():
-        removed = out / _REMOVED_FOLDER
-        if (removed / _LOCK).exists():  # left by a build that was interrupted while it cleaned up
+        removed = out / _REMOVED_FOLDER  # left by a build that was interrupted while it cleaned up
+        if (removed / _LOCK).exists():
             with file_lock(removed / _LOCK, _busy_message(out)):
-                shutil.rmtree(removed)
+                _remove_finished_build(removed)
             raise InputError(f"{out}: already a finished corpus; use it, remove it or name another folder")
+        with suppress(OSError):  # there is none, or it is not empty and no build made it
+            removed.rmdir()
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
 
