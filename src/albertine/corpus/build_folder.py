@@ -10,7 +10,6 @@
 A build removes only files that a build has written.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_paths, remove_path, sync_to_disk
+from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST_FILE
@@ -163,6 +163,5 @@ def _source_identity(source: Source) -> list[Any]:
     if source.format == "hub":
         return [source.name]
     if source.name == "standard input":
-        with source.path.open("rb") as file:
-            return [source.name, hashlib.file_digest(file, "sha256").hexdigest()]
+        return [source.name, file_checksum(source.path)]
     return [source.name, source.size, source.path.stat().st_mtime_ns]
