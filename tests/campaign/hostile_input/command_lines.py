@@ -62,7 +62,7 @@ def command_names(commands: App = app, prefix: str = "") -> Iterator[str]:
     """Yield the names of all commands, such as "corpus build"."""
     for name in commands:
         if not name.startswith("-"):
-            inner = [f"{prefix}{name} {inner}" for inner in commands[name] if not inner.startswith("-")]
+            inner = [f"{prefix}{name} {each}" for each in commands[name] if not each.startswith("-")]
             yield from inner or [prefix + name]
 
 
