@@ -19,6 +19,7 @@ class Reader:
         correct_checksums: called with the folder of the changed file, so that commands read its content.
         resumable: files and folders that a failed command may leave, because the same command resumes.
         weight: how often it is drawn, compared with the others.
+        accepted_special: key of `SPECIAL_FILES` that is no hostile input here; empty for none.
     """
 
     file: str
@@ -28,3 +29,4 @@ class Reader:
     correct_checksums: Callable[[Path], None] | None = None
     resumable: tuple[str, ...] = ()
     weight: int = 2
+    accepted_special: str = ""

@@ -276,6 +276,7 @@ READERS: Mapping[str, Reader] = {
             (f"{command} --config settings/{name}.toml",),
             ("run", "classify", "corpus", "tokenizer", "text", "reviews.csv"),
             weight=1,
+            accepted_special="a pipe",  # as the shell makes for --config <(...); the command waits for it
         )
         for name, command in SETTINGS_COMMANDS.items()
     },

@@ -1,9 +1,11 @@
 """Trials of hostile input: a copy of some examples, one damaged file in it, and a command that reads it."""
 
+import gzip
 import json
 import random
 import shlex
 import shutil
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,7 +60,7 @@ def draw_trial(rng: random.Random) -> Trial:
         name,
         rng.choice(reader.commands) if reader.commands else "",
         tuple(rng.randrange(_NUM_SEEDS) for _ in range(count)),
-        rng.choice(list(SPECIAL_FILES)) if is_special else "",
+        rng.choice([name for name in SPECIAL_FILES if name != reader.accepted_special]) if is_special else "",
         rng.random() < _QUIET_SHARE,
         rng.random() < _PROCESS_SHARE,
     )
@@ -115,8 +117,24 @@ def run_trial(trial: Trial, folder: Path, limits: Limits = LIMITS) -> str | None
     arguments = arguments_of(trial, folder)
     before = _files(folder)
     run = run_process if trial.is_process else run_forked
+    input_bytes = _decompressed_size(folder / trial.reader.file)
     outcome: Outcome = run(arguments, folder, limits)
-    return find_problem(outcome, arguments, folder, _files(folder) - before, trial.reader.resumable)
+    new_files = _files(folder) - before
+    return find_problem(outcome, arguments, folder, new_files, trial.reader.resumable, input_bytes)
+
+
+def _decompressed_size(path: Path) -> int:
+    """Return the number of bytes in a file, decompressed up to damage; 0 for what is no file."""
+    size = 0
+    try:
+        if not path.is_file() or path.suffix != ".gz":
+            return path.stat().st_size
+        with gzip.open(path) as stream:
+            while block := stream.read(1 << 20):
+                size += len(block)
+    except (OSError, EOFError, zlib.error):  # a broken link, a damaged archive
+        pass
+    return size
 
 
 def _files(folder: Path) -> set[str]:
