@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 from tests.task_fixtures import reviews, save_untrained_model, write_csv, write_squad
 
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import InputError
+from albertine.errors import InputError, WorkError
 from albertine.inference.ensemble import EnsembleResult, evaluate_ensemble
 from albertine.inference.ensemble_model import _location
 from albertine.inference.evaluate import evaluate
@@ -145,6 +146,16 @@ def test_the_threshold_of_the_ensemble_is_saved(checkpoint: Path, tmp_path: Path
     assert json.loads((folder / "task.json").read_text())["no_answer_threshold"] != 0
     settings = EvaluateSettings(data=str(data), device="cpu", precision="fp32")
     assert evaluate(folder, settings)[0].metrics == result.metrics
+
+
+def test_output_that_is_not_finite_is_refused(members: list[Path], data: Path, tmp_path: Path) -> None:
+    tensors = safetensors.torch.load_file(members[0] / "model.safetensors")
+    tensors["albert.embeddings.LayerNorm.weight"].fill_(3e38)
+    safetensors.torch.save_file(tensors, members[0] / "model.safetensors", {"format": "pt"})
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(WorkError, match="not finite"):
+        predict(members[0], PredictSettings(data=str(data), device="cpu"), out)
+    assert not out.exists()
 
 
 def test_a_missing_member_is_named(

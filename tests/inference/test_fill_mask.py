@@ -14,7 +14,7 @@ import albertine
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
 from albertine.engines.torch_engine import TorchEngine
-from albertine.errors import InputError
+from albertine.errors import InputError, WorkError
 from albertine.inference.fill_mask import FillMaskPipeline
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
@@ -99,6 +99,17 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
     save_folder(classifier, tmp_path / "classifier", tokenizer=corpus.tokenizer)
     with pytest.raises(InputError, match="its head is classify"):
         albertine.fill_mask_pipeline(tmp_path / "classifier")
+
+
+def test_output_that_is_not_finite_is_refused(corpus: Corpus) -> None:
+    model = Model(replace(MODEL, vocab_size=len(corpus.tokenizer)))
+    with torch.no_grad():
+        model.encoder.embedding.norm.weight.fill_(3e38)
+    fill_mask = FillMaskPipeline(TorchEngine(model.eval(), torch.device("cpu")), corpus.tokenizer)
+    with pytest.raises(WorkError, match="not finite"):
+        fill_mask.fill("the [MASK]")
+    with pytest.raises(WorkError, match="not finite"):
+        fill_mask.order_probability("he took it", "and went")
 
 
 def test_command_fills_texts_and_held_out_samples(

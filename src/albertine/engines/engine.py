@@ -2,6 +2,10 @@
 
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine.errors import WorkError
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -27,3 +31,13 @@ class Engine(Protocol):
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip; `model/heads.py` has the types and shapes."""
+
+
+def check_finite(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the results of a model; raise `WorkError` if one is NaN or infinite."""
+    if not np.isfinite(values).all():
+        raise WorkError(
+            "the model computes numbers that are not finite: its weights are too large or damaged; "
+            "use an earlier checkpoint, or train it again with a lower learning rate"
+        )
+    return values

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from albertine.engines.engine import Engine
+from albertine.engines.engine import Engine, check_finite
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
@@ -75,6 +75,7 @@ class FillMaskPipeline:
         logits: Tensor = masked_lm_output.logits[list(positions)]  # [positions, vocab]
         # Some checkpoints round the vocabulary size up; the additional logits belong to no token.
         probabilities = logits[:, : len(self.tokenizer)].float().softmax(1)
+        check_finite(probabilities.cpu().numpy())
         top = probabilities.topk(min(top_k, len(self.tokenizer)))
         return [
             [
@@ -105,7 +106,8 @@ class FillMaskPipeline:
     def order_probability_of_ids(self, ids: Sequence[int], segments: Sequence[int]) -> float:
         """Return the probability that an encoded pair is in order; see `order_probability`."""
         logits: Tensor = self.engine.run(Strip.from_sequences([ids], [segments])).pair_logits  # [1, 2]
-        return float(logits[0].float().softmax(0)[0])  # label 1 is a swapped or random pair
+        probabilities = check_finite(logits[0].float().softmax(0).cpu().numpy())
+        return float(probabilities[0])  # label 1 is a swapped or random pair
 
     def _encode(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
         for value in (text, other):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from albertine.engines.engine import Engine
+from albertine.engines.engine import Engine, check_finite
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.sequences import EncodedExample, longest_first_groups, strip_from_samples
@@ -93,7 +93,7 @@ class Scorer(ExampleScorer):
         for indices in longest_first_groups(samples, self._engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
             scores = self._task_type.sample_scores(self._engine.run(strip), strip)
-            scores_by_index |= dict(zip(indices, scores, strict=True))
+            scores_by_index |= dict(zip(indices, map(check_finite, scores), strict=True))
         all_scores = (scores_by_index[index] for index in range(len(samples)))
         return [[next(all_scores) for _ in example.samples] for example in encoded]
 
