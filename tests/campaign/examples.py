@@ -57,6 +57,7 @@ def build_examples(folder: Path) -> None:
     folder.mkdir(parents=True)
     _write_tables(folder)
     _write_text(folder / "text")
+    _write_pairs(folder / "pairs")
     (folder / "sentencepiece").mkdir()
     (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
     shutil.copytree(_GOOGLE_FOLDER, folder / "google")
@@ -79,6 +80,22 @@ def _write_tables(folder: Path) -> None:
     (folder / "tags.conll").write_text(
         "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
     )
+
+
+def _write_pairs(folder: Path) -> None:
+    """Write minimal pairs of two paradigms in the format of BLiMP."""
+    for paradigm in ("agreement", "order"):
+        texts = [row["review"] for row in reviews(len(paradigm), 6)]
+        rows = [
+            {
+                "sentence_good": text,
+                "sentence_bad": " ".join(reversed(text.split())),
+                "linguistics_term": "syntax",
+                "UID": paradigm,
+            }
+            for text in texts
+        ]
+        write_jsonl(folder / f"{paradigm}.jsonl", rows)
 
 
 def _write_text(folder: Path) -> None:

@@ -26,6 +26,7 @@ from albertine.errors import InputError
 from albertine.model.strip import Strip
 from albertine.tasks.sequences import Ids, SequenceBuilder
 from albertine.text.tokenizer import Tokenizer
+from albertine.text.unicode_check import check_text
 from albertine.text.word_encoder import spaced_word_starts
 
 ScoringMethod = Literal["word-l2r", "token"]
@@ -101,6 +102,12 @@ class PseudoLikelihoodScorer:
 
     def score(self, texts: Sequence[str], method: ScoringMethod = "word-l2r") -> list[TextScore]:
         """Return the scores of texts, in order; raise `InputError` if a text is too long for the model."""
+        if isinstance(texts, str):
+            raise InputError("texts: must be a list of texts, not one text")
+        if method not in SCORING_METHODS:
+            raise InputError(f"method {method}: unknown; known: {', '.join(SCORING_METHODS)}")
+        for index, value in enumerate(texts):
+            check_text(value, f"text {index}")
         encoded = self.encode(texts)
         for index, text in enumerate(encoded):
             if self.is_too_long(text):
@@ -248,8 +255,8 @@ class _MaskedContexts:
                         if index == len(spans):
                             spans.append((text_index, start, end))
                     target_contexts.append(index)
-        self._spans = sorted(spans, key=lambda span: len(texts[span[0]].ids))
         order = sorted(range(len(spans)), key=lambda index: len(texts[spans[index][0]].ids))
+        self._spans = [spans[index] for index in order]
         ranks = np.empty(len(spans), np.int64)
         ranks[order] = np.arange(len(spans))
         target_ranks = ranks[np.array(target_contexts, np.int64)]

@@ -92,6 +92,8 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("info run --json", "run"),
     Reader(f"fill-mask run {_MASKED} --device cpu --json", "run"),
+    Reader("score run --data reviews.csv --text review --device cpu", "run", ("reviews.csv",)),
+    Reader("evaluate run --task blimp --data pairs --device cpu --json", "run", ("pairs",)),
     Reader("convert run result", "run"),
     Reader("report run", "run", ("corpus",)),
     Reader("pretrain --plot run", "run"),
