@@ -76,6 +76,7 @@ def _write_tables(folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "reviews.parquet")
+    (folder / "sentences.txt").write_text("".join(f"{row['review']}\n" for row in rows))
     sentences = [[(word, "AB"[len(word) > 3]) for word in row["review"].split()] for row in rows]
     (folder / "tags.conll").write_text(
         "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)

@@ -130,7 +130,7 @@ def test_a_number_of_pairs_takes_the_first_of_each_paradigm(
 def test_invalid_and_too_long_pairs_stop_or_are_skipped(checkpoint: Path, tmp_path: Path) -> None:
     good, bad = pairs(5, 1)[0]
     file = tmp_path / "pairs.jsonl"
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"sentence_good": good, "sentence_bad": bad, "UID": 7},
         {"sentence_good": good, "sentence_bad": "kalo " * 100},
         {"sentence_good": good, "sentence_bad": 1},
@@ -183,7 +183,7 @@ def test_wrong_calls_give_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty.jsonl").touch()
     folder = tmp_path / "pairs"
-    for arguments, message in (
+    calls: tuple[tuple[list[str | Path], str], ...] = (
         ([checkpoint, "--task", "blimp"], "--data is missing"),
         (["--task", "blimp", "--data", folder], "MODEL is missing"),
         ([classifier, "--task", "blimp", "--data", folder], "its head is classify; only a pre-trained model"),
@@ -192,7 +192,8 @@ def test_wrong_calls_give_one_line(
         ([checkpoint, "--task", "blimp", "--data", tmp_path / "nothing"], "unsupported format"),
         ([classifier, "--data", folder, "--pairs", "3"], "--pairs is for --task blimp"),
         ([classifier, "--data", folder, "--method", "token"], "--method is for --task blimp"),
-    ):
+    )
+    for arguments, message in calls:
         assert run_evaluate(*arguments) == 2
         assert message in capsys.readouterr().err
     finetune = [

@@ -96,6 +96,7 @@ def test_token_scores_and_methods(checkpoint: Path, tmp_path: Path) -> None:
         (row,), (score,) = read_jsonl(out), pipeline.score(["kalomiren tas"], method=method)
         assert tuple(row["tokens"]) == score.tokens
         assert row["log_likelihoods"] == pytest.approx(score.log_likelihoods, abs=1e-5)
+    settings = albertine.ScoreSettings(data=str(data), tokens=True, device="cpu")
     with pytest.raises(InputError, match=r"which need JSON lines; name a .jsonl file"):
         albertine.score(checkpoint, settings, tmp_path / "out.csv")
 
@@ -157,7 +158,7 @@ def test_wrong_calls_give_one_line(
         HeadSettings("classify"),
         TaskCard("classify", "classify", ("a", "b")),
     )
-    for arguments, message in (
+    calls: tuple[tuple[list[str | Path], str], ...] = (
         ([checkpoint], "--data is missing"),
         ([checkpoint, "--data", tmp_path / "nothing.txt"], "no such file"),
         ([checkpoint, "--data", tmp_path], "unsupported format"),
@@ -165,7 +166,8 @@ def test_wrong_calls_give_one_line(
         ([checkpoint, "--data", data, "--out", tmp_path / "out.txt"], "unknown format"),
         ([checkpoint, "--data", data, "--method", "letters"], "word-l2r"),
         ([classifier, "--data", data], "its head is classify; only a pre-trained model"),
-    ):
+    )
+    for arguments, message in calls:
         assert run_score(*arguments) == 2
         assert message in capsys.readouterr().err
     assert (tmp_path / "old.csv").read_bytes() == b""

@@ -13,7 +13,7 @@ from tests.campaign.faults.writers import WRITERS
 Strictness = Literal["verified", "structured", "data"]
 
 # Files without structure: every change gives other valid data, so the command must only end clearly.
-_DATA = ("world/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
+_DATA = ("world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
 
 # Files that a model of another library may lack.
 OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -114,5 +114,6 @@ READERS: tuple[Reader, ...] = (
     Reader("predict answer --data world/squad --out result.json", "world/squad", ("answer",)),
     Reader("predict judge --data world/glue --out result", "world/glue/CoLA", ("judge",)),
     Reader("predict choose --data world/race --out result.jsonl", "world/race", ("choose",)),
+    Reader("evaluate run --task blimp --data pairs --device cpu --json", "pairs", ("run",)),
     Reader("tokenizer show tokenizer --stats world/text", "world/text", ("tokenizer",)),
 )  # fmt: skip

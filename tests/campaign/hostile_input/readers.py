@@ -266,12 +266,12 @@ READERS: Mapping[str, Reader] = {
         weight=4,
     ),
     # text
-    "score-text": Reader(
-        "text/plain.txt",
+    "sentences": Reader(
+        "sentences.txt",
         PLAIN,
         (
-            f"score run --data text/plain.txt --out new.csv {_CPU}",
-            f"score run --data text/plain.txt --on-error skip --method token {_CPU}",
+            f"score run --data sentences.txt --out new.csv {_CPU}",
+            f"score run --data sentences.txt --on-error skip --method token {_CPU}",
         ),
         ("run",),
     ),
