@@ -101,12 +101,13 @@ class PeerScorer:
             input_ids[row, : len(ids)], attention_mask[row, : len(ids)] = ids, 1
             labels[row] = ids[position]
             input_ids[row, position:end] = self._mask_id
-        positions = torch.tensor([position for _, position, _ in copies])
-        rows = torch.arange(len(copies))
+        positions = torch.tensor([position for _, position, _ in copies], device=self._device)
+        rows = torch.arange(len(copies), device=self._device)
         with torch.inference_mode():
-            inputs: list[Tensor] = [values.to(self._device) for values in (input_ids, attention_mask)]
-            logits = self._model(input_ids=inputs[0], attention_mask=inputs[1]).logits
-            predicted = logits[rows.to(self._device), positions.to(self._device)].float().log_softmax(1)
+            logits: Tensor = self._model(
+                input_ids=input_ids.to(self._device), attention_mask=attention_mask.to(self._device)
+            ).logits
+            predicted = logits[rows, positions].float().log_softmax(1)
             values: list[float] = predicted[rows, labels.to(self._device)].tolist()
         return values
 
