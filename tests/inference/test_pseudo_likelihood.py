@@ -14,13 +14,9 @@ from tests.task_fixtures import MODEL
 import albertine
 from albertine.engines.torch_engine import TorchEngine, prepare_torch_engine
 from albertine.errors import InputError
-from albertine.inference import pseudo_likelihood
-from albertine.inference.pseudo_likelihood import (
-    SCORING_METHODS,
-    PseudoLikelihoodScorer,
-    ScoringMethod,
-    TextScore,
-)
+from albertine.inference import masked_copies, pseudo_likelihood
+from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
 from albertine.interop.huggingface import save_folder
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
@@ -219,7 +215,7 @@ def test_both_methods_share_words_of_one_token(albert: Path) -> None:
 def test_small_batches_give_the_same_scores(albert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, scorer = counting_scorer(albert)
     expected = [score.log_likelihoods for score in scorer.score(TEXTS)]
-    monkeypatch.setattr(pseudo_likelihood, "_MAX_CONTEXTS", 7)
+    monkeypatch.setattr(masked_copies, "_MAX_COPIES", 7)
     monkeypatch.setattr(pseudo_likelihood, "_MAX_LOGITS", 3 * MODEL.vocab_size)
     monkeypatch.setattr(pseudo_likelihood, "_MAX_CACHED_TOKENS", 10)
     engine, scorer = counting_scorer(albert, micro_batch_tokens=40)

@@ -23,8 +23,9 @@ from albertine.bench.settings import ScoreBenchSettings
 from albertine.device import synchronized_time
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError, WorkError
+from albertine.inference.masked_copies import EncodedText, ScoringMethod
 from albertine.inference.minimal_pairs import first_of_each_paradigm
-from albertine.inference.pseudo_likelihood import EncodedText, PseudoLikelihoodScorer, ScoringMethod
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs

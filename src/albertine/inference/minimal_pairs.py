@@ -14,7 +14,8 @@ from pathlib import Path
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.fill_mask import fill_mask_pipeline
-from albertine.inference.pseudo_likelihood import SCORING_METHODS, PseudoLikelihoodScorer, ScoringMethod
+from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
