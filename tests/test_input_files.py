@@ -9,7 +9,7 @@ import pytest
 
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_ensemble
-from albertine.input_files import MAX_JSON_BYTES, read_bytes, read_json_object
+from albertine.input_files import MAX_OBJECT_BYTES, read_bytes, read_json_object
 from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.interop.transformers_config import read_config
 from albertine.interop.weight_files import read_weights
@@ -67,7 +67,7 @@ def test_settings_may_come_from_a_pipe() -> None:
         (b"\xff", "not UTF-8"),
         (b'{"a": "\\ud800"}', "an unpaired surrogate"),
         (b'{"\\uDFFF": 1}', "an unpaired surrogate"),
-        (b" " * (MAX_JSON_BYTES + 1), "larger than 16,000,000 bytes"),
+        (b" " * (MAX_OBJECT_BYTES + 1), "larger than 16,000,000 bytes"),
     ],
 )
 def test_invalid_json_is_refused_with_one_line(content: bytes, message: str, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ Content is written under a temporary name, flushed to the disk, and then renamed
 one atomic operation. Readers never see a partial file, and a failed or killed attempt
 leaves the previous content in place.
 
-A killed process cannot remove its partial files. The next one that writes the same file or
-folder does, if no other process is writing in that folder: while a process writes, it holds
-a shared lock on the folder.
+A killed process cannot remove its partial files. The next process that writes the same file or
+folder removes them, unless another process is writing in the same parent folder: while a process
+writes, it holds a shared lock on that folder.
 """
 
 import errno
@@ -28,11 +28,11 @@ _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `folder` when the block ends without an error.
 
-    `folder` must not exist yet, or be empty.
+    `folder` must be empty or not exist.
     """
     folder = folder.resolve()
     refuse_existing_folder(folder)
-    if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # cannot be replaced by a rename
+    if folder.exists() and (folder.is_mount() or folder == Path.cwd()):  # a rename cannot replace it
         reason = "is a mount point" if folder.is_mount() else "is the working directory"
         raise InputError(f"{folder}: {reason}; name a folder inside it")
     with partial_folder(folder) as partial:
@@ -53,7 +53,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def partial_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder beside a path, which is removed when the block ends."""
+    """Yield a new temporary folder beside a path; it is removed when the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _folder_in_use(path):
         partial = _partial_path(path)
@@ -91,14 +91,14 @@ def _partial_path(path: Path) -> Path:
 
 
 def _name_final_path(error: OSError, partial: Path, path: Path) -> None:
-    """Replace a partial path in an error by the final one, because users do not know the temporary name."""
+    """Replace the partial path in an error by the final one, which users know."""
     if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
         error.filename = str(path)
 
 
 @contextmanager
 def _folder_in_use(path: Path) -> Iterator[None]:
-    """Hold a shared lock on the folder of a path; remove leftover partials of the path if nobody else has it.
+    """Hold a shared lock on the folder of a path; first remove old partial files of the path, if it is free.
 
     Where folders cannot be locked, as on some network file systems, leftovers stay.
     """
@@ -126,7 +126,7 @@ def partial_paths(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def is_unused(path: Path) -> bool:
-    """Return whether a path does not exist, or is a folder with at most partial files of a killed process."""
+    """Return whether a path does not exist, or is a folder with nothing but partial files and folders."""
     if not path.exists():
         return True
     return path.is_dir() and len(partial_paths(path)) == sum(1 for _ in path.iterdir())
@@ -155,7 +155,7 @@ def refuse_existing_file(file: Path) -> None:
 def write_one_of_several_files(file: Path, text: str) -> None:
     """Write a file that belongs to a set; if it exists, it must have the same content.
 
-    So the same call completes a set after an interruption, and never replaces other files.
+    After an interruption, the same calls complete the set. They never replace other files.
     """
     if file.exists():
         if file.read_bytes() != text.encode():

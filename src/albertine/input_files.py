@@ -1,7 +1,7 @@
 """Reads files that may be damaged or hostile: regular files only, and only up to a limit.
 
-A file of a model or a run may be a link to a device, which has no end, or to a pipe, for which
-opening waits forever. Text and tables that users stream are read elsewhere and may be pipes.
+A file of a model or a run may be a link to a device, which has no end, or to a pipe, whose opening
+may wait forever. Text and tables may be pipes; other modules read them.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.json_input import JsonError, parse_json
 
-MAX_JSON_BYTES = 16_000_000  # parsed, JSON takes up to 30 times its size
+MAX_OBJECT_BYTES = 16_000_000  # parsed, JSON takes up to 30 times its size
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -39,13 +39,13 @@ def read_bytes(file: Path, max_bytes: int) -> bytes:
 def read_json_object(file: Path, advice: str) -> dict[str, Any]:
     """Return the content of a file with one JSON object; raise `InputError` if it is anything else.
 
-    All text in it can be encoded as UTF-8.
+    Text with unpaired surrogates, which cannot be encoded as UTF-8, is refused too.
 
     Args:
-        file: the file, of at most `MAX_JSON_BYTES`.
+        file: the file, of at most `MAX_OBJECT_BYTES`.
         advice: what to do if the file is not valid.
     """
-    content = read_bytes(file, MAX_JSON_BYTES)
+    content = read_bytes(file, MAX_OBJECT_BYTES)
     try:
         values = parse_json(content)
         if _SURROGATE_ESCAPE.search(content):

@@ -1,4 +1,4 @@
-"""Parses JSON of any origin: bounded in size, with one class of errors, and checked for its shape."""
+"""Parses JSON of any origin, up to a limit, with one class of errors, and checks the types of its values."""
 
 import dataclasses
 import json
@@ -13,10 +13,10 @@ _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
 
 class JsonError(ValueError):
-    """Content that is not JSON, too large or of another shape; the message lacks the location.
+    """Content that is not JSON, too large, or of other types; the message does not name the file.
 
     Attributes:
-        advice: what to do about a file.
+        advice: what to do about the file.
     """
 
     advice = "copy or download it again"
@@ -30,7 +30,7 @@ class JsonSizeError(JsonError):
 
 def parse_json(content: bytes) -> Any:
     """Return the values of a JSON document in UTF-8; raise `JsonError` if it is invalid or too large."""
-    # Short content is not searched for separators; it cannot have too many.
+    # Each value but the first follows a separator, so short content cannot have too many values.
     if len(content) > _MAX_VALUES and sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise JsonSizeError(f"JSON of more than {_MAX_VALUES:,} values")
     try:
@@ -52,12 +52,12 @@ def read_json(stream: BinaryIO) -> Any:
 
 
 def dataclass_from_json(dataclass: type[T], values: object) -> T:
-    """Return a dataclass object from a JSON object; raise `JsonError` for values of another type.
+    """Return an instance of a dataclass from a JSON object; raise `JsonError` for values of another type.
 
     Args:
         dataclass: a dataclass whose fields are numbers, texts, `Any`, lists, tuples (from lists), dicts,
             literals, unions of these, or such dataclasses.
-        values: the fields; those with a default may be missing. The object of a dataclass stays as it is.
+        values: the fields; those with a default may be missing. An instance of a dataclass is kept.
     """
     if not isinstance(values, dict):
         raise JsonError(f"{_type_name(values)}, expected an object")
@@ -97,7 +97,7 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
 
 
 def _matches(hint: Any, value: Any) -> bool:
-    """Return whether a value has a type, apart from the types of its items."""
+    """Return whether a value has a type; the types of its items are not checked."""
     origin = get_origin(hint)
     if origin is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
@@ -115,7 +115,7 @@ def _matches(hint: Any, value: Any) -> bool:
 
 
 def _type_name(value: object) -> str:
-    """Return the name of a JSON value's type; a number, true, false and null as they are."""
+    """Return the name of a JSON value's type, or the value if it is a number, true, false or null."""
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)[:80]
     return "text" if isinstance(value, str) else "a list" if isinstance(value, list) else "an object"

@@ -51,7 +51,7 @@ def run_in_processes(
     try:
         while True:
             for job in remaining_jobs:
-                with block_signals(signal.SIGINT):  # `submit` starts workers; Ctrl-C must not reach them
+                with block_signals(signal.SIGINT):  # `submit` starts workers, which must not get Ctrl-C
                     running[pool.submit(function, job)] = job
                 if len(running) >= 2 * workers:
                     break
@@ -66,7 +66,7 @@ def run_in_processes(
     except BaseException as error:
         for process in multiprocessing.active_children():
             process.terminate()
-        # Waits for the pool's thread: at the exit of Python it would race with the interpreter's cleanup.
+        # Waits for the pool's thread, which would otherwise race with the cleanup at Python's exit.
         pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkError(f"a worker process died, probably for lack of memory; {advice}") from None
@@ -75,10 +75,10 @@ def run_in_processes(
 
 @contextmanager
 def block_signals(*signals: signal.Signals) -> Iterator[None]:
-    """Delay signals while the block runs; processes started in it inherit the block and never get them.
+    """Delay signals while the `with` block runs; processes that are started in it never receive them.
 
     In the main thread, SIGINT and SIGTERM are always delayed, because a worker whose start is interrupted
-    would print a traceback. Another thread may get them, but Python handles them in the main thread.
+    would print a traceback. Another thread may receive them, but Python handles them in the main thread.
     """
     received: list[int] = []
     handlers = {}
@@ -86,7 +86,7 @@ def block_signals(*signals: signal.Signals) -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(signal.getsignal(number)):
                 handlers[number] = signal.signal(number, lambda number, _: received.append(number))
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # new processes inherit the mask
     try:
         yield
     finally:

@@ -24,10 +24,10 @@ MAX_LINE_LENGTH = 1000  # characters of a message
 
 
 class LiveDisplay(Protocol):
-    """A display that keeps a line or a panel open on the terminal while it is updated."""
+    """A display that updates a line or a panel on the terminal."""
 
     def end_line(self) -> None:
-        """Leave what is drawn, so that the next output starts on a new line."""
+        """End the line or panel, so that the next output starts on a new line."""
 
 
 _quiet = False
@@ -64,9 +64,9 @@ def print_message(message: str) -> None:
 
 
 def printable_line(text: str) -> str:
-    """Return text for one line of a terminal: without control characters and the middle of a long text.
+    """Return text as one line: control characters are escaped, and the middle of a long text is left out.
 
-    Messages quote names and values of files that anybody may have written.
+    Messages quote names and values from files of any origin, which must not control the terminal.
     """
     line = "".join(map(_escaped, text))
     if len(line) <= MAX_LINE_LENGTH:
@@ -111,7 +111,7 @@ def end_line() -> None:
 
 @contextmanager
 def live_display(display: LiveDisplay) -> Iterator[None]:
-    """Register a display while the block runs; messages printed meanwhile start on a new line."""
+    """Register a display while the block runs; messages end its line before they are printed."""
     global _live_display
     outer, _live_display = _live_display, display
     try:
@@ -124,8 +124,8 @@ def live_display(display: LiveDisplay) -> Iterator[None]:
 def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
     """Return a console for tables on standard output, wide enough that it never truncates a number.
 
-    It escapes control characters, which a file may contain, and raises `BrokenPipeError`, which
-    `command.py` handles.
+    It escapes control characters, which values from files may contain. It raises `BrokenPipeError`,
+    which `command.py` handles.
 
     Args:
         default_width: number of columns if the output is not a terminal.
@@ -171,7 +171,7 @@ def track(
 def progress_counter(
     description: str, *, total: int | None, unit: str = "items"
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds an amount of finished work; for work that is not an iterable."""
+    """Show progress while the block runs; yield a function that adds an amount of finished work."""
     line = _ProgressLine(description, total, unit, sys.stderr)
     with live_display(line):
         yield line.advance

@@ -2,10 +2,10 @@
 
     make campaign MINUTES=10 SEED=0
 
-It breaks commands off at random moments, feeds every reader of files with damaged and hostile
-input, and floods a server with requests. Each outcome is compared with a promise of
-docs/reliability.md. A finding is printed with the command that shows it again. Files are written
-only in a folder of its own, and signals go only to processes that the campaign started.
+It interrupts commands at random moments, gives damaged and hostile files to every command that
+reads files, and floods servers with requests. It compares each outcome with the promises of
+docs/reliability.md, and prints each finding with the command that reproduces it. It writes only
+into one folder, and sends signals only to processes that it started.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from tests.campaign.commands import import_all
 from tests.campaign.examples import build_examples
 from tests.campaign.findings import Report
 
+# Arguments: the report, the examples, a folder to work in, random numbers, the deadline.
 Part = Callable[[Report, Path, Path, random.Random, float], None]
 PARTS: dict[str, Part] = {
     "faults": faults.run_part,
@@ -53,10 +54,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="minutes to run, besides the examples")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="minutes to run, after the examples are built"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
-    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; repeatable")
-    parser.add_argument("--out", type=Path, default=Path("build/campaign"), help="folder, which is replaced")
+    parser.add_argument("--part", action="append", choices=PARTS, help="run only this part; repeatable")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/campaign"), help="folder of all files; it is replaced"
+    )
     options = parser.parse_args()
     report = run_campaign(options.out.resolve(), options.minutes, options.seed, options.part or list(PARTS))
     for name, trials in sorted(report.counts.items()):

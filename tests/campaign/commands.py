@@ -1,8 +1,8 @@
-"""Runs commands of Albertine in forks of this process, within limits, and returns what came of it.
+"""Runs commands of Albertine within limits, and returns what they print, how they end and what they use.
 
-This process imports everything once, so that a command starts in milliseconds. It must stay
-single-threaded, because a fork does not inherit threads. `run_process` starts a fresh Python
-instead, as a user does.
+`run_forked` runs a command in a fork of this process, which has imported everything once, so that
+the command starts in milliseconds. This process must stay single-threaded, because a fork does not
+inherit threads. `run_process` starts a new Python process instead, as a user does.
 """
 
 import importlib
@@ -56,9 +56,10 @@ class Outcome:
         stdout: what it printed on standard output.
         stderr: what it printed on standard error.
         seconds: elapsed time.
-        cpu_seconds: processor time, of processes that it started too if they have ended.
+        cpu_seconds: processor time of the process, and of its child processes that have ended.
         memory: peak of its resident bytes, less those that it started with.
-        exceeded: the limit for which it was killed: "seconds", "memory" or "".
+        exceeded: the limit that it exceeded, so that it was killed: "seconds", "memory" or "".
+        process_group: the process group of the command; processes that it started may still run.
     """
 
     status: int
@@ -68,10 +69,11 @@ class Outcome:
     cpu_seconds: float
     memory: int
     exceeded: str
+    process_group: int
 
 
 def import_all() -> None:
-    """Import all modules, so that forks need not: a command imports most of them when it starts."""
+    """Import all modules of Albertine, so that forks need not import them."""
     for module in pkgutil.walk_packages(albertine.__path__, "albertine."):
         importlib.import_module(module.name)
     with torch.device("meta"):
@@ -79,12 +81,13 @@ def import_all() -> None:
 
 
 def command_text(arguments: Sequence[str], folder: Path) -> str:
-    """Return the shell command that repeats a call."""
-    return f"cd {shlex.quote(str(folder))} && {' '.join(map(_quoted, ['albertine', *arguments]))}"
+    """Return the shell command that runs a command of Albertine in a folder."""
+    words = ["albertine", *map(_quoted, arguments)]
+    return f"cd {shlex.quote(str(folder))} && {' '.join(words)}"
 
 
 def _quoted(word: str) -> str:
-    """Return a word for a shell, with escapes if it is not printable."""
+    """Return a word in shell syntax, with escapes if it is not printable."""
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + "".join(f"\\x{byte:02x}" for byte in os.fsencode(word)) + "'"
@@ -98,14 +101,15 @@ def run_forked(
     in_child: Callable[[], object] | None = None,
     on_poll: Callable[[int], object] | None = None,
 ) -> Outcome:
-    """Run a command in a fork of this process, in the folder and in a process group of its own.
+    """Run a command in a fork of this process, in a process group of its own.
 
     Args:
         arguments: the arguments of the command.
         folder: its working directory.
         limits: what it may use.
         in_child: called in the fork before the command.
-        on_poll: called with the process id about every millisecond while the command runs.
+        on_poll: called about every millisecond while the command runs, with its process id, which is also
+            the id of its process group.
     """
 
     def start(stdout: IO[bytes], stderr: IO[bytes]) -> int:
@@ -129,7 +133,7 @@ def run_forked(
             sys.stderr.flush()
             os._exit(status)
 
-    return _wait(start, limits, on_poll)
+    return _run_within_limits(start, limits, on_poll)
 
 
 def run_process(
@@ -139,13 +143,13 @@ def run_process(
     *,
     on_poll: Callable[[int], object] | None = None,
 ) -> Outcome:
-    """Run a command in a new Python process, as a user does, in a process group of its own."""
+    """Run a command in a new Python process, in a process group of its own; see `run_forked`."""
 
     def start(stdout: IO[bytes], stderr: IO[bytes]) -> int:
         return subprocess.Popen(
             [sys.executable, "-m", "albertine", *arguments],
             cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as in a fork: sums depend on the number of threads
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as in a fork; results depend on it
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -153,7 +157,7 @@ def run_process(
             preexec_fn=lambda: _limit_file_size(limits),
         ).pid
 
-    return _wait(start, limits, on_poll)
+    return _run_within_limits(start, limits, on_poll)
 
 
 def resident_bytes(pid: int | str = "self") -> int:
@@ -171,9 +175,16 @@ def _limit_file_size(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_size, limits.file_size))
 
 
-def _wait(
+def _run_within_limits(
     start: Callable[[IO[bytes], IO[bytes]], int], limits: Limits, on_poll: Callable[[int], object] | None
 ) -> Outcome:
+    """Start a process and wait for its end; kill its process group if it exceeds a limit.
+
+    Args:
+        start: starts the process with two files as its standard output and error; returns its id.
+        limits: what it may use.
+        on_poll: called with the process id at short intervals.
+    """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         base_memory, started = resident_bytes(), time.monotonic()
         pid = start(stdout, stderr)
@@ -204,4 +215,5 @@ def _wait(
             usage.ru_utime + usage.ru_stime,
             peak,
             exceeded,
+            pid,
         )

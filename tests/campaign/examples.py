@@ -1,7 +1,7 @@
-"""Small valid folders and files of every kind, from which all trials start.
+"""The examples: small valid folders and files of every kind, from which all trials start.
 
-`build_examples` makes them with commands of Albertine, in a few seconds. Names are relative to
-the folder, so that a command works in every copy of it.
+`build_examples` writes them with commands of Albertine, in a few seconds. The commands name paths
+relative to the folder, so that they also work in a copy of it.
 """
 
 import csv
@@ -67,7 +67,19 @@ def build_examples(folder: Path) -> None:
             raise SystemExit(f"albertine {command}: status {outcome.status}: {outcome.stderr.decode()}")
 
 
+def copy_example(name: str, examples: Path, folder: Path, *ignored: str) -> None:
+    """Copy a file or a folder of the examples into another folder, except the ignored names in it."""
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if (examples / name).is_dir():
+        ignore = shutil.ignore_patterns(*ignored)
+        shutil.copytree(examples / name, target, ignore=ignore, dirs_exist_ok=True)
+    else:
+        shutil.copy2(examples / name, target)
+
+
 def _write_tables(folder: Path) -> None:
+    """Write the same rows in every format of tables, and a file of tagged words."""
     rows = reviews(1, 40)
     write_csv(folder / "reviews.csv", rows)
     write_jsonl(folder / "reviews.jsonl", rows)
@@ -100,7 +112,7 @@ def _write_pairs(folder: Path) -> None:
 
 
 def _write_text(folder: Path) -> None:
-    """Write the same few documents in every format of text."""
+    """Write the same documents in every format of text."""
     folder.mkdir()
     documents = [" ".join(row["review"] for row in reviews(seed, 20)) + "." for seed in range(5)]
     plain = "\n\n".join(documents) + "\n"

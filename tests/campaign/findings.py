@@ -1,4 +1,4 @@
-"""What a campaign counts and finds."""
+"""The report of a campaign: how many trials ran, and the promises that were not kept."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ class Finding:
         part: part of the campaign: "faults", "input" or "server".
         subject: the reader, the command or the kind of request.
         problem: what happened, in one line.
-        reproduce: shell command that shows it.
+        reproduce: shell command that reproduces it.
     """
 
     part: str
@@ -49,10 +49,6 @@ class Report:
         print(
             f"FOUND {finding.part}: {finding.subject}: {finding.problem}\n  {finding.reproduce}", flush=True
         )
-
-    def total(self, part: str) -> int:
-        """Return the number of trials of a part."""
-        return sum(trials for name, trials in self.counts.items() if name.startswith(f"{part}: "))
 
     def write(self, folder: Path) -> None:
         """Write the report as JSON into a folder."""

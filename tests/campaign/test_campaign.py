@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.slow
 def test_a_minute_of_the_campaign_finds_nothing(tmp_path: Path) -> None:
-    # In a process of its own, which forks; this one may have threads.
+    # In a new process, because it forks: pytest may have started threads.
     command = [sys.executable, "-m", "tests.campaign", "--minutes", "1", "--out", str(tmp_path / "out")]
     process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout + process.stderr

@@ -1,4 +1,4 @@
-"""Replays hostile files that a command once handled badly."""
+"""Commands accept or refuse the hostile files that they once handled badly."""
 
 import subprocess
 import sys
@@ -14,12 +14,12 @@ _ROOT = Path(__file__).parent.parent.parent
 
 def test_every_case_names_a_reader() -> None:
     others = {file.name for file in CASES_FOLDER.iterdir()} - {file.name for file in case_files()}
-    assert others == {"README.md"}, f"readers: {', '.join(READERS)}"
+    assert others == {"README.md"}, f"not named after one of the readers {', '.join(READERS)}"
 
 
 @pytest.mark.slow
 def test_every_case_is_accepted_or_refused_in_one_line() -> None:
-    # In a process of its own, which forks; this one may have threads.
+    # In a new process, because it forks: pytest may have started threads.
     process = subprocess.run(
         [sys.executable, "-m", "tests.campaign.hostile_input.replay"],
         cwd=_ROOT,

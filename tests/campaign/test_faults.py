@@ -1,4 +1,4 @@
-"""Every command is in a registry of the faults, and the snapshots see what matters."""
+"""Every command is tried with faults; snapshots and checks notice what breaks a promise."""
 
 import json
 from pathlib import Path
@@ -7,17 +7,18 @@ import pytest
 
 from tests.campaign.commands import Outcome
 from tests.campaign.faults.promises import BrokenPromise, check_end
-from tests.campaign.faults.readers import READERS
+from tests.campaign.faults.reading_commands import READING_COMMANDS
 from tests.campaign.faults.snapshots import first_difference, take_snapshot
-from tests.campaign.faults.writers import WRITERS
+from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 from tests.campaign.hostile_input.command_lines import command_names
 
-# They write nothing, and read no folder of Albertine, or run until they are stopped.
+# `world show` reads and writes no files, and `serve` has its own part of the campaign.
 _EXEMPT = {"world show", "serve"}
 
 
 def test_every_command_is_interrupted_or_reads_damaged_files() -> None:
-    commands = [writer.command for writer in WRITERS.values()] + [reader.command for reader in READERS]
+    commands = [writer.command for writer in WRITING_COMMANDS.values()]
+    commands += [reader.command for reader in READING_COMMANDS]
     tried = {" ".join(command.split()[:words]) for command in commands for words in (1, 2)}
     missing = {name for name in command_names() if not name.startswith("bench ")} - tried - _EXEMPT
     assert not missing
@@ -54,7 +55,7 @@ def test_snapshots_ignore_times_and_nothing_else(tmp_path: Path) -> None:
     ],
 )
 def test_unclear_ends_break_a_promise(status: int, stderr: str, problem: str) -> None:
-    outcome = Outcome(status, b"", stderr.encode(), 0.0, 0.0, 0, "")
+    outcome = Outcome(status, b"", stderr.encode(), 0.0, 0.0, 0, "", 0)
     if problem:
         with pytest.raises(BrokenPromise, match=problem):
             check_end(outcome, {0, 1, 2})

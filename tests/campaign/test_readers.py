@@ -1,4 +1,4 @@
-"""The campaign knows every command, and every reader names commands that exist."""
+"""Every command has a command line in the campaign, and every reader names commands that exist."""
 
 from tests.campaign.hostile_input.command_lines import COMMAND_LINES, command_names
 from tests.campaign.hostile_input.readers import READERS

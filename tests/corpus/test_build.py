@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -654,6 +656,43 @@ def test_leftover_build_folder_of_a_finished_corpus_is_removed(
         run_build(text, tokenizer, tmp_path / "made")
     assert file_contents(tmp_path / "made") == expected
     assert Corpus(tmp_path / "made").manifest == manifest
+
+
+def test_removal_of_the_build_folder_may_be_interrupted_anywhere(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a killed call has removed, the next one removes the rest."""
+
+    class Killed(BaseException):
+        pass
+
+    def count_removals(limit: int | None) -> int:
+        """Build a corpus until a number of files of its build folder are removed; return how many were."""
+        shutil.rmtree(tmp_path / "made", ignore_errors=True)
+        removed = 0
+
+        def remove(function: Any, path: Any, *args: Any, **options: Any) -> None:
+            nonlocal removed
+            if (tmp_path / "made" / ".building.partial").exists():
+                if removed == limit:
+                    raise Killed
+                removed += 1
+            function(path, *args, **options)
+
+        with monkeypatch.context() as patch:
+            for name in ("unlink", "rmdir"):
+                patch.setattr(os, name, partial(remove, getattr(os, name)))
+            with suppress(Killed):
+                run_build(text, tokenizer, tmp_path / "made")
+        return removed
+
+    removals = count_removals(None)
+    assert removals > 3
+    for limit in range(removals):
+        assert count_removals(limit) == limit
+        with pytest.raises(InputError, match="already"):
+            run_build(text, tokenizer, tmp_path / "made")
+        assert not (tmp_path / "made" / ".building.partial").exists(), limit
 
 
 def test_build_killed_in_its_first_moments_starts_again(text: Path, tokenizer: Path, tmp_path: Path) -> None:

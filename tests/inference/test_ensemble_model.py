@@ -67,6 +67,29 @@ def test_a_saved_ensemble_is_used_like_a_model(members: list[Path], data: Path, 
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "out.jsonl").read_text()
 
 
+def test_an_interrupted_call_is_repeated(members: list[Path], data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    save_ensemble(members, data, out=out)
+    expected = out.read_text()
+    out.unlink()  # as if the call had been killed before it wrote the predictions
+    save_ensemble(members, data, out=out)
+    assert out.read_text() == expected
+    with pytest.raises(InputError, match=r"out\.jsonl: exists already"):
+        save_ensemble(members, data, out=out)
+    with pytest.raises(InputError, match="both: exists already"):
+        save_ensemble(members, data)
+
+
+def test_another_ensemble_is_not_replaced(members: list[Path], data: Path, tmp_path: Path) -> None:
+    folder, _ = save_ensemble(members, data)
+    with pytest.raises(InputError, match="both: another ensemble"):
+        save_ensemble(members[::-1], data, out=tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+    (folder / "task.json").write_text("{}")
+    with pytest.raises(InputError, match="both: another ensemble"):
+        save_ensemble(members, data, out=tmp_path / "out.jsonl")
+
+
 def test_truncated_rows_are_reported(
     members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@
 A build removes only files that a build has written.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_paths, remove_path, sync_to_disk
+from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import JOB_BYTES
 from albertine.corpus.manifest import MANIFEST_FILE
@@ -55,8 +55,16 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
             _remove_if_empty(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.
-        shutil.rmtree(work.rename(out / _REMOVED_FOLDER))
+        _remove_finished_build(work.rename(out / _REMOVED_FOLDER))
         sync_to_disk(out)
+
+
+def _remove_finished_build(folder: Path) -> None:
+    """Remove the renamed build folder of a finished corpus, its lock last: by it a later call knows it."""
+    for path in folder.iterdir():
+        if path.name != _LOCK:
+            remove_path(path)
+    shutil.rmtree(folder)
 
 
 def _remove_leftovers(out: Path, work: Path) -> None:
@@ -75,11 +83,13 @@ def _busy_message(out: Path) -> str:
 def _check_out_folder(out: Path, work: Path) -> None:
     """Raise an error if `out` is neither empty nor an unfinished corpus."""
     if not is_unused(out) and not (work / _LOCK).exists():
-        removed = out / _REMOVED_FOLDER
-        if (removed / _LOCK).exists():  # left by a build that was interrupted while it cleaned up
+        removed = out / _REMOVED_FOLDER  # left by a build that was interrupted while it cleaned up
+        if (removed / _LOCK).exists():
             with file_lock(removed / _LOCK, _busy_message(out)):
-                shutil.rmtree(removed)
+                _remove_finished_build(removed)
             raise InputError(f"{out}: already a finished corpus; use it, remove it or name another folder")
+        with suppress(OSError):  # there is none, or it is not empty and no build made it
+            removed.rmdir()
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
 
@@ -153,6 +163,5 @@ def _source_identity(source: Source) -> list[Any]:
     if source.format == "hub":
         return [source.name]
     if source.name == "standard input":
-        with source.path.open("rb") as file:
-            return [source.name, hashlib.file_digest(file, "sha256").hexdigest()]
+        return [source.name, file_checksum(source.path)]
     return [source.name, source.size, source.path.stat().st_mtime_ns]

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from albertine import progress
+from albertine.checksums import file_checksum
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.manifest import ShardEntry, checksum
+from albertine.corpus.manifest import ShardEntry
 from albertine.corpus.shards import Shard
 from albertine.errors import InputError
 
@@ -46,7 +47,7 @@ def _find_problem(file: Path, entry: ShardEntry, vocab_size: int) -> str | None:
     """Return what is wrong with a shard, or None."""
     if not file.exists():
         return "missing"
-    if checksum(file) != entry.sha256:
+    if file_checksum(file) != entry.sha256:
         return "checksum differs from the manifest"
     shard = Shard(file)
     document_offsets = shard.document_offsets.astype(np.int64)

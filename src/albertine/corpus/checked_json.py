@@ -1,30 +1,26 @@
-"""JSON files of an unfinished corpus, with a checksum that detects damage."""
+"""JSON files with a checksum, which the build of a corpus writes before the manifest."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from albertine.atomic import atomic_file
+from albertine.checksums import json_checksum
 
 
 def write_checked_json(file: Path, value: Any) -> None:
-    """Write a value and its checksum, as an atomic write."""
+    """Write a JSON value and its checksum atomically."""
     with atomic_file(file) as partial:
-        partial.write_text(json.dumps({"value": value, "sha256": _digest(value)}), encoding="utf-8")
+        partial.write_text(json.dumps({"value": value, "sha256": json_checksum(value)}), encoding="utf-8")
 
 
 def read_checked_json(file: Path) -> Any:
-    """Return the value of a file; raise `ValueError` if it is damaged."""
+    """Return the value in a file of `write_checked_json`; raise `ValueError` if the file is damaged."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         value, expected = document["value"], document["sha256"]
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{file}: not a checked file") from error
-    if _digest(value) != expected:
+        raise ValueError(f"{file}: no value with a checksum") from error
+    if json_checksum(value) != expected:
         raise ValueError(f"{file}: wrong checksum")
     return value
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
-from albertine.corpus.manifest import checksum
 
 
 @dataclass
@@ -45,13 +45,13 @@ def write_report(part: Path, content: Path, report: JobReport) -> None:
         content: the file that becomes the part.
         report: counts over the text of the part.
     """
-    write_checked_json(report_file(part), {"report": vars(report), "part_checksum": checksum(content)})
+    write_checked_json(report_file(part), {"report": vars(report), "part_checksum": file_checksum(content)})
 
 
 def is_intact(part: Path) -> bool:
     """Return whether a part and its report exist and are undamaged."""
     try:
-        return bool(read_checked_json(report_file(part))["part_checksum"] == checksum(part))
+        return bool(read_checked_json(report_file(part))["part_checksum"] == file_checksum(part))
     except (FileNotFoundError, ValueError):
         return False
 

@@ -1,7 +1,6 @@
 """The manifest of a corpus, `manifest.json`. It is written last: a folder without one is unfinished."""
 
 import dataclasses
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albertine.atomic import atomic_file
+from albertine.checksums import json_checksum
 from albertine.errors import InputError, check_format
 from albertine.json_input import JsonError, dataclass_from_json, read_json
 
@@ -86,7 +86,7 @@ class Manifest:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest, with a checksum of its content; it marks the corpus as finished."""
     values = manifest.to_json()
-    values["sha256"] = _content_checksum(values)
+    values["sha256"] = json_checksum(values)
     text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
     with atomic_file(folder / MANIFEST_FILE) as file:
         file.write_text(text + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
         recorded = values.pop("sha256", None)  # earlier versions wrote none
         manifest = dataclass_from_json(Manifest, values)
         _check_values(manifest)
-        if recorded is not None and recorded != _content_checksum(values):
+        if recorded is not None and recorded != json_checksum(values):
             raise JsonError("changed since the corpus was built")
     except FileNotFoundError:
         if not folder.exists():
@@ -120,11 +120,6 @@ def read_manifest(folder: Path) -> Manifest:
     except JsonError as error:
         raise InputError(f"{file}: damaged ({error}); restore it or build the corpus again") from None
     return manifest
-
-
-def _content_checksum(values: dict[str, Any]) -> str:
-    """Return the SHA-256 of the values of a manifest."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _check_values(manifest: Manifest) -> None:
@@ -148,9 +143,3 @@ def _check_values(manifest: Manifest) -> None:
             raise JsonError(f"{name}: {str(count)[:80]} is no count")
     if manifest.unigram_entropy < 0:
         raise JsonError(f"unigram_entropy: {manifest.unigram_entropy} is negative")
-
-
-def checksum(file: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from albertine import progress
 from albertine.atomic import atomic_file
+from albertine.checksums import file_checksum
 from albertine.corpus.held_out import HeldOutText, choose_held_out
-from albertine.corpus.manifest import CorpusSplit, ShardEntry, checksum
+from albertine.corpus.manifest import CorpusSplit, ShardEntry
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import (
     EncodedDocuments,
@@ -91,13 +92,13 @@ def _write_shard(file: Path, documents: EncodedDocuments, work: Path) -> str:
     """Write a shard unless an undamaged one exists; return its checksum, which is recorded in `work`."""
     record = work / f"{file.name}.sha256"
     if file.exists() and record.exists():
-        found = checksum(file)
+        found = file_checksum(file)
         if found.encode() == record.read_bytes():
             return found
         progress.print_message(f"{file}: damaged; it is written again")
     with atomic_file(file) as partial:
         write_record_batches(partial, [to_record_batch(documents)])
-        written = checksum(partial)
+        written = file_checksum(partial)
         with atomic_file(record) as partial_record:
             partial_record.write_text(written, encoding="utf-8")
     return written

@@ -1,7 +1,8 @@
 """A client's connection: uvicorn's HTTP/1.1 protocol, with limits on slow, idle and malformed clients.
 
-uvicorn limits the time between two requests, but not the time in which the head of a request
-arrives or a response is taken, and it refuses new connections while idle ones fill the server.
+uvicorn limits the time between two requests. It does not limit the time in which the head of a
+request arrives or the client receives a response, and it refuses new connections even if others are
+idle.
 """
 
 import asyncio
@@ -13,13 +14,13 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, Request
 from albertine.deploy.request_checks import error_response
 
 CLIENT_TIMEOUT_SECONDS = 30.0
-# A connection that has waited less for its client is not closed in favor of a new one: its
-# request may be on the way.
+# A connection that has waited for less time is not closed in favor of a new one, because its request
+# may be on the way.
 MIN_IDLE_SECONDS = 1.0
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that is closed if its client is too slow, or idle when another one needs its place.
+    """A connection that is closed if its client is too slow, or if it is idle and there are too many.
 
     Attributes:
         waiting_since: time of the event loop at which it began to wait for its client.
@@ -30,14 +31,14 @@ class LimitedConnection(H11Protocol):
     _unsent_bytes = inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request; if there are too many connections, close an idle one."""
+        """Wait for a request; if there are too many connections, close an idle one or refuse this one."""
         super().connection_made(transport)
         # uvicorn's own check refuses clients while idle connections exist.
         limit, self.limit_concurrency = self.limit_concurrency, None
         self._wait_for_client()
         if limit is not None and len(self.connections) > limit and not self._close_an_idle_connection():
             if len(self.connections) > limit + limit // 4:
-                transport.abort()  # an error response would take a file descriptor for longer
+                transport.abort()  # an error response would keep the file descriptor open for longer
             self.app = error_response(
                 503, "too many connections; retry later", {"Retry-After": "5", "Connection": "close"}
             )
@@ -48,18 +49,18 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process data of the client. The time limit of a request starts with the end of the previous one."""
+        """Process data from the client; the time limit of a request begins when the previous one ends."""
         super().data_received(data)
         self._update_timer()
 
     def on_response_complete(self) -> None:
-        """Wait for the client to take the response and to send another request."""
+        """Wait for the client to receive the response and to send another request."""
         self._stop_waiting()
         super().on_response_complete()
         self._update_timer()
 
     def pause_writing(self) -> None:
-        """Wait for the client to take a response."""
+        """Wait for the client to receive more of a response."""
         super().pause_writing()
         self._update_timer()
 
@@ -69,7 +70,7 @@ class LimitedConnection(H11Protocol):
         self._update_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's message is always the same
-        """Answer what is not HTTP with an error."""
+        """Respond to malformed HTTP with an error."""
         self._refuse(400, "not a valid HTTP request, or its head is too long")
 
     @property
@@ -79,7 +80,7 @@ class LimitedConnection(H11Protocol):
 
     @property
     def _is_answered(self) -> bool:
-        """Whether no request is being received or answered, except for the head of the next one."""
+        """Whether all requests have their responses; the head of another one may be arriving."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete or cycle.disconnected
 
@@ -100,7 +101,7 @@ class LimitedConnection(H11Protocol):
         self._timer, self._unsent_bytes = None, inf
 
     def _time_out(self) -> None:
-        """Close the connection, unless its client is still taking a long response."""
+        """Close the connection, unless its client is still receiving a long response."""
         unsent_bytes = self.transport.get_write_buffer_size()
         if 0 < unsent_bytes < self._unsent_bytes:
             self._unsent_bytes = unsent_bytes

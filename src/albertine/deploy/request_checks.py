@@ -1,9 +1,9 @@
 """Checks of a request's headers, before any endpoint reads the request.
 
-A page of another site can make a browser send requests to this server. If its name resolves to
-the address of this server (DNS rebinding), the browser even lets it read the responses; but the
-request then names the foreign host. See docs/decisions/limits-of-connections.md for what uvicorn
-and starlette do themselves.
+A page of another site can make a browser send requests to this server. If the name of that site
+resolves to the address of this server (DNS rebinding), the browser even lets the page read the
+responses. The header Host of such a request names the other site. See
+docs/decisions/limits-of-connections.md for the checks of uvicorn and starlette.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ _HOST_HEADER = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASC
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error as one line of JSON."""
+    """Return an error response of one line of JSON."""
     return JSONResponse({"error": message}, status, headers)
 
 
@@ -36,7 +36,7 @@ class AllowedHosts:
 
     Attributes:
         names: names and addresses, in lower case.
-        any_address: whether every IP address is allowed; a server on a wildcard address cannot list its own.
+        any_address: whether every IP address is allowed; a server on a wildcard address has several.
         any_name: whether every host is allowed.
     """
 
@@ -77,25 +77,25 @@ def _parse_address(host: str) -> _Address | None:
 
 
 class RequestChecks:
-    """An ASGI application that refuses foreign hosts and ambiguous lengths, and passes on the rest."""
+    """An ASGI application that refuses foreign hosts and ambiguous lengths, and forwards other requests."""
 
     def __init__(self, app: ASGIApp, hosts: AllowedHosts):
         self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with an error, or pass it on."""
+        """Respond with an error, or forward the request."""
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
-        """Return the error for a request with such headers; None if they are fine."""
+        """Return the error for a request with these headers; None if they are allowed."""
         if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy may have read another length, so what follows cannot be trusted either.
+            # A proxy may have used the other length, so the rest of the connection is not trusted either.
             return error_response(
                 400, "Content-Length and Transfer-Encoding; send one of them", {"Connection": "close"}
             )
         header = headers.get("host")
-        if header is None:  # only HTTP/1.0 may leave it out, which no browser speaks
+        if header is None:  # possible in HTTP/1.0 only, which browsers do not use
             return None
         host = parse_host(header)
         if host is None:

@@ -20,6 +20,7 @@ from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import prediction_writer, split_names_to_predict
 from albertine.inference.settings import EnsembleSettings
+from albertine.interop.hub import is_ensemble
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.scorer import ExampleScores, mean_scores, prediction_to_write
@@ -62,7 +63,7 @@ def evaluate_ensemble(
         out: output for predictions of the test split, or of a file; None to write none.
         save: new folder for the ensemble as a model; None to write none.
     """
-    _check_arguments(sources, settings, save)
+    _check_arguments(sources, settings, out, save)
     assert settings.data is not None
     models = _load_candidates(sources, settings)
     first = models[0]
@@ -84,6 +85,9 @@ def evaluate_ensemble(
         [models[index] for index in members],
         [1.0] * len(members),
     )
+    if save is not None:
+        write_ensemble(ensemble, Path(save))
+        progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
     for name in names_to_predict:
         if name in unscored_names:
             examples = read_split(first, name, settings, require_labels=False)
@@ -93,9 +97,6 @@ def evaluate_ensemble(
             counts.print_warnings(f"{settings.data}, {name}")
         else:
             write(name, candidates.predict(members))
-    if save is not None:  # last, because it takes no time, and predictions that are interrupted start again
-        write_ensemble(ensemble, Path(save))
-        progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
     primary_metric = first.task.primary_metric(metrics)
     return EnsembleResult(
         first.card.task,
@@ -108,7 +109,7 @@ def evaluate_ensemble(
 
 
 def _check_arguments(
-    sources: Sequence[str | Path], settings: EnsembleSettings, save: str | Path | None
+    sources: Sequence[str | Path], settings: EnsembleSettings, out: str | Path | None, save: str | Path | None
 ) -> None:
     if len(sources) < 2:
         raise InputError(f"{len(sources)} models: an ensemble needs at least two")
@@ -116,7 +117,8 @@ def _check_arguments(
         raise InputError("a model is named twice; name each model once")
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, or a file")
-    if save is not None:
+    # An interrupted call may have saved the ensemble, and not yet the predictions.
+    if save is not None and not (out is not None and is_ensemble(Path(save))):
         refuse_existing_folder(Path(save))
 
 

@@ -148,15 +148,23 @@ def check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
 
 
 def write_ensemble(ensemble: EnsembleModel, folder: Path) -> None:
-    """Write the folder of an ensemble, which must not exist."""
+    """Write the folder of an ensemble; one that exists must be the same, from an interrupted call."""
     members = [
         {**_location(member, folder.resolve()), "weight": weight}
         for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
     ]
     text = json.dumps({"format": ENSEMBLE_FORMAT, "members": members}, indent=2, ensure_ascii=False)
+    files = {ENSEMBLE_FILE: text + "\n", TASK_CARD_FILE: ensemble.card.to_json()}
+    if is_ensemble(folder):
+        if any(
+            not (folder / name).is_file() or (folder / name).read_bytes() != content.encode()
+            for name, content in files.items()
+        ):
+            raise InputError(f"{folder}: another ensemble; name another folder or remove it")
+        return
     with atomic_folder(folder) as partial:
-        (partial / ENSEMBLE_FILE).write_text(text + "\n", encoding="utf-8")
-        ensemble.card.write(partial)
+        for name, content in files.items():
+            (partial / name).write_text(content, encoding="utf-8")
 
 
 def _location(member: FinetunedModel, folder: Path) -> dict[str, str]:

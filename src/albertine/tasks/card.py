@@ -54,10 +54,13 @@ class TaskCard:
         """Whether the task is a published one, not the user's own data."""
         return self.task != self.type_name
 
+    def to_json(self) -> str:
+        """Return the content of the card's file."""
+        return json.dumps({"format": CARD_FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+
     def write(self, folder: Path) -> None:
         """Write the card into the folder of a model."""
-        text = json.dumps({"format": CARD_FORMAT, **asdict(self)}, indent=2, ensure_ascii=False)
-        (folder / TASK_CARD_FILE).write_text(text + "\n", encoding="utf-8")
+        (folder / TASK_CARD_FILE).write_text(self.to_json(), encoding="utf-8")
 
 
 def parse_card(file: Path) -> TaskCard:

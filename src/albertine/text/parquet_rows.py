@@ -1,4 +1,4 @@
-"""Reads the rows of Parquet files in bounded memory; an unreadable value makes only its row invalid."""
+"""Reads the rows of Parquet files in bounded memory; a value that cannot be read affects only its row."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,12 +9,14 @@ from albertine.errors import InputError
 from albertine.settings.schema import display_text
 
 _BATCH_ROWS, _MIN_BATCH_ROWS = 1000, 8
-_BATCH_BYTES = 256 << 20  # if each row had the size of a whole row group, as a dictionary in the file allows
+# A dictionary in the file stores a value once for many rows. So a row may have the size of its row group,
+# and the rows of a batch are limited as if each had it.
+_BATCH_BYTES = 256 << 20
 _BOMB_BYTES, _BOMB_RATIO = 8 << 20, 200  # a larger row group that is compressed more is refused
 
 
 class _Unreadable:
-    """Placeholder of a value that cannot be converted to a Python object.
+    """Stands for a value that cannot be converted to a Python object.
 
     Attributes:
         problem: why it cannot be converted.
@@ -42,7 +44,7 @@ def num_row_groups(file: Path) -> int:
 def parquet_rows(
     file: Path, columns: Sequence[str], groups: range | None = None
 ) -> Iterator[dict[str, Any] | str]:
-    """Yield each row as values by column; or, if a value cannot be read, what is wrong with the row.
+    """Yield each row as values by column, or what is wrong with it if a value cannot be read.
 
     Args:
         file: the file.
@@ -58,7 +60,7 @@ def parquet_rows(
 
 @contextmanager
 def _described_errors(file: Path) -> Iterator[Any]:
-    """Yield the opened file; raise an `InputError` with its name for each error of the library."""
+    """Yield the opened file; raise errors of the library as `InputError` with the name of the file."""
     from pyarrow import parquet
 
     try:
@@ -76,8 +78,8 @@ def _batch_rows(file: Path, size: int) -> int:
 
     Args:
         file: the file.
-        size: bytes of a row group, decompressed. No value in it is longer. The metadata of its columns is
-            not used: where it is damaged, reading it ends the process.
+        size: bytes of a row group, decompressed. The metadata of its columns would be more exact, but
+            reading it ends the process if it is damaged.
     """
     if size > _BOMB_BYTES and size > _BOMB_RATIO * file.stat().st_size:
         raise InputError(
@@ -92,12 +94,18 @@ def _rows(batch: Any) -> Iterator[dict[str, Any] | str]:
     try:
         columns = [column.to_pylist() for column in batch.columns]
     except Exception:  # the library raises many types
-        columns = [list(map(_value, column)) for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield _problem(names, values) or dict(zip(names, values, strict=True))
+        yield from _rows_value_by_value(batch)
         return
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
+
+
+def _rows_value_by_value(batch: Any) -> Iterator[dict[str, Any] | str]:
+    """Yield the rows of a batch that has unreadable values."""
+    names = batch.schema.names
+    columns = [list(map(_value, column)) for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        yield _problem(names, values) or dict(zip(names, values, strict=True))
 
 
 def _value(scalar: Any) -> Any:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import tokenizers
 from numpy.typing import NDArray
 
+from albertine.checksums import file_checksum
 from albertine.errors import InputError
 from albertine.input_files import read_bytes, read_json_object
 from albertine.settings.schema import display_text, display_value
@@ -281,7 +282,7 @@ def _parse_tokenizer(
 def tokenizer_checksums(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a folder that `load_tokenizer` would read, by name."""
     names = (name for name in {*TOKENIZER_FILES, *_VOCABULARY_FILES} if (folder / name).is_file())
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
+    return {name: file_checksum(folder / name) for name in sorted(names)}
 
 
 def has_tokenizer(folder: Path) -> bool:

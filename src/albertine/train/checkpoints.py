@@ -11,7 +11,6 @@ or not at all. The newest few are kept, the best, and one that a rollback can re
 run that resumes skips damaged checkpoints.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder, sync_to_disk
+from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError, WorkError, check_format
 from albertine.input_files import check_regular_file, read_json_object
 from albertine.interop.huggingface import load_folder
@@ -148,9 +148,9 @@ class CheckpointStore:
         with atomic_folder(folder) as partial:
             contents.write_model(partial)
             write_tensors(contents.optimizer_state, partial / OPTIMIZER_FILE)
-            files = {file.name: _checksum(file) for file in sorted(partial.iterdir())}
+            files = {file.name: file_checksum(file) for file in sorted(partial.iterdir())}
             state = {**contents.state, "format": STATE_FORMAT, "files": files}
-            text = json.dumps({"state": state, "sha256": _digest(state)}, indent=1)
+            text = json.dumps({"state": state, "sha256": json_checksum(state)}, indent=1)
             (partial / STATE_FILE).write_text(text, encoding="utf-8")
         for replaced in existing:
             shutil.rmtree(replaced)
@@ -243,7 +243,7 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
     try:
         document = read_json_object(file, "get the file again")
         state = document["state"]
-        if document["sha256"] != _digest(state):
+        if document["sha256"] != json_checksum(state):
             return STATE_FILE, {}
         state_format, checksums = state["format"], state["files"] if state["format"] == STATE_FORMAT else {}
     except FileNotFoundError:
@@ -259,7 +259,8 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
         for name in sorted({path.name for path in folder.iterdir()} - {STATE_FILE, *checksums}):
             return f"{display_text(name)} is not a file of it", {}
         for name, expected in checksums.items():
-            if _checksum(folder / name) != expected:
+            check_regular_file(folder / name)
+            if file_checksum(folder / name) != expected:
                 return name, {}
         load_file(folder / OPTIMIZER_FILE)
     except FileNotFoundError as error:
@@ -273,13 +274,3 @@ def _without_folder(error: Exception, folder: Path) -> str:
     """Return the message of an error about a file of a folder, with the name of the file alone."""
     text = str(error) if isinstance(error, InputError | OSError) else f"{STATE_FILE}: {error!r}"
     return text.replace(f"{folder}{os.sep}", "")
-
-
-def _digest(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _checksum(file: Path) -> str:
-    check_regular_file(file)
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

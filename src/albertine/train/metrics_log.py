@@ -115,8 +115,8 @@ def _parsed_lines(block: bytes) -> list[MetricsLine]:
 
 
 def _has_valid_types(line: dict[str, Any]) -> bool:
-    """Return whether all values of a line are numbers or null, and those of an event text."""
-    return isinstance(line.get("step", 0), int) and all(
+    """Return whether a line has a step, and all values are numbers or null, and those of an event text."""
+    return isinstance(line.get("step"), int) and all(
         isinstance(value, str if key in ("event", "event_type") else int | float | None)
         for key, value in line.items()
     )
@@ -153,7 +153,7 @@ def _truncate_file(file: Path, last_step: int) -> None:
     """Remove the lines of later steps from a file."""
     if not file.exists():
         return
-    kept = [line for line in read_metrics(file.parent) if line.get("step", 0) <= last_step]
+    kept = [line for line in read_metrics(file.parent) if line["step"] <= last_step]
     text = "".join(json.dumps(line) + "\n" for line in kept)
     if text.encode() != file.read_bytes():
         with atomic_file(file) as partial:

@@ -1,7 +1,7 @@
 """Faults: interrupted commands, full disks, two writers and damaged files.
 
-Finished results must be those of an undisturbed run, or the command refuses clearly; running it
-again always resumes.
+Despite a fault, the results of a command must be those of an undisturbed run, or the command must
+refuse in one line. The same command, run again, must resume.
 """
 
 from tests.campaign.faults.run import run_part

@@ -1,42 +1,22 @@
 """Damages one file, and runs a command that reads it.
 
-The command must refuse in one line that names the file, or do the same as without the damage:
-because it does not need the file, or because it falls back to an older checkpoint.
+The command must refuse in one line that names the file. Or it must do the same as without the
+damage, because it does not need the file or uses an older checkpoint instead.
 """
 
 import random
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from albertine.errors import ExitStatus
-from tests.campaign.commands import Limits, Outcome, run_forked
+from tests.campaign.commands import Outcome, run_forked
 from tests.campaign.faults.promises import BrokenPromise, check_end, refusal
-from tests.campaign.faults.readers import OPTIONAL_FILES, READERS, Reader
+from tests.campaign.faults.reading_commands import OPTIONAL_FILES, READING_COMMANDS, ReadingCommand
 from tests.campaign.faults.snapshots import FolderState, first_difference, take_snapshot
-from tests.campaign.faults.trial import copy_inputs
-
-_LIMITS = Limits(120, 4 << 30)
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A reader, the file to damage, and how."""
-
-    reader: Reader
-    file: str
-    kind: str
-
-    @property
-    def is_noticeable(self) -> bool:
-        """Whether the command must notice the damage, unless it does not need the file."""
-        strictness = self.reader.strictness(self.file)
-        if strictness != "verified" and self.kind == "deleted" and Path(self.file).name in OPTIONAL_FILES:
-            return False
-        return strictness == "verified" or (strictness == "structured" and self.kind in _SHORTENING)
+from tests.campaign.faults.trial import LIMITS, copy_inputs
 
 
 def _flip_bit(content: bytes, rng: random.Random) -> bytes:
@@ -45,49 +25,64 @@ def _flip_bit(content: bytes, rng: random.Random) -> bytes:
     return content[:position] + flipped + content[position + 1 :]
 
 
-def _overwrite_block(content: bytes, rng: random.Random) -> bytes:
-    """Zero a block, as a disk does that lost it."""
+def _zero_block(content: bytes, rng: random.Random) -> bytes:
     start = rng.randrange(len(content))
     size = min(rng.choice([1, 16, 512]), len(content) - start)
     return content[:start] + bytes(size) + content[start + size :]
 
 
-def _emptied(content: bytes, rng: random.Random) -> bytes:
-    return b""
-
-
-def _deleted(content: bytes, rng: random.Random) -> None:
-    return None
-
-
-# How a file is damaged; None deletes it.
+# Each kind of damage returns the new content of a file; None deletes it.
 KINDS: Mapping[str, Callable[[bytes, random.Random], bytes | None]] = MappingProxyType(
     {
         "flipped bit": _flip_bit,
-        "zeroed block": _overwrite_block,
+        "zeroed block": _zero_block,
         "truncated": lambda content, rng: content[: rng.randrange(1, max(2, len(content)))],
-        "empty": _emptied,
+        "empty": lambda *_: b"",
         "appended": lambda content, rng: content + rng.randbytes(rng.choice([1, 100])),
-        "deleted": _deleted,
+        "deleted": lambda *_: None,
     }
 )
-_SHORTENING = ("truncated", "empty", "deleted")
+_SHORTENING_KINDS = ("truncated", "empty", "deleted")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One kind of damage to one file, which a command reads.
+
+    Attributes:
+        reader: the command.
+        file: path of the file in the examples.
+        kind: key of `KINDS`.
+    """
+
+    reader: ReadingCommand
+    file: str
+    kind: str
+
+    @property
+    def is_noticeable(self) -> bool:
+        """Whether the command must notice the damage, unless it does not need the file."""
+        strictness = self.reader.strictness(self.file)
+        if strictness == "verified":
+            return True
+        is_optional = self.kind == "deleted" and Path(self.file).name in OPTIONAL_FILES
+        return strictness == "structured" and self.kind in _SHORTENING_KINDS and not is_optional
 
 
 def all_damages(examples: Path) -> Iterator[Damage]:
-    """Yield every file of every reader with every kind of damage."""
-    for reader in READERS:
+    """Yield every kind of damage to every file that a command reads."""
+    for reader in READING_COMMANDS:
         for file in reader.files(examples):
             for kind in KINDS:
                 yield Damage(reader, file, kind)
 
 
-class DamageTrials:
-    """Runs trials of damage; remembers what each command does without damage."""
+class DamageRunner:
+    """Runs trials of damage; remembers the results of each command without damage."""
 
     def __init__(self, examples: Path, folder: Path):
-        self._examples, self.folder = examples, folder
-        self._references: dict[Reader, tuple[Outcome, FolderState]] = {}
+        self._examples, self._folder = examples, folder
+        self._references: dict[ReadingCommand, tuple[Outcome, FolderState]] = {}
 
     def run(self, damage: Damage, rng: random.Random) -> bool:
         """Run a trial; return False if the damage would not change the file."""
@@ -95,16 +90,10 @@ class DamageTrials:
         if reader not in self._references:
             self._references[reader] = self._run_undamaged(reader)
         undamaged, expected = self._references[reader]
-        self._prepare(reader)
-        file = self.folder / damage.file
-        before = file.read_bytes()
-        content = KINDS[damage.kind](before, rng) if before else before
-        if content == before:
+        self._copy_inputs(reader)
+        if not _damage_file(self._folder / damage.file, damage.kind, rng):
             return False
-        file.unlink()
-        if content is not None:
-            file.write_bytes(content)
-        outcome = run_forked(reader.arguments, self.folder, _LIMITS)
+        outcome = run_forked(reader.arguments, self._folder, LIMITS)
         check_end(outcome, {undamaged.status, ExitStatus.FAILED, ExitStatus.BAD_INPUT})
         if message := refusal(outcome):
             _check_message(message, damage)
@@ -114,32 +103,38 @@ class DamageTrials:
             raise BrokenPromise("status 0, but NaN in the output")
         return True
 
-    def _prepare(self, reader: Reader) -> None:
-        copy_inputs((), self._examples, self.folder)
-        for name in (reader.damaged, *reader.inputs):
-            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            if (self._examples / name).is_dir():
-                shutil.copytree(self._examples / name, self.folder / name, dirs_exist_ok=True)
-            else:
-                shutil.copy2(self._examples / name, self.folder / name)
-
-    def _run_undamaged(self, reader: Reader) -> tuple[Outcome, FolderState]:
-        self._prepare(reader)
-        outcome = run_forked(reader.arguments, self.folder, _LIMITS)
+    def _run_undamaged(self, reader: ReadingCommand) -> tuple[Outcome, FolderState]:
+        self._copy_inputs(reader)
+        outcome = run_forked(reader.arguments, self._folder, LIMITS)
         check_end(outcome, {ExitStatus.DONE, ExitStatus.NOTHING_LEARNED})
-        return outcome, take_snapshot(self.folder)
+        return outcome, take_snapshot(self._folder)
+
+    def _copy_inputs(self, reader: ReadingCommand) -> None:
+        copy_inputs((reader.damaged, *reader.inputs), self._examples, self._folder)
 
     def _check_same(
         self, damage: Damage, outcome: Outcome, undamaged: Outcome, expected: FolderState
     ) -> None:
         """Raise `BrokenPromise` if output or files differ from those without damage."""
-        if _without_times(outcome.stdout) != _without_times(undamaged.stdout):
-            raise BrokenPromise(f"status {outcome.status} with other output, and no word about the damage")
-        found = take_snapshot(self.folder)
+        if _without_seconds(outcome.stdout) != _without_seconds(undamaged.stdout):
+            raise BrokenPromise(f"status {outcome.status} with other output, and no message about the damage")
+        found = take_snapshot(self._folder)
         found.pop(damage.file, None)
         expected = {name: digest for name, digest in expected.items() if name != damage.file}
         if difference := first_difference(expected, found):
-            raise BrokenPromise(f"status {outcome.status}, no word about the damage, and {difference}")
+            raise BrokenPromise(f"status {outcome.status}, no message about the damage, and {difference}")
+
+
+def _damage_file(file: Path, kind: str, rng: random.Random) -> bool:
+    """Damage a file; return False if it stays as it is."""
+    before = file.read_bytes()
+    content = KINDS[kind](before, rng) if before else before
+    if content == before:
+        return False
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    return True
 
 
 def _check_message(message: str, damage: Damage) -> None:
@@ -150,5 +145,6 @@ def _check_message(message: str, damage: Damage) -> None:
         raise BrokenPromise(f"the message does not name the file: {message}")
 
 
-def _without_times(stdout: bytes) -> bytes:
+def _without_seconds(stdout: bytes) -> bytes:
+    """Return the output of a command without the elapsed times in its JSON."""
     return re.sub(rb'"[a-z_]*seconds[a-z_]*": [0-9.e+-]+', b"", stdout)

@@ -1,5 +1,6 @@
-"""Signals at random and aimed moments: SIGKILL, SIGTERM, SIGINT, SIGSTOP; and two writers at a time."""
+"""Faults: signals at random and chosen moments, and two writers at the same time."""
 
+import math
 import os
 import random
 import signal
@@ -9,21 +10,24 @@ from functools import partial
 from pathlib import Path
 
 from albertine.errors import ExitStatus
-from tests.campaign.commands import Limits, Outcome, run_forked
+from tests.campaign.commands import Outcome, run_forked
 from tests.campaign.faults.operations import OperationCounter, install_hook, send_signal_once
 from tests.campaign.faults.promises import BrokenPromise, check_end
-from tests.campaign.faults.trial import Trial
+from tests.campaign.faults.trial import LIMITS, FaultTrial
 
 _MAX_KILLS = 3  # in a row, before the command runs to its end
-_FRESH_SECONDS = 3.0  # by which starting Python may lengthen a command
-_PAUSES = (0.1, 1.0)  # seconds between SIGSTOP and SIGCONT
+_FRESH_SECONDS = 3.0  # that a command takes longer in a new Python process
+_PAUSES = (0.1, 1.0)  # range of the seconds between SIGSTOP and SIGCONT
 _SETTLING_SECONDS = 0.02  # between the installation of the handlers and the first signal
 # Left by `corpus build` if it is interrupted while it cleans up, after its corpus is finished.
 _REMOVED_BUILD_FOLDER = ".building.partial"
 _STOP_STATUSES = {signal.SIGTERM: ExitStatus.TERMINATED, signal.SIGINT: ExitStatus.INTERRUPTED}
 
+# Called with the process id of the command and the seconds since its start.
+OnPoll = Callable[[int, float], None]
 
-def kill(trial: Trial) -> int:
+
+def kill(trial: FaultTrial) -> int:
     """Kill the process group, once or several times in a row, then run the command to its end."""
     trial.prepare()
     kills = 0
@@ -35,8 +39,8 @@ def kill(trial: Trial) -> int:
     return kills
 
 
-def kill_second_run(trial: Trial) -> bool:
-    """Kill a second run of a finished command: the finished result must stay, without another run."""
+def kill_second_run(trial: FaultTrial) -> bool:
+    """Kill a second run of a finished command: the result of the first must stay."""
     trial.prepare()
     trial.finish()
     outcome = _run_and_signal(trial, signal.SIGKILL)
@@ -45,8 +49,8 @@ def kill_second_run(trial: Trial) -> bool:
     return outcome.status == -signal.SIGKILL
 
 
-def stop_request(trial: Trial) -> bool:
-    """Ask the command to stop, by SIGTERM or Ctrl-C; it must clean up, and resume when it runs again."""
+def stop_request(trial: FaultTrial) -> bool:
+    """Send SIGTERM, or SIGINT as Ctrl-C does: the command must clean up, and resume when it runs again."""
     trial.prepare()
     number = trial.rng.choice(list(_STOP_STATUSES))
     outcome = _run_and_signal(trial, number)
@@ -60,7 +64,7 @@ def stop_request(trial: Trial) -> bool:
     return outcome.status == _STOP_STATUSES[number]
 
 
-def pause(trial: Trial) -> bool:
+def pause(trial: FaultTrial) -> bool:
     """Stop the process group for a while by SIGSTOP; the result must be the same."""
     trial.prepare()
     start = _draw_seconds(trial)
@@ -80,15 +84,15 @@ def pause(trial: Trial) -> bool:
     return is_continued
 
 
-def two_writers(trial: Trial) -> bool:
-    """Run the command twice at the same time: one must do its work, and the other may refuse."""
+def two_writers(trial: FaultTrial) -> bool:
+    """Run the command twice at the same time: one must write its result, and the other may refuse."""
     trial.prepare()
     start = trial.rng.uniform(0, trial.reference.seconds) * trial.rng.random()
     others: list[Outcome] = []
 
     def on_poll(pid: int, elapsed: float) -> None:
         if elapsed >= start and not others:
-            others.append(run_forked(trial.writer.arguments, trial.folder, Limits(120, 4 << 30)))
+            others.append(run_forked(trial.writer.arguments, trial.folder, LIMITS))
 
     first = trial.run(on_poll=_with_elapsed(on_poll))
     done = trial.reference.status
@@ -100,60 +104,72 @@ def two_writers(trial: Trial) -> bool:
     return bool(others)
 
 
-def _run_and_signal(trial: Trial, number: signal.Signals) -> Outcome:
-    """Run the command and send a signal to its process group at a moment that is drawn."""
-    kind = trial.rng.choice(["time", "appearance"] if trial.is_fresh else ["operation", "operation", "time"])
-    if kind == "operation":
-        first = trial.rng.randrange(trial.reference.operations)
-        action = send_signal_once(number)
-        return trial.run(in_child=partial(install_hook, trial.folder, OperationCounter(), first, action))
-    if kind == "appearance":
-        condition = _nth_appearance(trial.folder, trial.rng.choice([1, 1, 2, 3, 5, 8]), trial.rng)
-    else:
-        seconds = _draw_seconds(trial)
-
-        def condition(elapsed: float) -> bool:
-            return elapsed >= seconds
-
-    caught_at: float | None = None
-    is_sent = False
-
-    def on_poll(pid: int, elapsed: float) -> None:
-        nonlocal caught_at, is_sent
-        if caught_at is None and (number == signal.SIGKILL or _catches_sigterm(pid)):
-            caught_at = elapsed - (_SETTLING_SECONDS if number == signal.SIGKILL else 0)
-        if not is_sent and caught_at is not None and elapsed - caught_at >= _SETTLING_SECONDS:
-            is_sent = condition(elapsed) and _send(pid, number)
-
-    return trial.run(on_poll=_with_elapsed(on_poll))
+def _run_and_signal(trial: FaultTrial, number: signal.Signals) -> Outcome:
+    """Run the command, and send a signal to its process group: after some time, or at a chosen event."""
+    # A hook of the operations can be installed in a fork only.
+    moments = ["time", "appearance"] if trial.is_fresh else ["operation", "operation", "time"]
+    match trial.rng.choice(moments):
+        case "operation":
+            first = trial.rng.randrange(trial.reference.operations)
+            action = send_signal_once(number)
+            return trial.run(in_child=partial(install_hook, trial.folder, OperationCounter(), first, action))
+        case "appearance":
+            is_due = _after_new_files(trial.folder, trial.rng.choice([1, 1, 2, 3, 5, 8]), trial.rng)
+        case _:
+            is_due = _after_seconds(_draw_seconds(trial))
+    return trial.run(on_poll=_with_elapsed(_send_once(number, is_due)))
 
 
-def _draw_seconds(trial: Trial) -> float:
+def _draw_seconds(trial: FaultTrial) -> float:
     """Return a moment in the time that the command takes; one in four is near its start."""
     seconds = trial.reference.seconds + (_FRESH_SECONDS if trial.is_fresh else 0)
     return trial.rng.uniform(0, seconds) * (0.1 if trial.rng.random() < 0.25 else 1)
 
 
-def _nth_appearance(folder: Path, count: int, rng: random.Random) -> Callable[[float], bool]:
-    """Return a condition that holds once so many new names, or partial ones, have appeared."""
-    only_partial = rng.random() < 0.5
+def _after_seconds(seconds: float) -> Callable[[float], bool]:
+    return lambda elapsed: elapsed >= seconds
+
+
+def _after_new_files(folder: Path, count: int, rng: random.Random) -> Callable[[float], bool]:
+    """Return a condition that holds once `count` new paths have appeared."""
+    only_partial = rng.random() < 0.5  # they appear just before a result gets its name
     known = _names(folder)
     appeared: set[str] = set()
 
-    def condition(elapsed: float) -> bool:
+    def is_due(elapsed: float) -> bool:
         new = _names(folder) - known
         appeared.update(name for name in new if name.endswith(".partial") or not only_partial)
         return len(appeared) >= count
 
-    return condition
+    return is_due
 
 
 def _names(folder: Path) -> set[str]:
-    """Return the paths under a folder, of which some may vanish meanwhile."""
+    """Return the paths under a folder, which a command may be changing."""
+    # `rglob` would raise an error for a folder that is removed meanwhile.
     return {f"{parent}/{name}" for parent, folders, files in os.walk(folder) for name in (*folders, *files)}
 
 
-def _with_elapsed(on_poll: Callable[[int, float], None]) -> Callable[[int], None]:
+def _send_once(number: signal.Signals, is_due: Callable[[float], bool]) -> OnPoll:
+    """Return a function that sends a signal once it is due, and the command handles it.
+
+    SIGKILL is sent before that too.
+    """
+    handled_since = -math.inf if number == signal.SIGKILL else None
+    is_sent = False
+
+    def on_poll(pid: int, elapsed: float) -> None:
+        nonlocal handled_since, is_sent
+        if handled_since is None and _catches_sigterm(pid):
+            handled_since = elapsed
+        is_settled = handled_since is not None and elapsed - handled_since >= _SETTLING_SECONDS
+        if is_settled and not is_sent and is_due(elapsed):
+            is_sent = _send(pid, number)
+
+    return on_poll
+
+
+def _with_elapsed(on_poll: OnPoll) -> Callable[[int], None]:
     started = time.monotonic()
     return lambda pid: on_poll(pid, time.monotonic() - started)
 
@@ -168,7 +184,7 @@ def _send(pid: int, number: signal.Signals) -> bool:
 
 
 def _catches_sigterm(pid: int) -> bool:
-    """Return whether a process has installed its handlers; before, Python itself handles signals."""
+    """Return whether a process has installed its handlers; before that, Python itself handles signals."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

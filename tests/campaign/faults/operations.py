@@ -1,9 +1,8 @@
-"""Counts the operations of a command on its files, and acts before a chosen one.
+"""Counts the file operations of a command, and calls an action before a chosen one.
 
-An audit hook of Python sees each `open`, `mkdir`, `rename`, `remove` and `link` before it takes
-place, so that a fault comes at exactly that moment. The hook is installed in the fork that runs
-the command. It does not see files that libraries in other languages write; for these there are
-faults at random times.
+An audit hook of Python is called before each `open`, `mkdir`, `rename`, `remove` and `link`, so that
+a fault comes at exactly that moment. The hook is installed in the fork that runs the command. It is
+not called for files that libraries in other languages write; faults at random times cover these.
 """
 
 import errno
@@ -31,7 +30,7 @@ Action = Callable[[str, Path], None]
 
 
 class OperationCounter:
-    """Counts operations of a fork in memory that it shares with this process."""
+    """A number of operations, in memory that a fork shares with this process."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 8)
@@ -51,15 +50,15 @@ class OperationCounter:
 def install_hook(
     folder: Path, counter: OperationCounter, first: int = sys.maxsize, action: Action | None = None
 ) -> None:
-    """Count the writing operations under a folder in this process; call an action before some.
+    """Count the writing operations of this process under a folder; call an action before some of them.
 
     Args:
         folder: the folder.
-        counter: counts the operations.
+        counter: is incremented at each operation.
         first: number of the first operation before which to act.
         action: called with the event and the path of this operation and all later ones.
     """
-    is_acting = False
+    is_acting = False  # the action's own operations are neither counted nor acted on
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal is_acting
@@ -81,7 +80,7 @@ def install_hook(
 
 
 def send_signal_once(number: signal.Signals) -> Action:
-    """Return an action that sends a signal to the process group before the first operation."""
+    """Return an action that sends a signal to the process group, the first time that it is called."""
     is_sent = False
 
     def action(event: str, path: Path) -> None:
@@ -94,6 +93,6 @@ def send_signal_once(number: signal.Signals) -> Action:
 
 
 def refuse_new_files(event: str, path: Path) -> None:
-    """Fail as a file system without free inodes does."""
+    """Raise the error of a file system without free inodes if an operation creates a file."""
     if event in ("open", "os.mkdir", "os.link") and (event == "os.link" or not os.path.lexists(path)):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -1,5 +1,6 @@
-"""Disks that are full or read-only, and file-size limits."""
+"""Faults: disks that are full or read-only, and limits of the size of files."""
 
+import math
 import os
 import shutil
 import subprocess
@@ -12,11 +13,11 @@ from albertine.errors import ExitStatus
 from tests.campaign.commands import Outcome
 from tests.campaign.faults.operations import OperationCounter, install_hook, refuse_new_files
 from tests.campaign.faults.promises import BrokenPromise, check_end, refusal
-from tests.campaign.faults.trial import Trial
+from tests.campaign.faults.trial import FaultTrial
 
 _PAGE = 4096  # bytes; a tmpfs stores whole pages
 _MIN_FILE_SIZE = 8192  # the limit also holds for the file with the messages of the command
-_LARGE = 1 << 30
+_ENOUGH_SPACE = 1 << 30  # bytes
 
 
 def can_mount(folder: Path) -> bool:
@@ -30,24 +31,23 @@ def can_mount(folder: Path) -> bool:
     return True
 
 
-def full_disk(trial: Trial) -> bool:
+def full_disk(trial: FaultTrial) -> bool:
     """Run the command on a disk that becomes full, then with more space."""
     trial.folder.mkdir(exist_ok=True)
     with _mounted(trial.folder):
         trial.prepare()
-        used = _used_bytes(trial.folder)
-        growth = trial.reference.size[1] - trial.reference.size[0]
-        space = int(trial.rng.random() * 1.5 * growth) + _PAGE
-        _remount(trial.folder, f"size={-(-(used + space) // _PAGE) * _PAGE}")
+        space = int(trial.rng.random() * 1.5 * trial.reference.growth) + _PAGE
+        pages = math.ceil((_used_bytes(trial.folder) + space) / _PAGE)
+        _remount(trial.folder, f"size={pages * _PAGE}")
         outcome = trial.run()
         _check_failure(trial, outcome, "No space left on device")
-        _remount(trial.folder, f"size={_LARGE}")
+        _remount(trial.folder, f"size={_ENOUGH_SPACE}")
         trial.finish()
     return outcome.status == ExitStatus.FAILED
 
 
-def no_more_files(trial: Trial) -> bool:
-    """Run the command on a disk on which it can create no more files, then without this fault."""
+def no_more_files(trial: FaultTrial) -> bool:
+    """Let no more files be created from some operation on, then run the command without this fault."""
     trial.prepare()
     first = trial.rng.randrange(trial.reference.operations)
     hook = partial(install_hook, trial.folder, OperationCounter(), first, refuse_new_files)
@@ -57,20 +57,20 @@ def no_more_files(trial: Trial) -> bool:
     return outcome.status == ExitStatus.FAILED
 
 
-def file_size_limit(trial: Trial) -> bool:
-    """Run the command with a maximum size of files, then without."""
-    growth = trial.reference.size[1] - trial.reference.size[0]
-    if growth < _MIN_FILE_SIZE:
+def file_size_limit(trial: FaultTrial) -> bool:
+    """Run the command with a maximum file size, then without; return False if its files are too small."""
+    largest = trial.reference.growth
+    if largest < _MIN_FILE_SIZE:
         return False
     trial.prepare()
-    size = int(_MIN_FILE_SIZE * (growth / _MIN_FILE_SIZE) ** trial.rng.random())
+    size = int(_MIN_FILE_SIZE * (largest / _MIN_FILE_SIZE) ** trial.rng.random())
     outcome = trial.run(file_size=size)
     _check_failure(trial, outcome, "File too large")
     trial.finish()
     return outcome.status == ExitStatus.FAILED
 
 
-def read_only(trial: Trial) -> bool:
+def read_only(trial: FaultTrial) -> bool:
     """Run the command in a read-only folder: it must refuse, and change nothing."""
     trial.folder.mkdir(exist_ok=True)
     with _mounted(trial.folder):
@@ -85,8 +85,8 @@ def read_only(trial: Trial) -> bool:
     return True
 
 
-def _check_failure(trial: Trial, outcome: Outcome, reason: str) -> None:
-    """Raise `BrokenPromise` unless a command failed for a reason that it names, or has its result."""
+def _check_failure(trial: FaultTrial, outcome: Outcome, reason: str) -> None:
+    """Raise `BrokenPromise` unless a command named the reason for which it failed, or wrote its result."""
     check_end(outcome, {ExitStatus.FAILED, trial.reference.status})
     if outcome.status == trial.reference.status:
         trial.check_result(f"status {outcome.status} despite {reason!r}, but")
@@ -97,7 +97,7 @@ def _check_failure(trial: Trial, outcome: Outcome, reason: str) -> None:
 @contextmanager
 def _mounted(folder: Path) -> Iterator[None]:
     """Mount an empty file system in memory on a folder while the block runs."""
-    if message := _call("mount", "-t", "tmpfs", "-o", f"size={_LARGE}", "campaign", str(folder)):
+    if message := _call("mount", "-t", "tmpfs", "-o", f"size={_ENOUGH_SPACE}", "campaign", str(folder)):
         raise OSError(message)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a folder holds, as far as it must be the same after a fault: names and digests of its files."""
+"""Snapshots of a folder: names and digests of its files, without what differs between two equal runs."""
 
 import hashlib
 import json
@@ -10,31 +10,35 @@ from pathlib import Path
 FolderState = dict[str, str]
 
 _TIMING_KEYS = {"seconds", "tokens_per_second", "utilization", "peak_memory"}
-# Which checkpoints are kept depends on where a run was interrupted; the lock files are empty.
-_UNCOMPARED = re.compile(r".*\.lock|(?:.*/)?checkpoints/(?!.*\.partial).*")
-_FOLDER = "folder"
-_PRESENT = "present"
+# Which checkpoints exist depends on where a run was interrupted. Lock files are empty, and stay.
+_NOT_COMPARED = re.compile(r".*\.lock|(?:.*/)?checkpoints/(?!.*\.partial).*")
+_FOLDER, _PRESENT, _EMPTY = "folder", "present", "empty"
 
 
 def take_snapshot(folder: Path, present_only: Iterable[str] = ()) -> FolderState:
-    """Return the digest of each file under a folder, without times; a folder has a fixed digest."""
-    patterns = ("*.svg", *present_only)  # a plot names the time at which it was drawn
+    """Return the digest of each file under a folder, by its relative path; folders are included.
+
+    Args:
+        folder: the folder.
+        present_only: patterns of files of which only the presence counts, because they contain times.
+    """
+    patterns = ("*.svg", *present_only)  # a plot contains the time at which it was drawn
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if _UNCOMPARED.fullmatch(name):
+        if _NOT_COMPARED.fullmatch(name):
             continue
         if path.is_dir():
             found[name] = _FOLDER
         elif any(fnmatch(name, pattern) for pattern in patterns):
-            found[name] = _PRESENT if path.stat().st_size else "empty"
+            found[name] = _PRESENT if path.stat().st_size else _EMPTY
         else:
             found[name] = _digest(path)
     return found
 
 
 def first_difference(expected: FolderState, found: FolderState) -> str:
-    """Return the worst difference of two snapshots in words; empty if there is none."""
+    """Return the most important difference of two snapshots in words; empty if there is none."""
     if missing := sorted(expected.keys() - found.keys()):
         return f"{missing[0]} is missing"
     if changed := sorted(name for name in expected if expected[name] != found[name]):

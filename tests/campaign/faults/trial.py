@@ -1,24 +1,25 @@
-"""One trial: a command that writes, a folder of its own, and the result of an undisturbed run."""
+"""One trial of a fault: a command that writes, its folder, and the results of an undisturbed run."""
 
 import os
 import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from albertine.errors import ExitStatus
 from tests.campaign.commands import Limits, Outcome, run_forked, run_process
+from tests.campaign.examples import copy_example
 from tests.campaign.faults.operations import OperationCounter, install_hook
 from tests.campaign.faults.promises import BrokenPromise, check_end, is_already_done
 from tests.campaign.faults.snapshots import FolderState, first_difference, take_snapshot
-from tests.campaign.faults.writers import Writer
+from tests.campaign.faults.writing_commands import WritingCommand
 
-_SECONDS = {False: 120.0, True: 600.0}  # limit of a command, by whether it is slow
-_MEMORY = 4 << 30
+LIMITS = Limits(seconds=120.0, memory=4 << 30)
+_SLOW_SECONDS = 600.0  # limit of a slow command
 _SURVIVOR_SECONDS = 10.0  # in which workers must end after their parent process
 
 
@@ -31,18 +32,18 @@ class Reference:
         status: its exit status.
         seconds: elapsed time in a fork.
         operations: number of its writing operations.
-        size: bytes of the folder before it, and after it.
+        growth: bytes that it adds to the folder.
     """
 
     snapshot: FolderState
     status: int
     seconds: float
     operations: int
-    size: tuple[int, int]
+    growth: int
 
 
 @dataclass(frozen=True)
-class Trial:
+class FaultTrial:
     """A trial of a fault.
 
     Attributes:
@@ -54,20 +55,15 @@ class Trial:
         is_fresh: whether a new Python process runs the command, instead of a fork.
     """
 
-    writer: Writer
+    writer: WritingCommand
     folder: Path
     examples: Path
     reference: Reference
     rng: random.Random
     is_fresh: bool = False
 
-    @property
-    def state_before(self) -> Path:
-        """A copy of the folder as it was when the command was last started."""
-        return self.folder.with_name("before")
-
     def prepare(self) -> None:
-        """Replace the folder by copies of the inputs."""
+        """Replace the content of the folder by copies of the inputs."""
         copy_inputs(self.writer.inputs, self.examples, self.folder)
 
     def run(
@@ -77,22 +73,24 @@ class Trial:
         on_poll: Callable[[int], object] | None = None,
         file_size: int | None = None,
     ) -> Outcome:
-        """Run the command with a fault; afterwards, all processes of its group have ended."""
-        self._keep_state()
-        limits = Limits(_SECONDS[self.writer.is_slow], _MEMORY, file_size)
-        groups: list[int] = []
+        """Run the command with a fault; afterwards, all processes of its group have ended.
 
-        def poll(pid: int) -> None:
-            groups[:] = [pid]
-            if on_poll:
-                on_poll(pid)
-
+        Args:
+            in_child: see `run_forked`.
+            on_poll: see `run_forked`.
+            file_size: maximum bytes of a file that the command writes.
+        """
+        before = state_before(self.folder)
+        shutil.rmtree(before, ignore_errors=True)
+        shutil.copytree(self.folder, before, symlinks=True)
+        limits = _limits(self.writer, file_size)
         if self.is_fresh:
-            outcome = run_process(self.writer.arguments, self.folder, limits, on_poll=poll)
+            outcome = run_process(self.writer.arguments, self.folder, limits, on_poll=on_poll)
         else:
-            outcome = run_forked(self.writer.arguments, self.folder, limits, in_child=in_child, on_poll=poll)
-        for group in groups:
-            _wait_for_survivors(group)
+            outcome = run_forked(
+                self.writer.arguments, self.folder, limits, in_child=in_child, on_poll=on_poll
+            )
+        _wait_for_survivors(outcome.process_group)
         return outcome
 
     def finish(self) -> None:
@@ -104,10 +102,10 @@ class Trial:
         self.check_result("after running again")
 
     def check_result(self, moment: str, *, ignore_partial: bool = False) -> None:
-        """Raise `BrokenPromise` if the folder is not as after the undisturbed run.
+        """Raise `BrokenPromise` if the content of the folder is not that after the undisturbed run.
 
         Args:
-            moment: when that is, for the message.
+            moment: when the check takes place, for the message.
             ignore_partial: whether partial files may be left over, because the next run removes them.
         """
         found = take_snapshot(self.folder, self.writer.present_only)
@@ -116,41 +114,40 @@ class Trial:
         if difference := first_difference(self.reference.snapshot, found):
             raise BrokenPromise(f"{moment}, {difference}")
 
-    def _keep_state(self) -> None:
-        shutil.rmtree(self.state_before, ignore_errors=True)
-        shutil.copytree(self.folder, self.state_before, symlinks=True)
+
+def state_before(folder: Path) -> Path:
+    """Return the copy of a trial's folder as it was when the command was last started."""
+    return folder.with_name("before")
 
 
-def copy_inputs(inputs: tuple[str, ...], examples: Path, folder: Path) -> None:
+def copy_inputs(inputs: Iterable[str], examples: Path, folder: Path) -> None:
     """Empty a folder, and copy files and folders of the examples into it."""
     folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
+    for old in folder.iterdir():  # the folder itself stays: it may be a mount point
         shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     for name in inputs:
-        if (examples / name).is_dir():
-            shutil.copytree(examples / name, folder / name)
-        else:
-            shutil.copy2(examples / name, folder / name)
+        copy_example(name, examples, folder)
 
 
-def run_undisturbed(writer: Writer, examples: Path, folder: Path) -> Reference:
+def run_undisturbed(writer: WritingCommand, examples: Path, folder: Path) -> Reference:
     """Run a command without a fault."""
     copy_inputs(writer.inputs, examples, folder)
     size_before, counter = _folder_size(folder), OperationCounter()
-    outcome = run_forked(
-        writer.arguments,
-        folder,
-        Limits(_SECONDS[writer.is_slow], _MEMORY),
-        in_child=partial(install_hook, folder, counter),
-    )
+    hook = partial(install_hook, folder, counter)
+    outcome = run_forked(writer.arguments, folder, _limits(writer), in_child=hook)
     check_end(outcome, {ExitStatus.DONE, ExitStatus.NOTHING_LEARNED})
     return Reference(
         take_snapshot(folder, writer.present_only),
         outcome.status,
         outcome.seconds,
         counter.count,
-        (size_before, _folder_size(folder)),
+        _folder_size(folder) - size_before,
     )
+
+
+def _limits(writer: WritingCommand, file_size: int | None = None) -> Limits:
+    seconds = _SLOW_SECONDS if writer.is_slow else LIMITS.seconds
+    return Limits(seconds, LIMITS.memory, file_size)
 
 
 def _folder_size(folder: Path) -> int:
@@ -160,25 +157,25 @@ def _folder_size(folder: Path) -> int:
 def _wait_for_survivors(group: int) -> None:
     """Wait until no process of a group runs; raise `BrokenPromise` if one does not end by itself."""
     deadline = time.monotonic() + _SURVIVOR_SECONDS
-    while members := _running_members(group):
+    while survivors := _count_running(group):
         if time.monotonic() > deadline:
             os.killpg(group, signal.SIGKILL)
-            raise BrokenPromise(f"{len(members)} worker processes survive the command")
+            raise BrokenPromise(f"{survivors} worker processes survive the command")
         time.sleep(0.05)
 
 
-def _running_members(group: int) -> list[int]:
+def _count_running(group: int) -> int:
+    """Return the number of processes in a group, without those that have ended."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
-        return []
-    members = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, _, found_group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
-            except OSError:
-                continue
-            if int(found_group) == group and state != "Z":
-                members.append(int(entry.name))
-    return members
+        return 0
+    return sum(_is_running_in(process, group) for process in Path("/proc").glob("[0-9]*"))
+
+
+def _is_running_in(process: Path, group: int) -> bool:
+    try:
+        state, _, found_group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+    except OSError:  # it has ended meanwhile
+        return False
+    return int(found_group) == group and state != "Z"

@@ -1,4 +1,4 @@
-"""Runs and corpora that were killed before their end, as examples for trials of damage."""
+"""Examples of unfinished runs and corpora, whose commands were killed."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from types import MappingProxyType
 from tests.campaign.commands import Limits, run_forked
 from tests.campaign.faults.operations import OperationCounter, install_hook
 from tests.campaign.faults.trial import copy_inputs
-from tests.campaign.faults.writers import WRITERS
+from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 
-# By name of the example: the command, and a part of the name before whose creation it is killed.
+# For each example: the command, which is killed when it creates a file or folder with this name.
 UNFINISHED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "unfinished-run": ("pretrain", "step-00000006"),
@@ -25,13 +25,13 @@ UNFINISHED: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def resume_command(name: str) -> str:
     """Return the command that resumes an unfinished example."""
-    return WRITERS[UNFINISHED[name][0]].command.replace("--out out", f"--out {name}")
+    return WRITING_COMMANDS[UNFINISHED[name][0]].command.replace("--out out", f"--out {name}")
 
 
 def make_unfinished_examples(examples: Path, folder: Path) -> None:
-    """Add the unfinished runs and corpora to the examples; `folder` is used meanwhile."""
+    """Add the unfinished runs and corpora to the examples; their commands run in `folder`, emptied first."""
     for name, (command, last_name) in UNFINISHED.items():
-        copy_inputs(WRITERS[command].inputs, examples, folder)
+        copy_inputs(WRITING_COMMANDS[command].inputs, examples, folder)
 
         def kill(event: str, path: Path, last_name: str = last_name) -> None:
             if event in ("open", "os.mkdir") and last_name in path.name:

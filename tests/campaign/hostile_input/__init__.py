@@ -1,4 +1,4 @@
-"""Hostile input: grammar-aware mutations of every file and command line that Albertine reads."""
+"""Hostile input: changed files and command lines, for every command that reads them."""
 
 from tests.campaign.hostile_input.campaign_part import run_part
 

@@ -1,4 +1,4 @@
-"""The part of the campaign that feeds every reader with damaged and hostile input."""
+"""The part of the campaign that runs trials of hostile input and keeps what they find."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.campaign.commands import Limits, command_text
 from tests.campaign.findings import Finding, Report
 from tests.campaign.hostile_input.derived_examples import build_derived_examples
 from tests.campaign.hostile_input.hostile_values import HostileValues, draw_hostile_values
-from tests.campaign.hostile_input.oracle import LIMITS, PATIENT_LIMITS, TOO_MUCH, problem_kind
+from tests.campaign.hostile_input.oracle import LIMITS, PATIENT_LIMITS, is_exceeded_limit, problem_kind
 from tests.campaign.hostile_input.trials import (
     Trial,
     arguments_of,
@@ -23,7 +23,7 @@ from tests.campaign.hostile_input.trials import (
 )
 
 _PART = "input"
-_LARGEST_CASE = 100_000  # bytes of a file that is kept as a case
+_MAX_CASE_BYTES = 100_000  # of a file that can become a case
 
 
 class _Search:
@@ -33,37 +33,38 @@ class _Search:
         self._report, self._work, self._values = report, work, values
         self._sources = [work / "derived", examples]
         self._folder = work / "trial"
-        self._found: set[tuple[str, str]] = set()
+        self._found: set[tuple[str, str]] = set()  # readers and kinds of problems
 
     def run(self, trial: Trial) -> None:
-        """Run one trial, and report its problem if no earlier trial of the reader had one of this kind."""
+        """Run a trial; report its problem if it is the first of its kind for the reader."""
         if not prepare(trial, self._sources, self._values, self._folder):
             return
         self._report.count(_PART, trial.reader_name)
         problem = run_trial(trial, self._folder)
         if problem is None or (trial.reader_name, problem_kind(problem)) in self._found:
             return
-        if problem.startswith(TOO_MUCH) and self._problem(trial, PATIENT_LIMITS) is None:
+        if is_exceeded_limit(problem) and self._repeat(trial, PATIENT_LIMITS) is None:
             return  # the machine was busy
         self._found.add((trial.reader_name, problem_kind(problem)))
         self._keep(self._smallest(trial, problem), problem)
 
-    def _problem(self, trial: Trial, limits: Limits = LIMITS) -> str | None:
+    def _repeat(self, trial: Trial, limits: Limits = LIMITS) -> str | None:
+        """Run a trial again; return its problem, or None."""
         changed = prepare(trial, self._sources, self._values, self._folder)
         return run_trial(trial, self._folder, limits) if changed else None
 
     def _smallest(self, trial: Trial, problem: str) -> Trial:
         """Return a trial with the same kind of problem and as few edits as possible."""
-        if problem.startswith(TOO_MUCH):
+        if is_exceeded_limit(problem):
             return trial  # each attempt would take as long again
         for smaller in smaller_trials(trial):
-            found = self._problem(smaller)
+            found = self._repeat(smaller)
             if found is not None and problem_kind(found) == problem_kind(problem):
                 return self._smallest(smaller, found)
         return trial
 
     def _keep(self, trial: Trial, problem: str) -> None:
-        """Write the folder of a trial again, for the command that reproduces it, and report the finding."""
+        """Keep a folder in which the command of a trial reproduces the problem, and report the finding."""
         number = len(self._found)
         folder = self._work / "findings" / f"{number:03}-{trial.reader_name}"
         prepare(trial, self._sources, self._values, folder)
@@ -71,7 +72,7 @@ class _Search:
         note = json.dumps({"problem": problem, "arguments": arguments, "trial": asdict(trial)}, indent=2)
         (self._work / "findings" / f"{folder.name}.json").write_text(note + "\n")
         file = folder / trial.reader.file
-        if not trial.special and file.stat().st_size <= _LARGEST_CASE:
+        if not trial.special and file.stat().st_size <= _MAX_CASE_BYTES:
             cases = self._work / "findings" / "cases"
             cases.mkdir(exist_ok=True)
             shutil.copy(file, cases / f"{trial.reader_name}.{number:03}{file.suffix}")

@@ -1,4 +1,4 @@
-"""Columns of Parquet and Arrow files: other types and values, and buffers that contradict each other."""
+"""Edits of Parquet files and of the Arrow files of a corpus: columns of other types and values."""
 
 import io
 import random
@@ -22,7 +22,7 @@ def _invalid_text(rows: int) -> pa.Array:
 
 
 def _numbers(rows: int, rng: random.Random, data_type: pa.DataType) -> pa.Array:
-    """Return a column of a type that stores integers of 32 or 64 bits, with extreme ones."""
+    """Return a column of extreme values of a type that is stored as 32 or 64-bit integers."""
     width = data_type.bit_width
     largest = 2 ** (width - 1) - 1
     values = [rng.choice([largest, -largest - 1, 0, 1, largest // 2]) for _ in range(rows)]
@@ -34,9 +34,7 @@ _INTEGER_TYPES = (
     pa.timestamp("ms", "+23:59"), pa.duration("s"), pa.duration("ns"), pa.time32("s"), pa.time64("ns"),
     pa.int64(), pa.uint64(),
 )  # fmt: skip
-
-
-# Values that fill a column, with a type where the library would choose another one.
+# Values that fill a column, with their type; None for the type that the library chooses.
 _CONSTANTS: tuple[tuple[Any, pa.DataType | None], ...] = (
     (None, None),
     (float("nan"), None),
@@ -56,6 +54,7 @@ _CONSTANTS: tuple[tuple[Any, pa.DataType | None], ...] = (
 
 
 def _hostile_column(rows: int, rng: random.Random, values: HostileValues) -> pa.Array:
+    """Return a random column of some number of rows."""
     try:
         match rng.randrange(6):
             case 0:
@@ -84,7 +83,7 @@ def _edit_table(table: pa.Table, rng: random.Random, values: HostileValues) -> p
             names[index] = rng.choice([rng.choice(values.texts), rng.choice(names)])
             try:
                 return table.rename_columns(names)
-            except UnicodeEncodeError:
+            except UnicodeEncodeError:  # names with unpaired surrogates cannot be stored
                 return table
         case 2:
             return table.slice(0, rng.choice([0, 1]))
@@ -115,18 +114,20 @@ def _write_parquet(table: pa.Table, rng: random.Random) -> bytes:
 
 PARQUET = Format(_read_table, _write_parquet, _edit_table)
 
-# Shards of a corpus. Their tree is [valid content, content]. Hostile numbers are written over the bytes of
-# the buffers: the library cannot write arrays that contradict themselves, and aborts if it reads them.
-
 
 def _edit_shard(tree: list[bytes], rng: random.Random, values: HostileValues) -> list[bytes]:
+    """Return a shard with one edit; its tree is [valid content, content].
+
+    Some edits overwrite bytes of the buffers, because the library cannot write an array whose buffers
+    contradict each other. It may abort if it reads such an array, so the valid content is parsed.
+    """
     valid, content = tree
     table = pa.ipc.open_file(pa.BufferReader(valid)).read_all()
     if not table.num_rows or rng.random() < 0.3:
         written = _write_arrow(_edit_table(table, rng, values), rng)
         return [written, written]
     columns = table.to_batches()[0].columns
-    buffers = [one for column in columns for one in column.buffers() if one is not None and one.size >= 4]
+    buffers = [buffer for column in columns for buffer in column.buffers() if buffer and buffer.size >= 4]
     buffer = rng.choice(buffers).to_pybytes()
     width = rng.choice([1, 2, 4])
     at = valid.find(buffer[:256])

@@ -1,7 +1,7 @@
-"""Command lines as trees: a valid one for each command, with hostile options and values.
+"""Command lines: a valid one for each command, and edits that put hostile options and values into it.
 
-Their tree is a list of arguments. Commands that would train, serve or download only print their
-settings.
+The tree of a command line is its list of arguments. Commands that would train, serve or download
+only print their settings.
 """
 
 import json
@@ -17,7 +17,7 @@ from albertine.cli import app
 from tests.campaign.hostile_input.formats import Format
 from tests.campaign.hostile_input.hostile_values import HostileValues
 
-# A valid command line of each command. Paths are of the examples; outputs begin with "new".
+# A valid command line of each command. Inputs are examples; outputs begin with "new".
 COMMAND_LINES: Mapping[str, str] = MappingProxyType(
     {
         "info": "info run --json",
@@ -49,54 +49,40 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "bench corpus": "bench corpus text --tokenizer tokenizer --print-settings",
     }
 )
-_PRINT = "--print-settings"
-_LONGEST = 50_000  # bytes of an argument; the system refuses more than 128 KiB
+PRINT_SETTINGS = "--print-settings"
+_MAX_BYTES = 50_000  # of an argument; Linux refuses more than 128 KiB
 _PATHS = (
     "", ".", "nothing", "reviews.csv", "text", "run", "reviews.csv/inside", "x" * 5_000, "x/" * 300,
-    "new\nline",    "\udcff", "new\x1b[31m", "*", "**/*", "[", "~", "loop", "new.csv", "new.json", "-",
+    "new\nline", "\udcff", "new\x1b[31m", "*", "**/*", "[", "~", "loop", "new.csv", "new.json", "-",
 )  # fmt: skip
 _NUMBERS = (
-    "0",
-    "-1",
-    "1e999",
-    "nan",
-    "inf",
-    "9" * 400,
-    "1.5",
-    "0x10",
-    "1_000",
-    "\u0663",
-    " 1",
-    "none",
-    "true",
-    "",
-)
+    "0", "-1", "1e999", "nan", "inf", "9" * 400, "1.5", "0x10", "1_000", "\u0663", " 1", "none", "true", "",
+)  # fmt: skip
 
 
 def command_names(commands: App = app, prefix: str = "") -> Iterator[str]:
-    """Yield the names of all commands of the command line."""
+    """Yield the names of all commands, such as "corpus build"."""
     for name in commands:
         if not name.startswith("-"):
-            inner = [f"{prefix}{name} {one}" for one in commands[name] if not one.startswith("-")]
+            inner = [f"{prefix}{name} {each}" for each in commands[name] if not each.startswith("-")]
             yield from inner or [prefix + name]
 
 
 @cache
 def _options(command: str) -> tuple[str, ...]:
+    """Return the options of a command, except `--debug`, which prints tracebacks."""
     found = app
     for name in command.split():
         found = found[name]
-    names = (name for one in found.assemble_argument_collection() for name in one.names)
-    return tuple(
-        name for name in names if name.startswith("--") and name != "--debug"
-    )  # which prints tracebacks
+    names = (name for argument in found.assemble_argument_collection() for name in argument.names)
+    return tuple(name for name in names if name.startswith("--") and name != "--debug")
 
 
 def _edit(arguments: list[str], rng: random.Random, values: HostileValues) -> list[str]:
-    """Return a command line with one edit; options that keep the command short stay."""
-    command = next(one for one in COMMAND_LINES if arguments[: len(one.split())] == one.split())
+    """Return a command line with one edit; a `--print-settings` at its end stays."""
+    command = next(name for name in COMMAND_LINES if arguments[: len(name.split())] == name.split())
     first = len(command.split())
-    last = len(arguments) - (_PRINT in COMMAND_LINES[command])
+    last = len(arguments) - (PRINT_SETTINGS in COMMAND_LINES[command])
     index = rng.randint(first, last)
     option = rng.choice(_options(command))
     value = _hostile_argument(rng, values)
@@ -116,10 +102,10 @@ def _edit(arguments: list[str], rng: random.Random, values: HostileValues) -> li
 
 
 def _hostile_argument(rng: random.Random, values: HostileValues) -> str:
-    """Return an argument that can be passed to a process and that names no path outside the folder."""
+    """Return an argument that the system can pass to a process, and that is no path outside the folder."""
     value = rng.choice([rng.choice(_PATHS), rng.choice(_NUMBERS), rng.choice(values.texts)])
     value = value.replace("\0", "").replace("..", "__").removeprefix("hub:")
-    value = value.encode("utf-8", "surrogatepass")[:_LONGEST].decode("utf-8", "surrogateescape")
+    value = value.encode("utf-8", "surrogatepass")[:_MAX_BYTES].decode("utf-8", "surrogateescape")
     return "_" + value[1:] if value.startswith("/") else value
 
 

@@ -1,4 +1,4 @@
-"""Valid files that only hostile input needs, made from the examples of the campaign."""
+"""Valid files that only trials of hostile input need, derived from the examples of the campaign."""
 
 import gzip
 import json
@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.campaign.commands import Limits, run_forked
-from tests.campaign.hostile_input.command_lines import COMMAND_LINES
+from tests.campaign.hostile_input.command_lines import COMMAND_LINES, PRINT_SETTINGS
 from tests.interop.make_google_checkpoint import BERT_CONFIG, BERT_SHAPES, write_checkpoint
 
-# Commands whose settings files are read; each with the options that make it short.
+# Commands that read a settings file, with the options that make them fast.
 SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "info": "info --json",
@@ -36,16 +36,20 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "bench-pretrain": "bench pretrain --print-settings",
     }
 )
-_PRINT = "--print-settings"
+# More options of these commands, which become part of the settings file.
+_SETTINGS_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "info": "--model albert-tiny",
+        "predict": "--data reviews.csv",
+        "evaluate": "--data reviews.csv",
+        "probe": "--corpus corpus --tokens 100",
+        "pretrain": "--corpus corpus",
+        "finetune": "--task classify --data reviews.csv",
+    }
+)
 _DIALOGUE = [
     ["W: The boat is red.", "M: No, it is blue."],
-    [
-        {
-            "question": "Which colour has the boat?",
-            "choice": ["red", "blue", "green", "grey"],
-            "answer": "blue",
-        }
-    ],
+    [{"question": "What color is the boat?", "choice": ["red", "blue", "green", "gray"], "answer": "blue"}],
     "1-1",
 ]
 _CONLLU = (
@@ -74,27 +78,19 @@ def build_derived_examples(examples: Path, folder: Path) -> None:
 
 
 def _write_settings(examples: Path, folder: Path) -> None:
+    """Write the settings file of each command, as the command prints it."""
     folder.mkdir()
-    extra = {
-        "predict": "--data reviews.csv",
-        "evaluate": "--data reviews.csv",
-        "probe": "--corpus corpus --tokens 100",
-    }
-    extra |= {
-        "pretrain": "--corpus corpus",
-        "finetune": "--task classify --data reviews.csv",
-        "info": "--model albert-tiny",
-    }
     for name, command in SETTINGS_COMMANDS.items():
-        words = f"{command.removesuffix(_PRINT)} {extra.get(name, '')} {_PRINT}".split()
-        outcome = run_forked(words, examples, Limits(seconds=60))
+        options = _SETTINGS_OPTIONS.get(name, "")
+        arguments = f"{command.removesuffix(PRINT_SETTINGS)} {options} {PRINT_SETTINGS}".split()
+        outcome = run_forked(arguments, examples, Limits(seconds=60))
         if outcome.status:
             raise SystemExit(f"{command}: {outcome.stderr.decode()}")
         (folder / f"{name}.toml").write_bytes(outcome.stdout)
 
 
 def _write_weights(run: Path, folder: Path) -> None:
-    """Write the model of a run with its weights as a pickle, and as shards with an index."""
+    """Write the model of a run twice: with pickled weights, and with sharded ones."""
     tensors = load_file(run / "model.safetensors")
     names = sorted(tensors)
     for layout in ("pickled", "sharded"):
@@ -111,7 +107,7 @@ def _write_weights(run: Path, folder: Path) -> None:
 
 
 def _write_vocabulary(folder: Path) -> None:
-    """Write a tokenizer of BERT: a vocabulary of WordPiece, options, and special tokens."""
+    """Write a WordPiece tokenizer: a vocabulary, options and special tokens."""
     folder.mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##a", "##b", "the", "boat", ".", ","]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")

@@ -1,7 +1,7 @@
-"""Formats of files: how to parse a valid file, edit its tree, and write it again.
+"""Formats of files: how to parse a valid file into a tree, edit the tree, and write it again.
 
-A mutation is a list of seeds. Each seed is one edit, so that a mutation shrinks by leaving seeds
-out. Most edits change the tree; some change the bytes of the written file.
+Each seed of a trial gives one edit, so that a trial with fewer seeds has fewer edits. Most edits
+change the tree; some change the bytes of the written file.
 """
 
 import csv
@@ -17,9 +17,8 @@ from tests.campaign.hostile_input.hostile_values import VERBATIM, HostileValues
 from tests.campaign.hostile_input.raw_bytes import edited_bytes
 from tests.campaign.hostile_input.trees import edited_tree
 
-_RAW_SHARE = 5  # one edit in this many is of bytes
-
-_MOST_ROWS = 3_000  # of a table that an edit repeats
+_SEEDS_PER_RAW_EDIT = 5  # on average
+_MAX_ROWS = 3_000  # of a table whose rows an edit repeats
 
 TreeEdit = Callable[[Any, random.Random, HostileValues], Any]
 
@@ -30,7 +29,7 @@ class Format:
 
     Attributes:
         parse: returns the tree of a valid file.
-        write: returns the bytes of a tree, which may be of any shape.
+        write: returns the bytes of a tree, of whatever shape its edits have given it.
         edit: returns a tree with one edit.
         takes_raw_edits: whether some edits are of the bytes of the written file.
     """
@@ -41,10 +40,10 @@ class Format:
     takes_raw_edits: bool = True
 
 
-def mutated(content: bytes, file_format: Format, seeds: Sequence[int], values: HostileValues) -> bytes:
-    """Return the content of a valid file with the edits of some seeds."""
+def edited_file(content: bytes, file_format: Format, seeds: Sequence[int], values: HostileValues) -> bytes:
+    """Return the content of a valid file with one edit for each seed."""
     tree = file_format.parse(content)
-    raw_seeds = [seed for seed in seeds if file_format.takes_raw_edits and not seed % _RAW_SHARE]
+    raw_seeds = [seed for seed in seeds if file_format.takes_raw_edits and not seed % _SEEDS_PER_RAW_EDIT]
     for seed in seeds:
         if seed not in raw_seeds:
             tree = file_format.edit(tree, random.Random(seed), values)
@@ -55,7 +54,7 @@ def mutated(content: bytes, file_format: Format, seeds: Sequence[int], values: H
 
 
 def json_text(tree: Any, rng: random.Random) -> str:
-    """Return a tree as JSON, with NaN and unpaired surrogates where the tree has them."""
+    """Return a tree as JSON, invalid where the tree has NaN, unpaired surrogates or names of `VERBATIM`."""
     text = json.dumps(tree, ensure_ascii=rng.random() < 0.7, default=str)
     for name, verbatim in VERBATIM.items():
         text = text.replace(f'"{name}"', verbatim)
@@ -81,12 +80,13 @@ def _write_json_lines(tree: Any, rng: random.Random) -> bytes:
 
 
 def _write_toml(tree: Any, rng: random.Random) -> bytes:
-    return (
-        encoded("\n".join(_toml_lines(tree, "")) + "\n") if isinstance(tree, dict) else _write_json(tree, rng)
-    )
+    if not isinstance(tree, dict):
+        return _write_json(tree, rng)
+    return encoded("\n".join(_toml_lines(tree, "")) + "\n")
 
 
 def _toml_lines(table: dict[str, Any], prefix: str) -> Iterable[str]:
+    """Yield the lines of a table; the names of tables inside it get the prefix."""
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     for key, value in table.items():
         if key not in tables:
@@ -105,54 +105,63 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, dict):
-        return (
-            "{" + ", ".join(f"{_toml_key(str(key))} = {_toml_value(one)}" for key, one in value.items()) + "}"
-        )
+        pairs = (f"{_toml_key(str(key))} = {_toml_value(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, bool) or not isinstance(value, float | int | str):
         return str(value).lower()
     if isinstance(value, str):
-        text = VERBATIM.get(value)
-        escaped = "".join(one if one.isprintable() or one > "\x9f" else f"\\u{ord(one):04x}" for one in value)
-        return text or '"' + escaped.replace('"', '\\"') + '"'
+        escaped = "".join(
+            char if char.isprintable() or char > "\x9f" else f"\\u{ord(char):04x}" for char in value
+        )
+        return VERBATIM.get(value) or '"' + escaped.replace('"', '\\"') + '"'
+    # `repr` refuses integers of more than 4,300 digits.
     return "9" * 5000 if isinstance(value, int) and abs(value) > 10**300 else repr(value)
 
 
-def _parse_cells(separator: str) -> Callable[[bytes], list[list[str]]]:
-    def parse(content: bytes) -> list[list[str]]:
-        lines = content.decode("utf-8-sig").splitlines()
-        return (
-            [list(row) for row in csv.reader(lines)]
-            if separator == ","
-            else [one.split(separator) for one in lines]
-        )
-
-    return parse
+def _parse_csv(content: bytes) -> list[list[str]]:
+    return list(csv.reader(content.decode("utf-8-sig").splitlines()))
 
 
-def _write_cells(separator: str) -> Callable[[Any, random.Random], bytes]:
-    def write(tree: Any, rng: random.Random) -> bytes:
-        rows = [
-            row if isinstance(row, list) else [row] for row in (tree if isinstance(tree, list) else [tree])
+def _parse_tsv(content: bytes) -> list[list[str]]:
+    return [line.split("\t") for line in content.decode("utf-8-sig").splitlines()]
+
+
+def _write_csv(tree: Any, rng: random.Random) -> bytes:
+    """Return a table as CSV, sometimes without the quotation marks that its cells need."""
+    rows = _cells(tree)
+    if rng.random() < 0.7:
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows(rows)
+        return _encoded_table(stream.getvalue(), rng)
+    return _encoded_table("".join(",".join(row) + "\n" for row in rows), rng)
+
+
+def _write_tsv(tree: Any, rng: random.Random) -> bytes:
+    return _encoded_table("".join("\t".join(row) + "\n" for row in _cells(tree)), rng)
+
+
+def _cells(tree: Any) -> list[list[str]]:
+    """Return the cells of a table, in whose place edits may have put values that are not texts."""
+    rows = tree if isinstance(tree, list) else [tree]
+    return [
+        [
+            cell if isinstance(cell, str) else str(cell)[:5000]
+            for cell in (row if isinstance(row, list) else [row])
         ]
-        texts = [[cell if isinstance(cell, str) else str(cell)[:5000] for cell in row] for row in rows]
-        if separator == "," and rng.random() < 0.7:
-            stream = io.StringIO()
-            csv.writer(stream, lineterminator="\n").writerows(texts)
-            text = stream.getvalue()
-        else:
-            text = "".join(separator.join(row) + "\n" for row in texts)
-        content = encoded(text)
-        return (
-            content
-            if rng.random() < 0.9
-            else rng.choice([b"\xef\xbb\xbf" + content, text.encode("utf-16", "ignore")])
-        )
+        for row in rows
+    ]
 
-    return write
+
+def _encoded_table(text: str, rng: random.Random) -> bytes:
+    """Return text as UTF-8, sometimes with a byte order mark, or as UTF-16."""
+    content = encoded(text)
+    if rng.random() < 0.9:
+        return content
+    return rng.choice([b"\xef\xbb\xbf" + content, text.encode("utf-16", "ignore")])
 
 
 def _edit_table(tree: Any, rng: random.Random, values: HostileValues) -> Any:
-    """Return a table with an edit; a few edits are of the whole table."""
+    """Return a table with one edit, sometimes of the whole table."""
     if isinstance(tree, list) and tree and isinstance(tree[0], list) and rng.random() < 0.15:
         match rng.randrange(4):
             case 0:
@@ -161,7 +170,7 @@ def _edit_table(tree: Any, rng: random.Random, values: HostileValues) -> Any:
                 return [row + [f"c{number}" for number in range(30_000)] for row in tree[:3]]
             case 2:
                 tree[rng.randrange(len(tree))] = ["z" * (1 << 21)]
-            case _ if len(tree) < _MOST_ROWS:
+            case _ if len(tree) < _MAX_ROWS:
                 return tree * 50
         return tree
     return edited_tree(tree, rng, values)
@@ -170,8 +179,8 @@ def _edit_table(tree: Any, rng: random.Random, values: HostileValues) -> Any:
 JSON = Format(json.loads, _write_json)
 JSON_LINES = Format(_parse_json_lines, _write_json_lines)
 TOML = Format(lambda content: tomllib.loads(content.decode()), _write_toml)
-CSV = Format(_parse_cells(","), _write_cells(","), _edit_table)
-TSV = Format(_parse_cells("\t"), _write_cells("\t"), _edit_table)
+CSV = Format(_parse_csv, _write_csv, _edit_table)
+TSV = Format(_parse_tsv, _write_tsv, _edit_table)
 TEXT = Format(
     lambda content: content.decode().split("\n"), lambda tree, _: encoded("\n".join(map(str, tree)))
 )

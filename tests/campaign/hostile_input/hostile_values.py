@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 T = TypeVar("T")
 
-# JSON text that `json.dumps` cannot write; `json_text` puts it in the place of its name.
+# JSON text that `json.dumps` cannot write. A tree holds its name, which `json_text` replaces.
 VERBATIM: dict[str, str] = {
     "@brackets@": "[" * 100_000 + "]" * 100_000,
     "@braces@": '{"a":' * 2_000 + "0" + "}" * 2_000,
@@ -53,12 +53,12 @@ trees: SearchStrategy[Any] = st.recursive(
 
 @dataclass(frozen=True)
 class HostileValues:
-    """Pools of values from which trials choose.
+    """Values from which edits choose.
 
     Attributes:
         scalars: values without structure.
         texts: texts.
-        trees: values of JSON, nested ones too.
+        trees: JSON values, some of them nested.
     """
 
     scalars: list[Any]
@@ -67,7 +67,7 @@ class HostileValues:
 
 
 def draw_hostile_values(draw_seed: int) -> HostileValues:
-    """Return the pools that a seed gives."""
+    """Return the values that a seed determines."""
     texts = st.one_of(st.sampled_from(_TEXTS), st.text(st.characters(exclude_categories=()), max_size=40))
     return HostileValues(
         scalars=[*_NUMBERS, *_TEXTS, *_drawn(scalars, draw_seed)],
@@ -77,6 +77,7 @@ def draw_hostile_values(draw_seed: int) -> HostileValues:
 
 
 def _drawn(strategy: SearchStrategy[T], draw_seed: int) -> list[T]:
+    """Return 200 values of a strategy, or fewer if it has fewer."""
     values: list[T] = []
 
     def collect(value: T) -> None:

@@ -1,4 +1,4 @@
-"""Protocol buffers as trees, without a schema, and the files that hold them: SentencePiece models."""
+"""Protocol buffers as trees, parsed without a schema; SentencePiece models are such files."""
 
 import random
 from typing import Any
@@ -12,23 +12,15 @@ from tests.campaign.hostile_input.raw_bytes import edited_bytes
 Message = list[list[Any]]
 
 _HOSTILE_INTEGERS = (0, 1, 2, 4, 5, 6, 99, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
-# 4 bytes: 0, NaN, infinity, -99, the largest float, the smallest one.
+# As the integers of their 4 bytes: 0, NaN, infinity, -infinity, -99, the largest float, the smallest one.
 _HOSTILE_FLOATS = (0, 0x7FC00000, 0x7F800000, 0xFF800000, 0xC2C60000, 0x7F7FFFFF, 1)
 _HOSTILE_BYTES = (
-    b"",
-    b"\0",
-    b"\xff\xfe",
-    b"\xed\xa0\x80",
-    b"<pad>",
-    b" ",
-    b"\xe2\x96\x81",
-    b"a" * 100_000,
-    b"A" * 5,
-)
+    b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"<pad>", b" ", b"\xe2\x96\x81", b"a" * 100_000, b"A" * 5,
+)  # fmt: skip
 
 
 def parse_message(content: bytes, depth: int = 1) -> Message:
-    """Return the fields of a message; values that are messages themselves are parsed up to a depth."""
+    """Return the fields of a message; messages inside it are parsed up to a depth."""
     message: Message = []
     offset = 0
     while offset < len(content):
@@ -49,6 +41,7 @@ def parse_message(content: bytes, depth: int = 1) -> Message:
 
 
 def _parsed_if_message(content: bytes, depth: int) -> Any:
+    """Return the fields of bytes that look like a message, other bytes as they are."""
     try:
         if depth and content and all(0 < number < 100 for number, _ in message_fields(content)):
             return parse_message(content, depth - 1)
@@ -58,7 +51,7 @@ def _parsed_if_message(content: bytes, depth: int) -> Any:
 
 
 def write_message(message: Any) -> bytes:
-    """Return the bytes of a message; a claimed length replaces the true one."""
+    """Return the bytes of a message, with claimed lengths in place of the true ones."""
     content = b""
     for number, wire, value, length in message:
         content += varint((number << 3 | wire) & (2**64 - 1))
@@ -87,9 +80,9 @@ def edit_message(message: Message, rng: random.Random, values: HostileValues) ->
     """Return a message with one edit of a random field, or of a field of a nested message."""
     if not message:
         return [[1, 2, rng.choice(_HOSTILE_BYTES), None]]
-    if rng.random() < 0.5:  # fields that occur once, such as options, as often as the many tokens
-        number = rng.choice(sorted({one[0] for one in message}))
-        index = rng.choice([at for at, one in enumerate(message) if one[0] == number])
+    if rng.random() < 0.5:  # by number first: otherwise nearly all edits would be of the many tokens
+        number = rng.choice(sorted({field[0] for field in message}))
+        index = rng.choice([index for index, field in enumerate(message) if field[0] == number])
     else:
         index = rng.randrange(len(message))
     field = message[index]

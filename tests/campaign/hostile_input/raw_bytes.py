@@ -1,4 +1,4 @@
-"""Edits of bytes that know nothing of the format: truncation, flipped bits, spliced ranges."""
+"""Edits of bytes, whatever their format: truncation, flipped bits, repeated ranges."""
 
 import random
 from collections.abc import Callable
@@ -22,7 +22,9 @@ def _truncate(content: bytes, start: int, stop: int, rng: random.Random) -> byte
 
 
 def _flip_bit(content: bytes, start: int, stop: int, rng: random.Random) -> bytes:
-    flipped = bytes([one ^ (1 << rng.randrange(8)) for one in content[start : start + 1]])
+    if start == len(content):
+        return content
+    flipped = bytes([content[start] ^ 1 << rng.randrange(8)])
     return content[:start] + flipped + content[start + 1 :]
 
 
@@ -43,7 +45,7 @@ def _delete(content: bytes, start: int, stop: int, rng: random.Random) -> bytes:
     return content[:start] + content[stop:]
 
 
-def _splice(content: bytes, start: int, stop: int, rng: random.Random) -> bytes:
+def _copy_range(content: bytes, start: int, stop: int, rng: random.Random) -> bytes:
     at = rng.randint(0, len(content))
     return content[:at] + content[start:stop] + content[at:]
 
@@ -57,5 +59,6 @@ def _append(content: bytes, start: int, stop: int, rng: random.Random) -> bytes:
 
 
 _EDITS: tuple[Callable[[bytes, int, int, random.Random], bytes], ...] = (
-    _truncate, _flip_bit, _flip_bit, _overwrite, _insert, _insert_random, _delete, _splice, _prefix, _append,
+    _truncate, _flip_bit, _flip_bit, _overwrite, _insert, _insert_random, _delete, _copy_range, _prefix,
+    _append,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the campaign knows about a reader of a file."""
+"""The readers of files: a valid file, its format, and the commands that read it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from pathlib import Path
 
 from tests.campaign.hostile_input.formats import Format
 
-Seal = Callable[[Path], None]
-
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of one file.
+    """One file, and the commands that read it.
 
     Attributes:
-        file: the valid file, relative to the folder of examples; its first folder is copied for a trial.
+        file: the valid file, relative to the folder of examples; a trial copies its top folder.
         file_format: its format.
         commands: commands that read it; empty if the file holds the arguments of a command.
         needs: other examples that the commands need; a folder is copied without its `checkpoints`.
-        seal: corrects the checksums of the folder of the file, so that readers look at the content.
-        resumable: what a failed command may leave, because the same command resumes.
+        correct_checksums: called with the folder of the changed file, so that commands read its content.
+        resumable: files and folders that a failed command may leave, because the same command resumes.
         weight: how often it is drawn, compared with the others.
+        accepted_special: key of `SPECIAL_FILES` that is no hostile input here; empty for none.
     """
 
     file: str
     file_format: Format
     commands: tuple[str, ...]
     needs: tuple[str, ...] = ()
-    seal: Seal | None = None
+    correct_checksums: Callable[[Path], None] | None = None
     resumable: tuple[str, ...] = ()
     weight: int = 2
+    accepted_special: str = ""

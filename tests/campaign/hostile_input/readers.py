@@ -1,10 +1,11 @@
-"""The readers of files: for each, a valid file, its format, and the commands that read it.
+"""The table of readers: every file that a command reads, with its format and the commands.
 
-A new reader, or a new command that reads a file, is one entry in `READERS`.
+A new file, or a new command that reads one, is an entry in `READERS`.
 """
 
 from collections.abc import Mapping
 
+from tests.campaign.hostile_input.checksums import STATE, correct_checkpoint, correct_corpus
 from tests.campaign.hostile_input.columns import ARROW_SHARD, PARQUET
 from tests.campaign.hostile_input.command_lines import COMMAND_LINE, COMMAND_LINES
 from tests.campaign.hostile_input.derived_examples import SETTINGS_COMMANDS
@@ -12,8 +13,7 @@ from tests.campaign.hostile_input.formats import CSV, JSON, JSON_LINES, RAW, TOM
 from tests.campaign.hostile_input.protobuf_messages import SENTENCEPIECE
 from tests.campaign.hostile_input.reader import Reader
 from tests.campaign.hostile_input.safetensors_files import SAFETENSORS
-from tests.campaign.hostile_input.seals import STATE, seal_checkpoint, seal_corpus
-from tests.campaign.hostile_input.tensor_bundles import TENSOR_BUNDLE, seal_tensor_bundle
+from tests.campaign.hostile_input.tensor_bundles import TENSOR_BUNDLE, correct_tensor_bundle
 from tests.campaign.hostile_input.text_files import PLAIN, RECORDS, compressed
 
 _CPU = "--device cpu"
@@ -84,7 +84,7 @@ def _text_reader(name: str, file_format: Format) -> Reader:
         file_format,
         (_BUILD, f"{_BUILD} --on-error skip", f"tokenizer show tokenizer --stats text/{name} --json"),
         needs=("tokenizer",),
-        resumable=("new",),  # a build keeps the parts that are finished
+        resumable=("new",),  # a build keeps its finished parts
     )
 
 
@@ -115,8 +115,11 @@ READERS: Mapping[str, Reader] = {
         "google/model.ckpt-best.index", TENSOR_BUNDLE, ("convert google new", "info google --json"), weight=4
     ),
     "google-data": Reader("google/model.ckpt-best.data-00000-of-00001", RAW, ("convert google new",)),
-    "google-data-sealed": Reader(
-        "google/model.ckpt-best.data-00000-of-00001", RAW, ("convert google new",), seal=seal_tensor_bundle
+    "google-data-with-checksum": Reader(
+        "google/model.ckpt-best.data-00000-of-00001",
+        RAW,
+        ("convert google new",),
+        correct_checksums=correct_tensor_bundle,
     ),
     "google-bert-index": Reader(
         "google-bert/bert_model.ckpt.index", TENSOR_BUNDLE, ("convert google-bert new",)
@@ -153,11 +156,16 @@ READERS: Mapping[str, Reader] = {
     # corpora
     "manifest": Reader("corpus/manifest.json", JSON, _CORPUS_COMMANDS, ("run",), weight=4),
     "shard": Reader("corpus/train-00000.arrow", ARROW_SHARD, _CORPUS_COMMANDS, ("run",)),
-    "shard-sealed": Reader(
-        "corpus/train-00000.arrow", ARROW_SHARD, _CORPUS_COMMANDS, ("run",), seal=seal_corpus, weight=4
+    "shard-with-checksum": Reader(
+        "corpus/train-00000.arrow",
+        ARROW_SHARD,
+        _CORPUS_COMMANDS,
+        ("run",),
+        correct_checksums=correct_corpus,
+        weight=4,
     ),
-    "dev-shard-sealed": Reader(
-        "corpus/dev-00000.arrow", ARROW_SHARD, _CORPUS_COMMANDS, ("run",), seal=seal_corpus
+    "dev-shard-with-checksum": Reader(
+        "corpus/dev-00000.arrow", ARROW_SHARD, _CORPUS_COMMANDS, ("run",), correct_checksums=correct_corpus
     ),
     "corpus-tokenizer": Reader("corpus/tokenizer/tokenizer.json", JSON, _CORPUS_COMMANDS, ("run",)),
     # runs and ensembles
@@ -184,7 +192,7 @@ READERS: Mapping[str, Reader] = {
         SAFETENSORS,
         (f"{_RESUME} --train.steps 7", _RESUME),
         ("run", "corpus", "run/checkpoints"),
-        seal=seal_checkpoint,
+        correct_checksums=correct_checkpoint,
         resumable=("run",),
     ),
     "metrics": Reader(
@@ -288,6 +296,7 @@ READERS: Mapping[str, Reader] = {
             (f"{command} --config settings/{name}.toml",),
             ("run", "classify", "corpus", "tokenizer", "text", "reviews.csv"),
             weight=1,
+            accepted_special="a pipe",  # as the shell makes for --config <(...); the command waits for it
         )
         for name, command in SETTINGS_COMMANDS.items()
     },

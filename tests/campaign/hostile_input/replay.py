@@ -15,13 +15,13 @@ from tests.campaign.commands import command_text, import_all
 from tests.campaign.examples import build_examples
 from tests.campaign.hostile_input.derived_examples import build_derived_examples
 from tests.campaign.hostile_input.readers import READERS
-from tests.campaign.hostile_input.trials import Trial, arguments_of, copy_examples, place, run_trial
+from tests.campaign.hostile_input.trials import Trial, arguments_of, copy_examples, run_trial, write_file
 
 CASES_FOLDER = Path(__file__).parent.parent / "cases"
 
 
 def case_files() -> list[Path]:
-    """Return all cases; a name is READER.DESCRIPTION with the suffix of the file."""
+    """Return the files of all cases; the name of each begins with a key of `READERS` and a dot."""
     return sorted(file for file in CASES_FOLDER.iterdir() if file.name.partition(".")[0] in READERS)
 
 
@@ -33,7 +33,7 @@ def replay(case: Path, work: Path) -> Iterator[str]:
         trial = Trial(name, command, seeds=(), special="", is_quiet=False, is_process=False)
         folder = work / "trial"
         copy_examples(reader, [work / "derived", work / "examples"], folder)
-        place(reader, case.read_bytes(), folder)
+        write_file(reader, case.read_bytes(), folder)
         arguments = arguments_of(trial, folder)
         problem = run_trial(trial, folder)
         if problem is not None:
@@ -41,7 +41,7 @@ def replay(case: Path, work: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Replay the cases of the command line, or all of them."""
+    """Replay the cases of the command line, or all cases; return 1 if there are problems."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     cases = [Path(name) for name in sys.argv[1:]] or case_files()
     import_all()

@@ -1,4 +1,4 @@
-"""Safetensors files as trees: a header of names, types, shapes and offsets, and the bytes of the tensors."""
+"""Safetensors files as trees: the header with names, types, shapes and offsets, and the data."""
 
 import json
 import math
@@ -11,9 +11,9 @@ from tests.campaign.hostile_input.hostile_values import HostileValues
 from tests.campaign.hostile_input.trees import edited_tree
 
 _TYPES = ("F32", "F16", "BF16", "F64", "I64", "I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2", "C64", "U64", "X32")
-_LENGTHS = (0, 1, 7, 2**20, 100_000_001, 2**31, 2**63, 2**64 - 1)
+_HEADER_LENGTHS = (0, 1, 7, 2**20, 100_000_001, 2**31, 2**63, 2**64 - 1)
 _MANY_NAMES = 200_000
-# Values that no trained weight has, as float32: NaN, infinity, the largest number, a signalling NaN.
+# As the integers of their 4 bytes: NaN, -infinity, the largest float, a signaling NaN.
 _HOSTILE_FLOATS = (0x7FC00000, 0xFF800000, 0x7F7FFFFF, 0x7F800001)
 
 
@@ -41,17 +41,19 @@ def _edit(tree: dict[str, Any], rng: random.Random, values: HostileValues) -> di
 
 
 def _is_tensor(entry: Any) -> bool:
-    """Return whether an entry of the header still has the shape of one, after earlier edits."""
+    """Return whether an entry of the header describes a tensor; earlier edits may have changed it."""
     if not (isinstance(entry, dict) and {"dtype", "shape", "data_offsets"} <= entry.keys()):
         return False
-    numbers = [entry["shape"], entry["data_offsets"]]
-    return len(entry["data_offsets"] or ()) == 2 and all(
-        isinstance(one, list) and all(isinstance(size, int) for size in one) for one in numbers
-    )
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    return _is_list_of_integers(shape) and _is_list_of_integers(offsets) and len(offsets) == 2
+
+
+def _is_list_of_integers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, int) for item in value)
 
 
 def _claim_length(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
-    tree["length"] = rng.choice(_LENGTHS)
+    tree["length"] = rng.choice(_HEADER_LENGTHS)
 
 
 def _change_type(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
@@ -59,24 +61,12 @@ def _change_type(tree: dict[str, Any], name: str, rng: random.Random, values: Ho
 
 
 def _change_shape(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
-    """Give a tensor another shape, half of the time with the same number of elements."""
+    """Give a tensor another shape, nearly half of the time with the same number of elements."""
     entry = tree["header"][name]
     size = math.prod(entry["shape"])
-    entry["shape"] = rng.choice(
-        (
-            [size],
-            [1, size],
-            [size, 1],
-            [*entry["shape"], 1],
-            entry["shape"][::-1],
-            [],
-            [0],
-            [2**63, 2],
-            [-1],
-            [2**40],
-            [size + 1],
-        )
-    )
+    same_size = [[size], [1, size], [size, 1], [*entry["shape"], 1], entry["shape"][::-1]]
+    other_size = [[], [0], [2**63, 2], [-1], [2**40], [size + 1]]
+    entry["shape"] = rng.choice([*same_size, *other_size])
 
 
 def _change_offsets(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
@@ -102,6 +92,7 @@ def _add_names(tree: dict[str, Any], name: str, rng: random.Random, values: Host
 
 
 def _change_weights(tree: dict[str, Any], name: str, rng: random.Random, values: HostileValues) -> None:
+    """Overwrite one float of a tensor, or all."""
     start, stop = tree["header"][name]["data_offsets"]
     count = max(0, min(stop, len(tree["data"])) - start) // 4
     first = rng.randint(0, count) if rng.random() < 0.5 else 0

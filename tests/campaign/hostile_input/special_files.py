@@ -1,4 +1,4 @@
-"""Things in the place of a file that are no regular file: links, devices, pipes, folders."""
+"""Replacements of a file: links, devices, pipes, folders, a huge file, no file."""
 
 import os
 from collections.abc import Callable, Mapping

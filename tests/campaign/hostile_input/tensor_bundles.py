@@ -1,6 +1,6 @@
 """Index files of TensorFlow's checkpoints as trees: a sorted table whose values are protocol buffers.
 
-Checksums are computed again, so that edits reach the code behind them.
+Files are written with correct checksums, so that commands read the content behind them.
 """
 
 import random
@@ -10,16 +10,18 @@ from typing import Any
 
 from albertine.interop.crc32c import masked_crc32c
 from albertine.text.protobuf import read_varint
-from tests.campaign.hostile_input.formats import Format
+from tests.campaign.hostile_input.formats import Format, encoded
 from tests.campaign.hostile_input.hostile_values import HostileValues
 from tests.campaign.hostile_input.protobuf_messages import edit_message, parse_message, varint, write_message
 
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
+# Numbers of the file that an edit can replace by wrong ones: the claims of a tree.
+_CLAIMS = ("shared", "unshared", "length", "restarts", "compression", "offset", "size", "index size")
 _HOSTILE_VARINTS = (0, 1, 7, 2**31, 2**32, 2**63, 2**64 - 1)
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    """Return the entries as [key, message], of an index with one data block as TensorFlow writes it."""
+    """Return the tree of an index: its entries as [key, message], and no claims."""
     footer = content[-_FOOTER_BYTES:]
     _, at = read_varint(footer, 0)
     _, at = read_varint(footer, at)
@@ -34,6 +36,7 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 
 def _block_entries(block: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the keys and values of a block, whose keys are stored without their common prefixes."""
     end = len(block) - 4 * (struct.unpack("<I", block[-4:])[0] + 1)
     entries, key, at = [], b"", 0
     while at < end:
@@ -47,6 +50,7 @@ def _block_entries(block: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _write(tree: dict[str, Any], rng: random.Random) -> bytes:
+    """Return an index with one data block."""
     claims = tree["claims"]
     data = _block([(key, write_message(message)) for key, message in tree["entries"]], claims)
     meta = _block([], {})
@@ -55,7 +59,7 @@ def _write(tree: dict[str, Any], rng: random.Random) -> bytes:
     content = data + meta + index
     handles = [(len(data), len(meta) - 5), (len(data) + len(meta), claims.get("index size", len(index) - 5))]
     footer = b"".join(varint(start) + varint(size) for start, size in handles)
-    return content + footer.ljust(40, b"\0")[:40] + struct.pack("<Q", claims.get("magic", _MAGIC))
+    return content + footer.ljust(40, b"\0")[:40] + struct.pack("<Q", _MAGIC)
 
 
 def _block(entries: list[tuple[bytes, bytes]], claims: dict[str, int]) -> bytes:
@@ -75,24 +79,12 @@ def _edit(tree: dict[str, Any], rng: random.Random, values: HostileValues) -> di
     index = rng.randrange(len(entries)) if rng.random() < 0.8 else 0  # the header is the first entry
     match rng.randrange(8):
         case 0:
-            names = [
-                "shared",
-                "unshared",
-                "length",
-                "restarts",
-                "compression",
-                "offset",
-                "size",
-                "index size",
-            ]
-            tree["claims"][rng.choice(names)] = rng.choice(_HOSTILE_VARINTS)
+            tree["claims"][rng.choice(_CLAIMS)] = rng.choice(_HOSTILE_VARINTS)
         case 1:
             del entries[index]
         case 2:
-            key = rng.choice(
-                [rng.choice(values.texts), "module/" + entries[index][0].decode("utf-8", "replace")]
-            )
-            entries[index][0] = key.encode("utf-8", "surrogatepass")
+            old_key = entries[index][0].decode("utf-8", "replace")
+            entries[index][0] = encoded(rng.choice([rng.choice(values.texts), "module/" + old_key]))
         case 3:
             entries.insert(index, [entries[index][0], list(rng.choice(entries)[1])])
         case _:
@@ -100,7 +92,7 @@ def _edit(tree: dict[str, Any], rng: random.Random, values: HostileValues) -> di
     return tree
 
 
-def seal_tensor_bundle(folder: Path) -> None:
+def correct_tensor_bundle(folder: Path) -> None:
     """Correct the checksums of all tensors in the index, after their data has changed."""
     for index in folder.glob("*.index"):
         data = index.with_suffix(".data-00000-of-00001").read_bytes()

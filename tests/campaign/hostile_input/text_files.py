@@ -1,4 +1,4 @@
-"""Hostile text: lines, encodings, enormous lines, and compressed files that expand a thousandfold."""
+"""Edits of text files and of compressed files: encodings, huge lines, decompression bombs."""
 
 import dataclasses
 import gzip
@@ -10,29 +10,17 @@ from tests.campaign.hostile_input.formats import JSON_LINES, TEXT, Format, encod
 from tests.campaign.hostile_input.hostile_values import HostileValues
 from tests.campaign.hostile_input.trees import edited_tree
 
-_BOMB_MEGABYTES = 300
+_BOMB_MIB = 300  # uncompressed
 _LONG_LINE_BYTES = 20_000_000
-# A word, a sentence without spaces between scripts, combining characters, and characters of many bytes.
+# Texts of one repeated unit: of words, sentences, lines, combining or control characters.
 _UNITS = (
-    "a",
-    "ab ",
-    "a. ",
-    "\n",
-    "\r",
-    " ",
-    "\u3042",
-    "e\u0301",
-    "\u0301",
-    "\U0001f600",
-    "\0",
-    "\u200d",
-    "\x85",
+    "a", "ab ", "a. ", "\n", "\r", " ", "\u3042", "e\u0301", "\u0301", "\U0001f600", "\0", "\u200d", "\x85",
     "\u2028",
-)
+)  # fmt: skip
 
 
 def _edit_lines(lines: Any, rng: random.Random, values: HostileValues) -> Any:
-    """Return lines with an edit; some edits make the whole text of one repeated unit."""
+    """Return lines with one edit; sometimes, all text is replaced by one repeated unit."""
     if rng.random() < 0.2:
         unit = rng.choice(_UNITS)
         return [unit * (rng.choice([1, 1000, 100_000, _LONG_LINE_BYTES]) // len(unit.encode()))]
@@ -40,6 +28,7 @@ def _edit_lines(lines: Any, rng: random.Random, values: HostileValues) -> Any:
 
 
 def _write_lines(lines: Any, rng: random.Random) -> bytes:
+    """Return lines with random line ends, sometimes not as UTF-8."""
     lines = lines if isinstance(lines, list) else [lines]
     end = rng.choice(["\n", "\n", "\n", "\r\n", "\r", "\n\n", "\u2028"])
     content = encoded(end.join(map(str, lines)))
@@ -58,12 +47,12 @@ def _write_lines(lines: Any, rng: random.Random) -> bytes:
 
 @cache
 def _bomb(unit: bytes) -> bytes:
-    """Return a compressed file of one repeated unit, many times larger than itself."""
-    return gzip.compress(unit * ((1 << 20) // len(unit)), mtime=0) * _BOMB_MEGABYTES
+    """Return a gzip file of one repeated unit, about a thousandth of the size of its content."""
+    return gzip.compress(unit * ((1 << 20) // len(unit)), mtime=0) * _BOMB_MIB
 
 
 def compressed(inner: Format) -> Format:
-    """Return the format of a gzip file of another format; some edits make it a bomb."""
+    """Return the format of gzip files of another format; some edits replace the content by a bomb."""
 
     def edit(tree: Any, rng: random.Random, values: HostileValues) -> Any:
         if rng.random() < 0.05:

@@ -1,4 +1,4 @@
-"""Edits of trees: the lists, mappings and scalars that a parsed document consists of."""
+"""Edits of trees: the lists, dicts and scalars of a parsed document."""
 
 import copy
 import random
@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.campaign.hostile_input.hostile_values import HostileValues
 
-_STOP_PROBABILITY = 0.15  # of an edit at a container, in place of one inside it
-_REPEATS = 20_000
-_LONGEST_REPEATED = 20_000  # characters of a tree that is repeated
+_STOP_PROBABILITY = 0.15  # that an edit changes a container itself instead of a node inside it
+_MANY = 20_000
+_MAX_REPEATED_CHARACTERS = 20_000  # of a dict or a long list
 
 
 def edited_tree(tree: Any, rng: random.Random, values: HostileValues) -> Any:
-    """Return a tree with one edit at a random node; `tree` itself may be changed."""
+    """Return a tree with one edit at a random node; may change `tree` itself."""
     holder = [tree]
     container, key = _random_node(holder, rng)
     _EDITS[rng.choice(_EDIT_NAMES)](container, key, rng, values)
@@ -22,7 +22,11 @@ def edited_tree(tree: Any, rng: random.Random, values: HostileValues) -> Any:
 
 
 def _random_node(holder: list[Any], rng: random.Random) -> tuple[Any, Any]:
-    """Return a container and a key in it; every level is entered with the same probability."""
+    """Return the container of a random node and the key of the node in it.
+
+    A walk from the root picks one child at each level, so that a container with many children does not
+    get most of the edits.
+    """
     container: Any = holder
     key: Any = 0
     while isinstance(container[key], dict | list) and container[key]:
@@ -72,13 +76,14 @@ def _duplicate(container: Any, key: Any, rng: random.Random, values: HostileValu
 
 
 def _repeat(container: Any, key: Any, rng: random.Random, values: HostileValues) -> None:
+    """Repeat a text or a list, negate a number, or replace another value by many copies of it."""
     value = container[key]
-    count = rng.choice([2, 100, _REPEATS])
+    count = rng.choice([2, 100, _MANY])
     if isinstance(value, str | list) and len(value) * count < 1 << 22:
         container[key] = value * count
     elif isinstance(value, int | float):
         container[key] = -value
-    elif len(str(value)) < _LONGEST_REPEATED:
+    elif len(str(value)) < _MAX_REPEATED_CHARACTERS:
         container[key] = [copy.deepcopy(value)] * min(count, 100)
 
 
@@ -127,5 +132,5 @@ _EDITS: dict[str, Edit] = {
     "nudge": _nudge,
     "retype": _retype,
 }
-# The edits that keep most of a document valid are the ones that reach the deepest code.
+# Small edits keep most of a document valid, so commands read on and reach more code: they are more frequent.
 _EDIT_NAMES = [*_EDITS, "nudge", "nudge", "replace by scalar", "replace by scalar", "retype"]

@@ -1,38 +1,40 @@
 """Trials of hostile input: a copy of some examples, one damaged file in it, and a command that reads it."""
 
+import gzip
 import json
 import random
 import shlex
 import shutil
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.campaign.commands import Limits, Outcome, run_forked, run_process
-from tests.campaign.hostile_input.formats import mutated
+from tests.campaign.examples import copy_example
+from tests.campaign.hostile_input.formats import edited_file
 from tests.campaign.hostile_input.hostile_values import HostileValues
 from tests.campaign.hostile_input.oracle import LIMITS, find_problem
 from tests.campaign.hostile_input.reader import Reader
 from tests.campaign.hostile_input.readers import READERS
 from tests.campaign.hostile_input.special_files import SPECIAL_FILES
 
-_SPECIAL_SHARE = 0.03  # trials with something else in the place of the file
-_QUIET_SHARE = 0.5
-_PROCESS_SHARE = 0.02  # trials that start a Python process, as a user does
-_LARGEST_SEED = 1 << 32
+# Shares of the trials.
+_SPECIAL_SHARE, _QUIET_SHARE, _PROCESS_SHARE = 0.03, 0.5, 0.02
+_NUM_SEEDS = 1 << 32
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial. Everything that it does follows from its attributes.
+    """One trial, which its attributes determine.
 
     Attributes:
         reader_name: key of the reader in `READERS`.
         command: the command; empty if the file holds the arguments.
         seeds: one for each edit of the file.
-        special: what takes the place of the file; empty for the file itself.
-        is_quiet: whether messages are switched off.
-        is_process: whether the command runs in a process of its own.
+        special: key of `SPECIAL_FILES`, which replaces the file; empty for an edited file.
+        is_quiet: whether the command runs with `--quiet`.
+        is_process: whether a new Python process runs the command, as for a user, instead of a fork.
     """
 
     reader_name: str
@@ -57,24 +59,27 @@ def draw_trial(rng: random.Random) -> Trial:
     return Trial(
         name,
         rng.choice(reader.commands) if reader.commands else "",
-        tuple(rng.randrange(_LARGEST_SEED) for _ in range(count)),
-        rng.choice(list(SPECIAL_FILES)) if is_special else "",
+        tuple(rng.randrange(_NUM_SEEDS) for _ in range(count)),
+        rng.choice([name for name in SPECIAL_FILES if name != reader.accepted_special]) if is_special else "",
         rng.random() < _QUIET_SHARE,
         rng.random() < _PROCESS_SHARE,
     )
 
 
 def copy_examples(reader: Reader, sources: Sequence[Path], folder: Path) -> None:
-    """Copy what the commands of a reader need into a new folder."""
+    """Copy what the commands of a reader need into a new folder.
+
+    Args:
+        reader: the reader.
+        sources: folders of examples, searched in this order.
+        folder: the folder, which is replaced.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in dict.fromkeys((*reader.needs, reader.file.split("/")[0])):
-        source = next(one / name for one in sources if (one / name).exists())
-        if source.is_dir():
-            ignored = None if name.endswith("checkpoints") else shutil.ignore_patterns("checkpoints")
-            shutil.copytree(source, folder / name, ignore=ignored, dirs_exist_ok=True)
-        else:
-            shutil.copy(source, folder / name)
+        source = next(source for source in sources if (source / name).exists())
+        ignored = () if name.endswith("checkpoints") else ("checkpoints",)
+        copy_example(name, source, folder, *ignored)
 
 
 def prepare(trial: Trial, sources: Sequence[Path], values: HostileValues, folder: Path) -> bool:
@@ -87,23 +92,24 @@ def prepare(trial: Trial, sources: Sequence[Path], values: HostileValues, folder
         SPECIAL_FILES[trial.special](file)
         return True
     valid = file.read_bytes()
-    content = mutated(valid, reader.file_format, trial.seeds, values)
-    place(reader, content, folder)
+    content = edited_file(valid, reader.file_format, trial.seeds, values)
+    write_file(reader, content, folder)
     return content != valid
 
 
-def place(reader: Reader, content: bytes, folder: Path) -> None:
-    """Write the content of the file of a reader, and correct the checksums of its folder."""
+def write_file(reader: Reader, content: bytes, folder: Path) -> None:
+    """Replace the file of a reader, and correct the checksums of its folder."""
     (folder / reader.file).write_bytes(content)
-    if reader.seal is not None:
-        reader.seal((folder / reader.file).parent)
+    if reader.correct_checksums is not None:
+        reader.correct_checksums((folder / reader.file).parent)
 
 
 def arguments_of(trial: Trial, folder: Path) -> list[str]:
-    """Return the arguments of the command of a trial, whose folder is written."""
-    command = trial.command
-    words = shlex.split(command) if command else json.loads((folder / trial.reader.file).read_bytes())
-    return [*words, "--quiet"] if trial.is_quiet and command else words
+    """Return the arguments of the command of a trial, whose folder has been written."""
+    if not trial.command:
+        arguments: list[str] = json.loads((folder / trial.reader.file).read_bytes())
+        return arguments
+    return [*shlex.split(trial.command), *(["--quiet"] if trial.is_quiet else [])]
 
 
 def run_trial(trial: Trial, folder: Path, limits: Limits = LIMITS) -> str | None:
@@ -111,8 +117,24 @@ def run_trial(trial: Trial, folder: Path, limits: Limits = LIMITS) -> str | None
     arguments = arguments_of(trial, folder)
     before = _files(folder)
     run = run_process if trial.is_process else run_forked
+    input_bytes = _decompressed_size(folder / trial.reader.file)
     outcome: Outcome = run(arguments, folder, limits)
-    return find_problem(outcome, arguments, folder, _files(folder) - before, trial.reader.resumable)
+    new_files = _files(folder) - before
+    return find_problem(outcome, arguments, folder, new_files, trial.reader.resumable, input_bytes)
+
+
+def _decompressed_size(path: Path) -> int:
+    """Return the number of bytes in a file, decompressed up to damage; 0 for what is no file."""
+    size = 0
+    try:
+        if not path.is_file() or path.suffix != ".gz":
+            return path.stat().st_size
+        with gzip.open(path) as stream:
+            while block := stream.read(1 << 20):
+                size += len(block)
+    except (OSError, EOFError, zlib.error):  # a broken link, a damaged archive
+        pass
+    return size
 
 
 def _files(folder: Path) -> set[str]:
@@ -120,10 +142,10 @@ def _files(folder: Path) -> set[str]:
 
 
 def smaller_trials(trial: Trial) -> list[Trial]:
-    """Return trials that are simpler than one: each lacks an edit or a process of its own."""
-    fewer = [
-        replace(trial, seeds=trial.seeds[:index] + trial.seeds[index + 1 :])
-        for index in range(len(trial.seeds))
-    ]
+    """Return simpler trials: one in a fork instead of a process, and one without each of the edits."""
     forked = [replace(trial, is_process=False)] if trial.is_process else []
-    return forked + (fewer if len(trial.seeds) > 1 and not trial.special else [])
+    seeds = trial.seeds
+    if len(seeds) == 1 or trial.special:
+        return forked
+    fewer = [replace(trial, seeds=seeds[:index] + seeds[index + 1 :]) for index in range(len(seeds))]
+    return forked + fewer

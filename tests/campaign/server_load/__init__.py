@@ -1,3 +1,5 @@
-"""Load and malformed, slow, abandoned and too many requests, for servers of several models."""
+"""Server load: valid requests under load, and malformed, slow, abandoned and too many requests."""
 
-from tests.campaign.server_load.run import run_part as run_part
+from tests.campaign.server_load.run import run_part
+
+__all__ = ["run_part"]

@@ -1,4 +1,4 @@
-"""A client that sends any bytes, and reads the responses of a server as strictly as HTTP demands."""
+"""A client that sends any bytes, and checks the responses of a server."""
 
 import asyncio
 import json
@@ -10,20 +10,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-ANSWER_SECONDS = 20.0  # on a busy machine
+RESPONSE_SECONDS = 20.0  # on a busy machine
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]*\r\n")
-_FORBIDDEN = ("internal error", "defect", "bug in albertine", "traceback")
-# docs/serving.md: results depend slightly on the other items of a batch.
+_SIGNS_OF_A_DEFECT = ("internal error", "defect", "bug in albertine", "traceback")
+# Results depend slightly on the other items of a batch; see docs/serving.md.
 _TOLERANCE = 1e-5
 
 
-class WrongAnswer(Exception):  # noqa: N818  # what a trial finds, not an error of the client
-    """What a server sent is not what it promises."""
+class WrongResponse(Exception):  # noqa: N818  # what a trial finds, not an error of the client
+    """A response that a server must not send; or none, where it must send one."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A response: its status and its body."""
+class Response:
+    """A response to a request."""
 
     status: int
     body: bytes
@@ -37,39 +37,42 @@ class Connection:
     writer: asyncio.StreamWriter
 
     def send(self, data: bytes) -> None:
-        """Send bytes, without waiting for the server to take them."""
+        """Send bytes, without waiting for the server to receive them."""
         self.writer.write(data)
 
-    async def read_answer(self, *, has_body: bool = True) -> Answer | None:
+    async def read_response(self, *, has_body: bool = True) -> Response | None:
         """Return the next response; None if the server closes the connection instead.
 
+        Args:
+            has_body: whether the response has a body; that to a HEAD request has none.
+
         Raises:
-            WrongAnswer: if the response is not HTTP, or none comes in time.
+            WrongResponse: if the response is not HTTP or not complete, or if none comes in time.
         """
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_SECONDS):
                 head = await self.reader.readuntil(b"\r\n\r\n")
                 match = _STATUS_LINE.match(head)
                 if match is None:
-                    raise WrongAnswer(f"no HTTP: {head[:80]!r}")
-                if match[1] == b"100":
-                    return await self.read_answer(has_body=has_body)
+                    raise WrongResponse(f"not HTTP: {head[:80]!r}")
+                if match[1] == b"100":  # "Continue": the response follows
+                    return await self.read_response(has_body=has_body)
                 length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head, re.IGNORECASE)
                 if length is None:
-                    raise WrongAnswer(f"no Content-Length: {head[:200]!r}")
+                    raise WrongResponse(f"no Content-Length: {head[:200]!r}")
                 body = await self.reader.readexactly(int(length[1])) if has_body else b""
-                return Answer(int(match[1]), body)
+                return Response(int(match[1]), body)
         except asyncio.IncompleteReadError as error:
             if error.partial:
-                raise WrongAnswer(f"half a response: {error.partial[-80:]!r}") from None
+                raise WrongResponse(f"half a response: {error.partial[-80:]!r}") from None
             return None
-        except OSError as error:
-            if isinstance(error, TimeoutError):
-                raise WrongAnswer(f"no answer and no end within {ANSWER_SECONDS:.0f} s") from None
-            return None  # reset
+        except TimeoutError:
+            raise WrongResponse(f"no response and no end within {RESPONSE_SECONDS:.0f} s") from None
+        except OSError:  # the server has reset the connection
+            return None
 
-    async def read_to_the_end(self) -> None:
-        """Read and drop all that the server sends, until it closes the connection."""
+    async def read_to_end(self) -> None:
+        """Read and discard what the server sends, until it closes the connection."""
         try:
             while await self.reader.read(1 << 16):
                 pass
@@ -77,7 +80,7 @@ class Connection:
             pass
 
     def reset(self) -> None:
-        """Close the connection at once, so that the server gets a reset."""
+        """Close the connection with a TCP reset."""
         raw_socket = self.writer.get_extra_info("socket")
         raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -93,35 +96,35 @@ async def connect(port: int) -> AsyncIterator[Connection]:
         connection.writer.transport.abort()
 
 
-def check_error(answer: Answer) -> None:
-    """Raise `WrongAnswer` unless a response is an error of one line of JSON that blames the request."""
-    text = answer.body.decode("utf-8", "replace")
-    problem = ""
-    if answer.status < 400:
-        problem = "not refused"
-    elif "\n" in text or len(text) > 1_000:
-        problem = "not one line of bounded length"
-    elif any(word in text.lower() for word in _FORBIDDEN):
-        problem = "reported as a defect"
-    else:
-        try:
-            is_error = json.loads(text).keys() == {"error"}
-        except (ValueError, AttributeError):
-            is_error = False
-        if not is_error:
-            problem = "no JSON error"
-    if problem:
-        raise WrongAnswer(f"{problem}: {answer.status} {text[:200]!r}")
+def check_error(response: Response) -> None:
+    """Raise `WrongResponse` unless a response is an error: one line of JSON that blames the request."""
+    text = response.body.decode("utf-8", "replace")
+    if problem := _error_problem(response.status, text):
+        raise WrongResponse(f"{problem}: {response.status} {text[:200]!r}")
 
 
-def check_result(answer: Answer | None, expected: bytes) -> None:
-    """Raise `WrongAnswer` unless a response is the result that the request gets alone."""
-    if answer is None:
-        raise WrongAnswer("a valid request was disconnected")
-    if answer.status != 200:
-        raise WrongAnswer(f"a valid request got {answer.status} {answer.body[:200]!r}")
-    if answer.body != expected and not _is_close(json.loads(answer.body), json.loads(expected)):
-        raise WrongAnswer(f"{answer.body[:200]!r} in place of {expected[:200]!r}")
+def _error_problem(status: int, text: str) -> str | None:
+    if status < 400:
+        return "not refused"
+    if "\n" in text or len(text) > 1_000:
+        return "not one line of bounded length"
+    if any(sign in text.lower() for sign in _SIGNS_OF_A_DEFECT):
+        return "reported as a defect"
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return "not JSON"
+    return None if isinstance(content, dict) and content.keys() == {"error"} else "not a JSON error"
+
+
+def check_result(response: Response | None, expected: bytes) -> None:
+    """Raise `WrongResponse` unless a response has the result that the request gets alone."""
+    if response is None:
+        raise WrongResponse("a valid request was disconnected")
+    if response.status != 200:
+        raise WrongResponse(f"a valid request got {response.status} {response.body[:200]!r}")
+    if response.body != expected and not _is_close(json.loads(response.body), json.loads(expected)):
+        raise WrongResponse(f"{response.body[:200]!r} in place of {expected[:200]!r}")
 
 
 def _is_close(actual: Any, expected: Any) -> bool:

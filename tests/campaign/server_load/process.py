@@ -1,4 +1,4 @@
-"""A server as a process of its own: its start, what it uses, what it prints, its end."""
+"""A process that runs `albertine serve`: its start and end, its memory and open files, its log."""
 
 import os
 import resource
@@ -10,12 +10,13 @@ from pathlib import Path
 
 from tests.campaign.commands import resident_bytes
 
-# A server allows half as many connections as open files; a flood of them is then small enough.
+# A server accepts half as many connections as it may open files. A low limit keeps floods small.
 MAX_OPEN_FILES = 512
 MAX_CONNECTIONS = MAX_OPEN_FILES // 2
 START_SECONDS = 120.0
-STOP_SECONDS = 15.0  # docs/serving.md: requests get 8 seconds to finish; with a margin for a busy machine
-_EXPECTED_LINES = (
+STOP_SECONDS = 15.0  # 8 s for pending requests (docs/serving.md), and a margin for a busy machine
+# Parts of the lines that a server without defects prints.
+_EXPECTED_TEXTS = (
     "; open the address above in a browser to try it; stop with Ctrl-C",
     "an item is too long for the model and was truncated; ",
     "stopped; answered: ",
@@ -24,16 +25,16 @@ _EXPECTED_LINES = (
 
 
 class ServerProcess:
-    """A running `albertine serve`.
+    """A process that runs `albertine serve`.
 
     Attributes:
-        model: name of the model in the folder of examples.
+        model: name of the model in the examples.
         port: port on 127.0.0.1; 0 before `wait_until_ready`.
         log: file of its standard error.
     """
 
     def __init__(self, model: str, examples: Path, log: Path):
-        """Start a server, without waiting for it."""
+        """Start a server, without waiting until it is ready."""
         self.model, self.port, self.log = model, 0, log
         self._terminated: float | None = None
         command = [sys.executable, "-m", "albertine", "serve", model, "--port", "0", "--device", "cpu"]
@@ -63,17 +64,17 @@ class ServerProcess:
         return self._process.poll() is None
 
     def memory(self) -> int:
-        """Return its resident bytes."""
+        """Return the resident bytes of the process."""
         return resident_bytes(self._process.pid)
 
     def open_files(self) -> int:
-        """Return the number of its file descriptors."""
+        """Return the number of open file descriptors of the process; 0 if it has ended."""
         return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir())) if self.is_running else 0
 
     def unexpected_lines(self) -> list[str]:
         """Return the lines of its log that a server without defects does not print."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return [line for line in lines if not any(expected in line for expected in _EXPECTED_LINES)]
+        return [line for line in lines if not any(expected in line for expected in _EXPECTED_TEXTS)]
 
     def terminate(self) -> None:
         """Send SIGTERM, unless the process has ended."""
@@ -82,7 +83,7 @@ class ServerProcess:
             self._terminated = time.monotonic()
 
     def wait_until_stopped(self) -> str:
-        """Wait for the end after SIGTERM; return what is wrong with it, or an empty text."""
+        """Wait for the end after SIGTERM; return what is wrong with it, empty if nothing is."""
         if self._terminated is None:
             return f"ended by itself with status {self._process.returncode}"
         try:
@@ -92,7 +93,7 @@ class ServerProcess:
         return "" if status == 0 else f"status {status} after SIGTERM"
 
     def kill(self) -> None:
-        """End the process, if it has not ended."""
+        """Kill the process, if it has not ended."""
         if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

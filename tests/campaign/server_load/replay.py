@@ -1,4 +1,4 @@
-"""Serve a model, send it the bytes of a file over one connection, and print what comes back.
+"""Serves a model, sends the bytes of a file to it over one connection, and prints what it sends back.
 
 python -m tests.campaign.server_load.replay build/campaign/examples/classify FINDING.http
 """
@@ -8,12 +8,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.campaign.server_load.client import ANSWER_SECONDS
+from tests.campaign.server_load.client import RESPONSE_SECONDS
 from tests.campaign.server_load.process import ServerProcess
 
 
 def replay(model: Path, data: bytes) -> str:
-    """Return what a server answers to bytes, and what it prints."""
+    """Return what a server sends back, what it prints, and what is wrong with its end."""
     with tempfile.TemporaryDirectory() as folder:
         server = ServerProcess(model.name, model.parent, Path(folder) / "log")
         try:
@@ -27,9 +27,9 @@ def replay(model: Path, data: bytes) -> str:
 
 
 def _exchange(port: int, data: bytes) -> bytes:
-    """Send bytes, and return what comes back until the connection ends or nothing comes for a while."""
+    """Send bytes; return what comes back until the connection closes, or nothing comes for a while."""
     received = b""
-    with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", port), RESPONSE_SECONDS) as connection:
         try:
             connection.sendall(data)
             while chunk := connection.recv(1 << 16):

@@ -1,4 +1,4 @@
-"""Valid requests to a server, in many forms."""
+"""Valid requests to a server: random items, and many forms of HTTP that carry them."""
 
 import json
 import random
@@ -19,7 +19,7 @@ class ValidRequest:
 
 
 def random_item(endpoint: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
-    """Return a valid item for an endpoint that GET /info describes."""
+    """Return a random valid item for an endpoint, as `GET /info` describes it."""
 
     def text() -> str:
         words = rng.choices(_WORDS, k=rng.randint(1, 6))  # short enough for the smallest models
@@ -35,7 +35,7 @@ def random_item(endpoint: Mapping[str, Any], rng: random.Random) -> dict[str, An
 
 
 def random_request(endpoint: Mapping[str, Any], rng: random.Random) -> ValidRequest:
-    """Return a request with an item or a list of items."""
+    """Return a random request with an item or a list of items."""
     items = [random_item(endpoint, rng) for _ in range(rng.choice([1, 1, 1, 2, 5]))]
     payload = items[0] if len(items) == 1 and rng.random() < 0.8 else items
     return ValidRequest(endpoint["path"], json.dumps(payload, ensure_ascii=rng.random() < 0.5).encode())
@@ -54,9 +54,14 @@ def post(path: str, body: bytes, *headers: str, host: str = "localhost", version
     return head("POST", path, json_type, length, *headers, host=host, version=version) + body
 
 
+def chunked_head(path: str, *headers: str) -> bytes:
+    """Return the head of a request whose JSON body follows in chunks."""
+    return head("POST", path, "Content-Type: application/json", *headers, "Transfer-Encoding: chunked")
+
+
 def chunked(path: str, body: bytes, rng: random.Random) -> bytes:
     """Return a whole request whose body is sent in chunks of random sizes."""
-    data = head("POST", path, "Content-Type: application/json", "Transfer-Encoding: chunked")
+    data = chunked_head(path)
     while body:
         size = rng.randint(1, 40)
         data += f"{len(body[:size]):x}\r\n".encode() + body[:size] + b"\r\n"
@@ -64,7 +69,7 @@ def chunked(path: str, body: bytes, rng: random.Random) -> bytes:
     return data + b"0\r\n\r\n"
 
 
-# Valid forms of a request that a client waits for.
+# Forms of a request that the server must answer like the plain one.
 VALID_FORMS: Mapping[str, Callable[[ValidRequest, random.Random], bytes]] = MappingProxyType(
     {
         "plain": lambda request, _: post(request.path, request.body),

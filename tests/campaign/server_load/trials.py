@@ -1,4 +1,4 @@
-"""Trials against one server: each sends something, and raises `WrongAnswer` if a promise is broken."""
+"""Trials of one server: each sends requests, and raises `WrongResponse` if the server breaks a promise."""
 
 import asyncio
 import random
@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tests.campaign.server_load.client import WrongAnswer, check_error, check_result, connect
+from tests.campaign.server_load.client import WrongResponse, check_error, check_result, connect
 from tests.campaign.server_load.process import MAX_CONNECTIONS
 from tests.campaign.server_load.requests import VALID_FORMS, ValidRequest, head, post
 
 MAX_PIPELINED = 8
 RECOVERY_SECONDS = 10.0  # on a busy machine
-# docs/serving.md: a request arrives within 30 s, and what is left of it after an early answer within 30 s
-# more; with a margin for a busy machine.
+# A request must arrive within 30 s (docs/serving.md); its rest, after an early response, within 30 s more.
+# Both have a margin for a busy machine.
 SLOW_CLIENT_SECONDS, ANSWERED_CLIENT_SECONDS = 45.0, 75.0
 
 
@@ -24,7 +24,7 @@ class Target:
 
     Attributes:
         port: its port.
-        results: result of each valid request.
+        results: valid requests, with the body of the response to each.
     """
 
     port: int
@@ -44,11 +44,11 @@ async def send_valid(target: Target, rng: random.Random, num_requests: int) -> N
             num_requests -= len(sent)
             connection.send(b"".join(post(request.path, request.body) for request in sent))
             for request in sent:
-                check_result(await connection.read_answer(), target.results[request])
+                check_result(await connection.read_response(), target.results[request])
 
 
 async def send_form(target: Target, rng: random.Random, form: str) -> None:
-    """Send a valid request in a rare form, in random pieces."""
+    """Send a valid request in a rare form, in several parts of random sizes."""
     request = target.draw(rng)
     data = VALID_FORMS[form](request, rng)
     async with connect(target.port) as connection:
@@ -58,43 +58,44 @@ async def send_form(target: Target, rng: random.Random, form: str) -> None:
             data = data[size:]
             await asyncio.sleep(rng.random() * 0.02)
         connection.send(data)
-        check_result(await connection.read_answer(), target.results[request])
+        check_result(await connection.read_response(), target.results[request])
 
 
 async def send_refused(target: Target, data: bytes) -> None:
-    """Send a well-formed request that is refused; the connection then still answers a valid one."""
+    """Send a well-formed request that must be refused, then a valid one over the same connection."""
     async with connect(target.port) as connection:
         connection.send(data)
-        answer = await connection.read_answer(has_body=not data.startswith(b"HEAD "))
-        if answer is None:
+        response = await connection.read_response()
+        if response is None:
             return
-        check_error(answer)
+        check_error(response)
         request, result = next(iter(target.results.items()))
         connection.send(post(request.path, request.body))
-        if (answer := await connection.read_answer()) is not None:  # it may close after an error
-            check_result(answer, result)
+        # The server may close the connection after an error.
+        if (response := await connection.read_response()) is not None:
+            check_result(response, result)
 
 
 async def send_malformed(target: Target, data: bytes) -> None:
-    """Send what is no HTTP, and read errors until the server closes the connection."""
+    """Send malformed HTTP, and read errors until the server closes the connection."""
     async with connect(target.port) as connection:
         connection.send(data)
-        while (answer := await connection.read_answer()) is not None:
-            check_error(answer)
+        while (response := await connection.read_response()) is not None:
+            check_error(response)
 
 
 async def send_heads_only(target: Target, rng: random.Random) -> None:
-    """Ask for the heads of pages only."""
+    """Send HEAD requests for pages."""
     async with connect(target.port) as connection:
         for path in rng.choices(["/", "/info", "/health"], k=5):
             connection.send(head("HEAD", path))
-            answer = await connection.read_answer(has_body=False)
-            if answer is not None and answer.status != 200:
-                raise WrongAnswer(f"HEAD {path}: {answer.status}")
+            response = await connection.read_response(has_body=False)
+            if response is not None and response.status != 200:
+                raise WrongResponse(f"HEAD {path}: {response.status}")
 
 
 async def abandon(target: Target, rng: random.Random) -> None:
-    """Send requests, or half of one, and close or reset the connection without reading the answer."""
+    """Send requests, some incomplete, and close or reset the connection without reading a response."""
     request = target.draw(rng)
     data = post(request.path, request.body) * rng.randint(1, MAX_PIPELINED)
     if rng.random() < 0.3:
@@ -107,7 +108,7 @@ async def abandon(target: Target, rng: random.Random) -> None:
 
 
 async def flood(target: Target, rng: random.Random) -> None:
-    """Open more connections than the server accepts, idle or with half a head; it must still answer."""
+    """Open more connections than the server accepts, idle or with half a head; then send a valid request."""
     async with AsyncExitStack() as stack:
         for _ in range(MAX_CONNECTIONS + rng.randint(10, 150)):
             try:
@@ -116,20 +117,20 @@ async def flood(target: Target, rng: random.Random) -> None:
                 continue
             if rng.random() < 0.5:
                 connection.send(b"POST /predict HTTP/1.1\r\nHost: loc")
-        await wait_for_answer(target)
+        await wait_for_response(target)
 
 
-async def take_no_answers(target: Target, rng: random.Random) -> None:
-    """Ask for many long answers over several connections and read none of them."""
+async def read_no_responses(target: Target, rng: random.Random) -> None:
+    """Request many long responses over several connections, and read none of them."""
     async with AsyncExitStack() as stack:
         for _ in range(rng.randint(1, 20)):
             connection = await stack.enter_async_context(connect(target.port))
             connection.send(head("GET", "/") * 500)
-        await wait_for_answer(target)
+        await wait_for_response(target)
 
 
-async def wait_for_answer(target: Target) -> None:
-    """Repeat a valid request until it is answered; raise `WrongAnswer` if that takes too long."""
+async def wait_for_response(target: Target) -> None:
+    """Repeat a valid request until it gets its result; raise `WrongResponse` if that takes too long."""
     request, result = next(iter(target.results.items()))
     loop = asyncio.get_running_loop()
     deadline = loop.time() + RECOVERY_SECONDS
@@ -137,21 +138,21 @@ async def wait_for_answer(target: Target) -> None:
         try:
             async with connect(target.port) as connection:
                 connection.send(post(request.path, request.body))
-                answer = await connection.read_answer()
+                response = await connection.read_response()
         except OSError:
-            answer = None
-        if answer is not None and answer.status != 503:
-            check_result(answer, result)
+            response = None
+        if response is not None and response.status != 503:
+            check_result(response, result)
             return
-        if answer is not None:
-            check_error(answer)
+        if response is not None:
+            check_error(response)
         if loop.time() > deadline:
-            raise WrongAnswer(f"a valid request gets {answer} for {RECOVERY_SECONDS:.0f} s")
+            raise WrongResponse(f"a valid request gets {response} for {RECOVERY_SECONDS:.0f} s")
         await asyncio.sleep(0.1)
 
 
 async def send_slowly(target: Target, rng: random.Random) -> None:
-    """Send a request in single bytes and never end it; the server must refuse it or close in time."""
+    """Send an endless request byte by byte; the server must close the connection in time."""
     request = target.draw(rng)
     long_head = head("POST", request.path, "Content-Type: application/json", "X: " + "y" * 500)
     data, seconds = rng.choice(
@@ -166,12 +167,12 @@ async def send_slowly(target: Target, rng: random.Random) -> None:
     deadline = loop.time() + seconds
     async with connect(target.port) as connection:
         connection.send(data[:position])
-        end = asyncio.create_task(connection.read_to_the_end())
-        while not end.done():
+        closed = asyncio.create_task(connection.read_to_end())
+        while not closed.done():
             if loop.time() > deadline:
-                end.cancel()
-                raise WrongAnswer(f"a request in single bytes is read for {seconds:.0f} s")
-            await asyncio.wait([end], timeout=0.5)
+                closed.cancel()
+                raise WrongResponse(f"a request that arrives byte by byte is read for {seconds:.0f} s")
+            await asyncio.wait([closed], timeout=0.5)
             if not connection.writer.is_closing():
                 connection.send(data[position : position + 1])
                 position += 1
@@ -183,7 +184,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "abandoned requests": abandon,
         "heads only": send_heads_only,
         "too many connections": flood,
-        "answers that are not taken": take_no_answers,
+        "responses that are not read": read_no_responses,
     }
 )
+# Scenarios in which the server does not close connections of other clients.
 QUIET_SCENARIOS = ("abandoned requests", "heads only")

@@ -1,13 +1,13 @@
-"""Tables of requests that the server must refuse."""
+"""Requests that the server must refuse."""
 
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tests.campaign.server_load.requests import ValidRequest, head, post
+from tests.campaign.server_load.requests import ValidRequest, chunked_head, head, post
 
-# Returns the bytes to send, made from a valid request.
+# Returns the bytes to send, derived from a valid request.
 MakeBytes: TypeAlias = Callable[[ValidRequest, random.Random], bytes]
 
 
@@ -47,23 +47,34 @@ def _with_body(make_body: MakeBytes) -> MakeBytes:
     return lambda request, rng: post(request.path, make_body(request, rng))
 
 
-# Requests with a body that is refused, but of a correct length and type.
+# Requests with a wrong body, of the stated length and content type.
 WRONG_BODIES: Mapping[str, MakeBytes] = MappingProxyType(
     {name: _with_body(make_body) for name, make_body in _BODIES.items()}
 )
 
 
 def _mutated_head(request: ValidRequest, rng: random.Random) -> bytes:
-    """Return a request whose first line is damaged in a place that no valid request has so."""
+    """Return a request with a byte in its first line that no valid request has there."""
     data = bytearray(post(request.path, request.body))
     data[rng.randrange(1, data.index(b"\r\n"))] = rng.choice(b"\0\x01\x7f\x80\xff\r\n")
     return bytes(data)
 
 
 _WRONG_LENGTHS = ("x", "1_0", "0x1", "+1", "1 1", "\u0661", "")
+_WRONG_CHUNK_SIZES = (
+    b"zz\r\n", b"-1\r\n", b"\r\n", b"5 5\r\n", b"F" * 100 + b"\r\n", b"5;" + b"x" * 70_000,
+)  # fmt: skip
+_FOREIGN_HOSTS = (
+    "evil.example", "localhost.evil.example", "evil.example:80", "localhost@evil", "", "1.2.3.4", "[::2]",
+    "a" * 3_000,
+)  # fmt: skip
+_TRAVERSALS = (
+    "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/..%5c..%5c", "/info/../x",
+)  # fmt: skip
+# A second request, which the server must not answer if the end of the first one is ambiguous.
 _SMUGGLED = head("GET", "/health")
 
-# Messages after which the server closes the connection; nothing in them is answered with status 200.
+# Malformed HTTP. The server must close the connection, and not answer what follows.
 MALFORMED: Mapping[str, MakeBytes] = MappingProxyType(
     {
         "random bytes": lambda _, rng: rng.randbytes(rng.randint(1, 500)) + b"\r\n\r\n",
@@ -83,81 +94,33 @@ MALFORMED: Mapping[str, MakeBytes] = MappingProxyType(
         "many headers": lambda *_: head("GET", "/health", *(f"X-{number}: y" for number in range(60_000))),
         "negative length": lambda request, _: head("POST", request.path, "Content-Length: -1") + _SMUGGLED,
         "length that is no number": lambda request, rng: (
-            head(
-                "POST",
-                request.path,
-                f"Content-Length: {rng.choice(_WRONG_LENGTHS)}",
-            )
-            + _SMUGGLED
+            head("POST", request.path, f"Content-Length: {rng.choice(_WRONG_LENGTHS)}") + _SMUGGLED
         ),
         "enormous length": lambda request, _: head("POST", request.path, f"Content-Length: {'9' * 30}"),
         "two lengths": lambda request, _: (
             head("POST", request.path, "Content-Length: 5", "Content-Length: 6") + _SMUGGLED
         ),
         "length and chunks": lambda request, rng: (
-            head(
-                "POST",
-                rng.choice([request.path, "/none"]),
-                "Content-Type: application/json",
-                "Content-Length: 5",
-                "Transfer-Encoding: chunked",
-            )
-            + b"0\r\n\r\n"
-            + _SMUGGLED
+            chunked_head(rng.choice([request.path, "/none"]), "Content-Length: 5") + b"0\r\n\r\n" + _SMUGGLED
         ),
         "unknown encoding": lambda request, _: head("POST", request.path, "Transfer-Encoding: gzip, chunked"),
         "bad chunk size": lambda request, rng: (
-            head(
-                "POST",
-                rng.choice([request.path, "/none"]),
-                "Content-Type: application/json",
-                "Transfer-Encoding: chunked",
-            )
-            + rng.choice(
-                [b"zz\r\n", b"-1\r\n", b"\r\n", b"5 5\r\n", b"F" * 100 + b"\r\n", b"5;" + b"x" * 70_000]
-            )
-            + _SMUGGLED
+            chunked_head(rng.choice([request.path, "/none"])) + rng.choice(_WRONG_CHUNK_SIZES) + _SMUGGLED
         ),
         "chunk without its end": lambda request, _: (
-            head("POST", request.path, "Content-Type: application/json", "Transfer-Encoding: chunked")
-            + b"2\r\n{}xx0\r\n\r\n"
-            + _SMUGGLED
+            chunked_head(request.path) + b"2\r\n{}xx0\r\n\r\n" + _SMUGGLED
         ),
     }
 )
 
-# Well-formed requests for something that does not exist or is not allowed.
+# Well-formed HTTP requests that the server must refuse.
 REFUSED: Mapping[str, MakeBytes] = MappingProxyType(
     {
         "foreign host": lambda request, rng: post(
-            request.path,
-            request.body,
-            host=rng.choice(
-                [
-                    "evil.example",
-                    "localhost.evil.example",
-                    "evil.example:80",
-                    "localhost@evil",
-                    "",
-                    "1.2.3.4",
-                    "[::2]",
-                    "a" * 3_000,
-                ]
-            ),
+            request.path, request.body, host=rng.choice(_FOREIGN_HOSTS)
         ),
         "unknown path": lambda _, rng: head("GET", "/" + "".join(rng.choices("abc%/.#", k=20))[1:] + "q"),
-        "path traversal": lambda _, rng: head(
-            "GET",
-            rng.choice(
-                [
-                    "/../../etc/passwd",
-                    "/%2e%2e/%2e%2e/etc/passwd",
-                    "//etc/passwd",
-                    "/..%5c..%5c",
-                    "/info/../x",
-                ]
-            ),
-        ),
+        "path traversal": lambda _, rng: head("GET", rng.choice(_TRAVERSALS)),
         "escaped control characters": lambda *_: head("GET", "/%00%0d%0a%1b[31m%ff%ed%a0%80"),
         "long path": lambda *_: head("GET", "/" + "y" * 8_000),
         "other method": lambda request, rng: head(

@@ -1,4 +1,4 @@
-"""Corrects the checksums of a folder after a file has changed, so that readers look at its content."""
+"""Corrects the checksums of a folder after a file has changed, so that commands read its content."""
 
 import hashlib
 import json
@@ -10,8 +10,8 @@ from tests.campaign.hostile_input.formats import JSON, Format
 from tests.campaign.hostile_input.hostile_values import HostileValues
 
 
-def seal_corpus(folder: Path) -> None:
-    """Correct the checksums in the manifest of a corpus; leave a manifest alone that cannot be read."""
+def correct_corpus(folder: Path) -> None:
+    """Correct the checksums in the manifest of a corpus, if it can be parsed."""
     file = folder / "manifest.json"
     try:
         manifest = json.loads(file.read_bytes())
@@ -22,10 +22,10 @@ def seal_corpus(folder: Path) -> None:
 
 
 def _correct_checksums(tree: Any, folder: Path) -> None:
-    """Correct every {"file": NAME, "sha256": ...} and every {NAME: sha256} of a file of the folder."""
+    """Correct every {"file": NAME, "sha256": ...} and every {NAME: SHA-256} of a file in the folder."""
     if isinstance(tree, list):
-        for one in tree:
-            _correct_checksums(one, folder)
+        for value in tree:
+            _correct_checksums(value, folder)
     elif isinstance(tree, dict):
         for key, value in tree.items():
             if isinstance(value, str) and len(value) == 64 and (folder / str(key)).is_file():
@@ -40,7 +40,7 @@ def _checksum(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def seal_checkpoint(folder: Path) -> None:
+def correct_checkpoint(folder: Path) -> None:
     """Correct the checksums of the files of a checkpoint, and the digest of its state."""
     file = folder / "state.json"
     document = json.loads(file.read_bytes())
@@ -49,7 +49,7 @@ def seal_checkpoint(folder: Path) -> None:
 
 
 def _write_state(document: Any, rng: random.Random) -> bytes:
-    """Return `state.json` with the digest of its state, which hides the edits from the checksum."""
+    """Return `state.json` with the correct checksum of its state."""
     if isinstance(document, dict) and "state" in document and "sha256" in document:
         text = json.dumps(document["state"], sort_keys=True, default=str)
         document = {**document, "sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
