@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from albertine.errors import InputError
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 from albertine.train.muon import orthogonalized
@@ -207,6 +208,21 @@ def test_optimizer_state_is_restored(optimizer: OptimizerName) -> None:
         optimizers.step(rates[step])
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter.detach().double(), expected[name]), name
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("exp_avg", torch.zeros(2)),
+        ("encoder.nothing.weight/exp_avg", torch.zeros(2)),
+        ("encoder.embedding.tokens.weight/exp_avg", torch.zeros(2)),
+        ("encoder.embedding.tokens.weight/step", torch.tensor(3)),
+    ],
+)
+def test_state_that_does_not_fit_is_refused(name: str, tensor: torch.Tensor) -> None:
+    optimizers = Optimizers(Model(SMALL), PretrainTrainSettings(), torch.float32)
+    with pytest.raises(InputError, match=f"{name} .*does not fit the model"):
+        optimizers.load_state_tensors({name: tensor})
 
 
 def test_zero_learning_rate_changes_nothing() -> None:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from albertine.errors import InputError
+from albertine.settings.schema import display_text
 from albertine.train.bert_adam import make_bert_adam
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon
@@ -112,7 +114,7 @@ class Optimizers:
         }
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the state by tensors from `state_tensors`."""
+        """Replace the state by tensors from `state_tensors`; raise `InputError` if they do not fit."""
         parameters = {name: parameter for parameter, name in self._names.items()}
         owners = {
             parameter: optimizer
@@ -124,7 +126,12 @@ class Optimizers:
             optimizer.state.clear()
         for name, tensor in tensors.items():
             parameter_name, _, key = name.rpartition("/")
-            weight = parameters[parameter_name]
+            weight = parameters.get(parameter_name)
+            if weight is None or tensor.shape not in ((), weight.shape) or not tensor.is_floating_point():
+                raise InputError(
+                    f"the state of the optimizer has {display_text(name)} {list(tensor.shape)}, which does "
+                    "not fit the model; remove the checkpoint to resume from an earlier one"
+                )
             restored = tensor.to(weight.device, copy=True)
             # A step counter is not sharded.
             owners[weight].state[weight][key] = (

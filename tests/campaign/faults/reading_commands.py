@@ -13,7 +13,7 @@ from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 Strictness = Literal["verified", "structured", "data"]
 
 # A damaged file of these may be valid with other content, so commands cannot notice the damage.
-_DATA = ("world/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
+_DATA = ("world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
 
 # Files that a model of another library may lack.
 OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -97,6 +97,8 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ),
     ReadingCommand("info run --json", "run"),
     ReadingCommand(f"fill-mask run {_MASKED} --device cpu --json", "run"),
+    ReadingCommand("score run --data reviews.csv --text review --device cpu", "run", ("reviews.csv",)),
+    ReadingCommand("evaluate run --task blimp --data pairs --device cpu --json", "run", ("pairs",)),
     ReadingCommand("convert run result", "run"),
     ReadingCommand("report run", "run", ("corpus",)),
     ReadingCommand("pretrain --plot run", "run"),
@@ -119,5 +121,6 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("predict answer --data world/squad --out result.json", "world/squad", ("answer",)),
     ReadingCommand("predict judge --data world/glue --out result", "world/glue/CoLA", ("judge",)),
     ReadingCommand("predict choose --data world/race --out result.jsonl", "world/race", ("choose",)),
+    ReadingCommand("evaluate run --task blimp --data pairs --device cpu --json", "pairs", ("run",)),
     ReadingCommand("tokenizer show tokenizer --stats world/text", "world/text", ("tokenizer",)),
 )

@@ -87,6 +87,9 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             "predict answer --data world/squad --out out.json", ("answer", "world")
         ),
         "predict, GLUE": WritingCommand("predict judge --data world/glue --out out", ("judge", "world")),
+        "score": WritingCommand(
+            "score run --data reviews.csv --text review --out out.csv", ("run", "reviews.csv")
+        ),
         "ensemble --out": WritingCommand(
             "ensemble classify classify-2 --data reviews.csv --out out.csv",
             ("classify", "classify-2", "reviews.csv"),
