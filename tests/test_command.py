@@ -191,12 +191,12 @@ def test_second_signal_at_exit_shows_no_traceback(pause: float, status: int, tmp
         "def send(number): os.kill(os.getpid(), number)\n"
         "@cli.app.command\n"
         "def wait():\n"
+        f"    atexit.register(lambda: (time.sleep({pause}), send(signal.SIGTERM)))\n"
         "    try:\n"
         "        send(signal.SIGINT)\n"
         "    finally:\n"
         "        send(signal.SIGINT)\n"
         "        print('cleaned up')\n"
-        f"atexit.register(lambda: (time.sleep({pause}), send(signal.SIGTERM)))\n"
         "sys.argv = ['albertine', 'wait']\n"
         "sys.exit(main())\n"
     )
@@ -206,3 +206,26 @@ def test_second_signal_at_exit_shows_no_traceback(pause: float, status: int, tmp
     assert completed.returncode == status
     assert completed.stdout == "cleaned up\n"
     assert completed.stderr == "\nalbertine: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_python_shuts_down_does_not_change_the_status(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    script = tmp_path / "late.py"
+    script.write_text(
+        "import os, sys\n"
+        "from albertine import cli\n"
+        "from albertine.__main__ import main\n"
+        "class Last:\n"
+        "    kill, pid = os.kill, os.getpid()\n"
+        "    def __del__(self):\n"
+        f"        Last.kill(Last.pid, {int(number)})\n"
+        "@cli.app.command\n"
+        "def wait():\n"
+        "    sys.last = Last()  # deleted when Python has restored the default handlers\n"
+        "sys.argv = ['albertine', 'wait']\n"
+        "sys.exit(main())\n"
+    )
+    completed = subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
+    assert (completed.returncode, completed.stderr) == (0, b"")

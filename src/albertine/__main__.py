@@ -6,6 +6,7 @@ scheduler that ends a process group often sends a signal twice; a second one sho
 the first is ignored, because it would interrupt the cleanup.
 """
 
+import atexit
 import math
 import os
 import signal
@@ -19,6 +20,7 @@ from albertine.errors import SAME_REQUEST_SECONDS, ExitStatus, Terminated
 def main() -> int:
     """Run the command of this process and return its exit status."""
     interrupt_handler = InterruptHandler()
+    atexit.register(_ignore_signals)  # the first one is called last
     try:
         signal.signal(signal.SIGTERM, interrupt_handler)
         if (
@@ -37,6 +39,12 @@ def main() -> int:
         status = ExitStatus.TERMINATED if isinstance(error, Terminated) else ExitStatus.INTERRUPTED
     interrupt_handler.is_finished = True
     return status
+
+
+def _ignore_signals() -> None:
+    """Let Python shut down: it would restore the default handlers, and a signal would set the status."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class InterruptHandler:
