@@ -138,7 +138,7 @@ def test_several_runs_share_one_bag_of_words(
     assert len(calls) == 1
     # Another seed holds out other examples, if dev is a part of the data.
     held_out = replace(finetune_settings, dev=None)
-    for seed in (0, 1):
+    for seed in (0, 2):
         settings = with_train_settings(one_step(held_out), seed=seed)
         finetune(checkpoint, tmp_path / "held-out", replace(settings, seeds=2))
     assert len(calls) == 3

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from albertine import progress
 from albertine.finetune.finetuning import samples_digest
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import FinetuneResult
@@ -43,7 +42,6 @@ def evaluate_baseline(data: FinetuneData, known: BaselineResult | None) -> Basel
     if known is not None and known.examples_sha256 == digest:
         return known
     examples = [example for example, _ in data.dev]
-    progress.print_message("fitting a bag of words to the training examples, to compare the model with it")
     predictions = data.task_type.baseline_predictions(data.train_examples, examples)
     if predictions is None:
         return None

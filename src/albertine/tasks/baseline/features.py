@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from albertine import progress
 from albertine.linear_models import SparseRows
 from albertine.tasks.baseline.tfidf import Integers, TfidfEntries, TfidfVocabulary, text_counts, unigram_keys
 from albertine.tasks.examples import TextExample, example_chunks
@@ -49,7 +50,12 @@ class TextFeatures:
 
     def rows(self, examples: Sequence[TextExample]) -> SparseRows:
         """Return the features of at least one example."""
-        chunks = [self._chunk_rows(chunk) for chunk in example_chunks(examples, FEATURE_CHUNK)]
+        chunks = [
+            self._chunk_rows(chunk)
+            for chunk in progress.track(
+                list(example_chunks(examples, FEATURE_CHUNK)), "Bag of words", unit="chunks"
+            )
+        ]
         counts, columns, values = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         return SparseRows(columns, values, np.append(0, counts.cumsum()), self.width)
 
