@@ -50,7 +50,9 @@ def test_bag_of_words_is_scored_on_the_same_examples(
     assert json.loads(capsys.readouterr().out)["baseline"]["metrics"] == expected
     show_finetune_results(tmp_path / "run", results, as_json=False)
     output = " ".join(capsys.readouterr().out.split())
-    assert f"bag of words accuracy {100 * expected['accuracy']:.1f}, macro F1" in output
+    assert (
+        f"bag of words, on the same examples: accuracy {100 * expected['accuracy']:.1f}, macro F1" in output
+    )
     assert results.baseline_advice is not None
     assert results.baseline_advice in output
 
@@ -62,7 +64,7 @@ def test_advice_follows_from_the_run(
     advice = finetune(checkpoint, tmp_path / "short", settings).baseline_advice
     assert advice is not None
     assert "scores higher (100.0) than this model (" in advice
-    for remedy in ("use a larger one (it has ", "take more than 2 steps", "label more examples (it has 200)"):
+    for remedy in ("use a larger one (it has ", "take more steps (2; ", "label more examples (it has 200)"):
         assert remedy in advice
     assert "pre-train" not in advice  # the checkpoint is from no run, so the amount of text is unknown
     random_advice = finetune(

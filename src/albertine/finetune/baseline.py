@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine.finetune.finetuning import samples_digest
+from albertine.finetune.paper_defaults import task_defaults
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings
@@ -78,7 +79,10 @@ def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettin
     parameters = count_parameters(data.model_settings).encoder
     if parameters < _FEW_PARAMETERS:
         yield f"use a larger one (it has {parameters:,} parameters)"
-    if best.best_step == best.steps:
+    usual_steps = task_defaults(data.task.name).scaled_steps(data.num_samples, best.batch_size)
+    if best.steps < usual_steps:
+        yield f"take more steps ({best.steps:,}; {usual_steps:,} are usual)"
+    elif best.best_step == best.steps:
         yield f"take more than {best.steps:,} steps (--train.steps; the last evaluation was the best)"
     if len(data.train) < _FEW_EXAMPLES:
         yield f"label more examples (it has {len(data.train):,})"

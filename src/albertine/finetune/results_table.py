@@ -55,13 +55,13 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             for name, values in values_by_metric.items()
         )
         table.add_row("range", *[""] * 4, ", ".join(ranges))
-    if results.baseline:
-        metrics = {name: results.baseline.metrics[name] for name in names}
-        table.add_row("bag of words", *[""] * 4, format_metrics(metrics))
     console = progress.result_console()
     console.print(table)
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
     console.print(f"{results.task}, on dev; {out} is {published}", highlight=False, markup=False)
+    if results.baseline:
+        scores = format_metrics({name: results.baseline.metrics[name] for name in names})
+        console.print(f"bag of words, on the same examples: {scores}", highlight=False, markup=False)
     if results.baseline_advice:
         console.print(results.baseline_advice, highlight=False, markup=False, soft_wrap=True)
