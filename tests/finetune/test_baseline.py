@@ -18,6 +18,7 @@ from albertine.finetune.prepare import prepare_task
 from albertine.finetune.results_table import show_finetune_results
 from albertine.finetune.settings import FinetuneSettings
 from albertine.report.finetuning_page import finetuning_page
+from albertine.settings import MODEL_PRESETS
 from albertine.settings.toml import settings_to_toml
 from albertine.tasks.baseline.baseline import predict_labels
 
@@ -74,6 +75,20 @@ def test_advice_follows_from_the_run(
     assert "start from pre-trained weights (no --random-weights)" in random_advice
 
 
+def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
+    results = finetune(checkpoint, tmp_path / "run", one_step(finetune_settings))
+    data = prepare_task(str(checkpoint), finetune_settings)
+    large = replace(data, model_settings=MODEL_PRESETS["albert-base"], train=[*data.train] * 10)
+    for best_step, remedy in ((10_000, "take more than 10,000 steps"), (5_000, "try other learning rates")):
+        best = replace(results.best, steps=10_000, best_step=best_step, metrics={"accuracy": 0.5})
+        advice = baseline_module.baseline_advice({"accuracy": 0.75}, best, large, finetune_settings)
+        assert advice is not None
+        assert advice.startswith(
+            "a bag of words, which ignores the order of words, scores higher (75.0) than"
+        )
+        assert f"this model (50.0); to improve the model, {remedy}" in advice
+
+
 def test_amount_of_pre_training_text_is_read_from_the_run(tmp_path: Path) -> None:
     assert baseline_module._pretraining_tokens(tmp_path) is None
     (tmp_path / "metrics.jsonl").write_text(
@@ -84,10 +99,9 @@ def test_amount_of_pre_training_text_is_read_from_the_run(tmp_path: Path) -> Non
     assert baseline_module._pretraining_tokens(tmp_path) is None
 
 
-def test_model_that_is_ahead_gets_no_advice(
+def test_model_that_is_not_behind_gets_no_advice(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    """The label is the order of two words, which a bag of words hardly sees."""
     settings = with_train_settings(finetune_settings, steps=100, optimizer="muon", lr=2e-2)
     results = finetune(checkpoint, tmp_path / "run", settings)
     assert results.baseline is not None
