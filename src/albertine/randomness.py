@@ -38,6 +38,7 @@ class Stream(IntEnum):
     FINETUNING_ORDER = 9
     HELD_OUT_EXAMPLES = 11
     HELD_OUT_PASSAGES = 12
+    BASELINE_EXAMPLES = 13
 
 
 def random_bits(*key: Any) -> RandomBits:
