@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from albertine import progress
-from albertine.demo.parallel_runs import _last_step, run_in_parallel
+from albertine.train.parallel_runs import _last_step, run_in_parallel
 from albertine.errors import AlbertineError, ExitStatus, InputError, RunStopped
 from albertine.processes import block_signals
 from albertine.settings import SettingError
@@ -34,7 +34,7 @@ def test_all_runs_finish_and_share_one_progress_line(
     runs = {
         tmp_path / name: partial(shutil.copytree, source, tmp_path / name) for name in ("one", "two", "three")
     }
-    run_in_parallel("Making", runs, 5)
+    run_in_parallel("Making", runs, 15)
     assert all((run / METRICS_FILE).exists() for run in runs)
     assert "Making: 15 steps" in capsys.readouterr().err
 
