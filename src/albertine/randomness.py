@@ -38,6 +38,7 @@ class Stream(IntEnum):
     FINETUNING_ORDER = 9
     HELD_OUT_EXAMPLES = 11
     HELD_OUT_PASSAGES = 12
+    REPORT_CARD_EXAMPLES = 15
 
 
 def random_bits(*key: Any) -> RandomBits:
