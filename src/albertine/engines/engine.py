@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -24,6 +26,14 @@ class Engine(Protocol):
     @property
     def micro_batch_tokens(self) -> int:
         """Number of tokens up to which callers fill a strip; a longer sample is a strip by itself."""
+
+    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
+
+        Args:
+            strip: the sequences, none of them empty.
+            indices: index in the strip of one token of each sequence, in order, [sequences].
+        """
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip; `model/heads.py` has the types and shapes."""

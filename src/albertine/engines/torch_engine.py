@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from albertine.device import choose_device, choose_precision, default_micro_batch_tokens
 from albertine.model.encoder import ComputeOptions
@@ -39,6 +40,11 @@ class TorchEngine:
         # Sharded parameters cannot be gathered in `inference_mode`.
         with torch.no_grad():
             return self.model(strip.to(self.device))
+
+    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
+        with torch.no_grad():
+            return self.model.masked_lm_logits(strip.to(self.device), indices.to(self.device))
 
 
 def prepare_torch_engine(model: Model, device: str, precision: str) -> TorchEngine:

@@ -1,7 +1,8 @@
-"""`albertine.fill_mask_pipeline`: a pre-trained model that fills masks and scores the order of two texts.
+"""`albertine.fill_mask_pipeline`: a pre-trained model that fills masks, scores texts and orders two texts.
 
 fill_mask = albertine.fill_mask_pipeline("runs/first")
 fill_mask.fill("The [MASK] was locked.")                       five predictions for each mask
+fill_mask.score(["The door was locked."])                      pseudo-log-likelihood of each text
 fill_mask.order_probability("He took the key.", "It fitted.")  probability that they are in order
 """
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from albertine.engines.engine import Engine
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, ScoringMethod, TextScore
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
@@ -42,10 +44,12 @@ class FillMaskPipeline:
     Attributes:
         engine: runs the model.
         tokenizer: tokenizer of the model.
+        scorer: scores texts with pseudo-log-likelihoods.
     """
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer):
         self.engine, self.tokenizer = engine, tokenizer
+        self.scorer = PseudoLikelihoodScorer(engine, tokenizer)
 
     @property
     def mask_token(self) -> str:
@@ -83,6 +87,16 @@ class FillMaskPipeline:
             ]
             for scores, token_ids in zip(top.values.tolist(), top.indices.tolist(), strict=True)
         ]
+
+    def score(self, texts: Sequence[str], *, method: ScoringMethod = "word-l2r") -> list[TextScore]:
+        """Return the pseudo-log-likelihoods of texts, in order; see `pseudo_likelihood`.
+
+        Args:
+            texts: the texts.
+            method: tokens that are masked with the predicted one: "word-l2r" for those after it in the same
+                word, "token" for none.
+        """
+        return self.scorer.score(texts, method)
 
     @property
     def has_pair_head(self) -> bool:
@@ -133,7 +147,9 @@ def fill_mask_pipeline(
     model = load_checkpoint(folder)
     if not has_masked_head(model):
         head_kind = model.head_settings.kind
-        raise InputError(f"{source}: its head is {head_kind}; only a pre-trained model fills masks")
+        raise InputError(
+            f"{source}: its head is {head_kind}; only a pre-trained model predicts masked tokens"
+        )
     return make_fill_mask_pipeline(folder, model, device, precision)
 
 

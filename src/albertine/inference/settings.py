@@ -25,6 +25,14 @@ class EvaluateSettings(InferenceSettings):
     """Evaluation of fine-tuned models."""
 
     split: Split = setting("dev", "Split of the task's folder.")
+    method: Literal["word-l2r", "token", "both"] = setting(
+        "word-l2r",
+        "For blimp: how to score a sentence: word-l2r masks each token and those after it in the same word, "
+        "token masks each token alone, as in many published results.",
+    )
+    pairs: int | None = setting(
+        None, "For blimp: number of pairs of each paradigm, the first ones; by default all.", minimum=1
+    )
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,10 @@ class AttentionLayout:
         """Reorder values from the order of the strip, [tokens, ...], to sorted order, [rows, ...]."""
         return values if self.token_indices is None else values.index_select(0, self.token_indices)
 
+    def rows(self, indices: Tensor) -> Tensor:
+        """Return the row in sorted order of tokens given by their index in the strip."""
+        return indices if self.row_indices is None else self.row_indices.index_select(0, indices)
+
     def restore_order(self, rows: Tensor) -> Tensor:
         """Reorder values from sorted order, [rows, ...], to the order of the strip, [tokens, ...]."""
         return rows if self.row_indices is None else rows.index_select(0, self.row_indices)
@@ -90,6 +94,30 @@ def multi_head_attention(
         query, key, value, attn_mask=attention_bias, dropout_p=dropout
     )
     return context.transpose(1, 2).reshape(batch, length, width // 3)
+
+
+def one_query_attention(query: Tensor, key_value: Tensor, length_runs: LengthRuns, heads: int) -> Tensor:
+    """Return the attention of one token of each sequence over its sequence, one call per run of equal lengths.
+
+    Args:
+        query: query of one token of each sequence, sequences sorted by length, [sequences, hidden].
+        key_value: keys and values of all tokens, in the same order, [rows, 2 * hidden].
+        length_runs: number and length of the sequences in each run.
+        heads: number of heads.
+
+    Returns:
+        [sequences, hidden].
+    """
+    width = query.shape[1]
+    contexts, first_sequence, first_row = [], 0, 0
+    for count, length in length_runs:
+        run_query = query[first_sequence : first_sequence + count].view(count, 1, heads, width // heads)
+        run = key_value[first_row : first_row + count * length]
+        key, value = run.view(count, length, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
+        context = functional.scaled_dot_product_attention(run_query.transpose(1, 2), key, value)
+        contexts.append(context.reshape(count, width))
+        first_sequence, first_row = first_sequence + count, first_row + count * length
+    return torch.cat(contexts) if contexts else query
 
 
 def attention_by_length(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:

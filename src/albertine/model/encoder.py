@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from albertine.model.attention import AttentionLayout
+from albertine.model.attention import AttentionLayout, one_query_attention
 from albertine.model.depth_plan import depth_plan
 from albertine.model.kernels.selection import Kernels
 from albertine.model.layers import (
@@ -20,6 +21,7 @@ from albertine.model.layers import (
     FeedForwardWeights,
     LayerOptions,
     encoder_layer,
+    encoder_layer_at,
     gelu_approximation,
 )
 from albertine.model.strip import Strip
@@ -77,6 +79,31 @@ class Encoder(nn.Module):
         layout = self._layout(strip)
         yield from map(layout.restore_order, self._sorted_hidden_states(strip, layout, depth))
 
+    def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the hidden state of one token of each sequence, [sequences, hidden].
+
+        The values are those of `forward`. In the last layer, only the chosen tokens have an output, and the
+        others only give keys and values, which saves most of this layer.
+
+        Args:
+            strip: the sequences, none of them empty.
+            indices: index in the strip of one token of each sequence, in order, [sequences].
+        """
+        layout, options = self._layout(strip), self.compute_options
+        plan = depth_plan(self.settings)
+        *_, hidden = islice(self._sorted_hidden_states(strip, layout, None), len(plan))
+        rows, order = layout.rows(indices).sort()  # sorted rows have the order of the sorted sequences
+        attend = partial(one_query_attention, length_runs=layout.length_runs, heads=self.settings.heads)
+        output = encoder_layer_at(
+            hidden,
+            rows,
+            self._attention_weights(plan[-1].attention, options),
+            self._feed_forward_weights(plan[-1].ffn, options),
+            attend=attend,
+            options=self._layer_options(options),
+        )
+        return torch.empty_like(output).index_copy_(0, order, output)
+
     def _layout(self, strip: Strip) -> AttentionLayout:
         options = self.compute_options
         return options.selected_kernels.layout(strip, options.dtype)
@@ -114,13 +141,7 @@ class Encoder(nn.Module):
         feed_forward_weights = {index: self._feed_forward_weights(index, options) for _, index in plan}
         # Recomputation in the backward pass must use the dropout rate of the forward pass, also if
         # the model is in evaluation mode by then.
-        layer_options = LayerOptions(
-            self.settings.norm_epsilon,
-            gelu_approximation(self.settings),
-            self.settings.dropout if self.training else 0.0,
-            options.selected_kernels,
-        )
-        apply_layer = partial(encoder_layer, attend=attend, options=layer_options)
+        apply_layer = partial(encoder_layer, attend=attend, options=self._layer_options(options))
         yield hidden
         for blocks in plan:
             weights = attention_weights[blocks.attention], feed_forward_weights[blocks.ffn]
@@ -129,6 +150,14 @@ class Encoder(nn.Module):
             else:
                 hidden = apply_layer(hidden, *weights)
             yield hidden
+
+    def _layer_options(self, options: ComputeOptions) -> LayerOptions:
+        return LayerOptions(
+            self.settings.norm_epsilon,
+            gelu_approximation(self.settings),
+            self.settings.dropout if self.training else 0.0,
+            options.selected_kernels,
+        )
 
     @property
     def attention_dropout(self) -> float:

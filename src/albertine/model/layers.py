@@ -173,6 +173,38 @@ def encoder_layer(
     return rest_of_layer(hidden, attend(qkv), attention_weights, feed_forward_weights, options)
 
 
+def encoder_layer_at(
+    hidden: Tensor,
+    rows: Tensor,
+    attention_weights: AttentionWeights,
+    feed_forward_weights: FeedForwardWeights,
+    *,
+    attend: Callable[[Tensor, Tensor], Tensor],
+    options: LayerOptions,
+) -> Tensor:
+    """Apply one layer and compute its output at some tokens only; the others only give keys and values.
+
+    Args:
+        hidden: input of the layer, [rows, hidden].
+        rows: rows of the tokens whose output is computed, [queries].
+        attention_weights: weights of the attention block.
+        feed_forward_weights: weights of the feed-forward block.
+        attend: maps queries, [queries, hidden], and keys and values, [rows, 2 * hidden], to the output of
+            attention, [queries, hidden].
+        options: the other arguments of the layer.
+
+    Returns:
+        [queries, hidden].
+    """
+    width = hidden.shape[1]
+    queried = hidden.index_select(0, rows)
+    weight, bias = attention_weights.qkv, attention_weights.qkv_bias
+    query = functional.linear(queried, weight[:width], bias[:width])
+    key_value = functional.linear(hidden, weight[width:], bias[width:])
+    context = attend(query, key_value)
+    return after_attention(queried, context, attention_weights, feed_forward_weights, options)
+
+
 def after_attention(
     hidden: Tensor,
     context: Tensor,

@@ -66,6 +66,22 @@ class Model(nn.Module):
         """
         return self.head(self.encoder(strip, depth=depth), strip, targets)
 
+    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
+
+        This is faster than `forward`, which computes the last layer and the logits of all tokens.
+
+        Args:
+            strip: the sequences, none of them empty.
+            indices: index in the strip of one token of each sequence, in order, [sequences].
+        """
+        head = self.head.masked if isinstance(self.head, PretrainingHead) else self.head
+        if not isinstance(head, MaskedLMHead):
+            raise InputError(
+                f"the head is {self.head_settings.kind}; only a pre-trained model has a masked LM"
+            )
+        return head.token_logits(self.encoder.hidden_at(strip, indices))
+
 
 def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.Embedding) -> Head:
     """Return a new head of the kind that its settings name."""

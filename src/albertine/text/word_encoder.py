@@ -176,3 +176,17 @@ class WordBoundaries:
 def _is_mark(character: str) -> bool:
     """Return whether a character is punctuation or a symbol."""
     return unicodedata.category(character)[0] in "PS"
+
+
+def spaced_word_starts(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Return whether each token of the vocabulary begins a word, as words are separated by spaces [vocab_size].
+
+    A mark belongs to the word that it is attached to, except in a BERT vocabulary, whose pipeline splits
+    marks off. These are the words that the pipeline itself forms, and so those of other libraries. Tokens
+    in scripts without spaces are words, too: otherwise a sentence would be one word.
+    """
+    if tokenizer.marks_continuations:
+        starts = [not token.startswith(CONTINUATION_PREFIX) for token in tokenizer.vocabulary]
+    else:
+        starts = [token.startswith(WORD_START) or is_spaceless(token[:1]) for token in tokenizer.vocabulary]
+    return np.array(starts, bool)

@@ -1,0 +1,86 @@
+"""Reads minimal pairs: an acceptable sentence and an unacceptable one that differs from it minimally.
+
+The format is that of BLiMP: JSON lines with `sentence_good` and `sentence_bad`. `UID` names the paradigm
+and `linguistics_term` the phenomenon to which it belongs; both may be missing, as in a user's own files.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from albertine.errors import InputError
+from albertine.tasks.examples import Example
+from albertine.tasks.formats.cells import parse_label
+from albertine.tasks.formats.tables import RowError, TableRow, data_suffix, read_rows
+from albertine.text.documents import ReadErrors
+
+_GOOD, _BAD, _PARADIGM, _PHENOMENON = "sentence_good", "sentence_bad", "UID", "linguistics_term"
+_SUFFIXES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class MinimalPair(Example):
+    """Two sentences of which the first is acceptable.
+
+    Attributes:
+        good: the acceptable sentence.
+        bad: the unacceptable sentence.
+        paradigm: name of the paradigm; the name of the file if the row has none.
+        phenomenon: name of the phenomenon; empty if the row has none.
+    """
+
+    good: str
+    bad: str
+    paradigm: str
+    phenomenon: str = ""
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether it is known which sentence is acceptable."""
+        return True
+
+    @property
+    def length(self) -> int:
+        """Number of characters of both sentences."""
+        return len(self.good) + len(self.bad)
+
+
+def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]:
+    """Yield the pairs of a file, of all .jsonl files of a folder, or of a data set of the hub.
+
+    Args:
+        source: the file, folder or data set.
+        errors: handles invalid rows.
+    """
+    for file in _files(source):
+        rows = read_rows(file, errors, (_GOOD, _BAD), optional_columns=(_PARADIGM, _PHENOMENON))
+        name = Path(file).name.partition(".")[0]
+        for row in rows:
+            try:
+                yield _pair(row, name)
+            except RowError as error:
+                errors.handle(row.location, str(error))
+
+
+def _files(source: str) -> list[str]:
+    folder = Path(source)
+    if not folder.is_dir():
+        return [source]
+    files = sorted(
+        str(file)
+        for file in folder.iterdir()
+        if data_suffix(file) in _SUFFIXES and not file.name.startswith(".")
+    )
+    if not files:
+        raise InputError(f"{source}: no .jsonl files in this folder; name the folder with the minimal pairs")
+    return files
+
+
+def _pair(row: TableRow, file_name: str) -> MinimalPair:
+    paradigm, phenomenon = (
+        "" if row.cells.get(column) in (None, "") else parse_label(row.cells[column])
+        for column in (_PARADIGM, _PHENOMENON)
+    )
+    return MinimalPair(
+        row.location, str(row.number), row.text(_GOOD), row.text(_BAD), paradigm or file_name, phenomenon
+    )
