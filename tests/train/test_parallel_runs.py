@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from albertine import progress
-from albertine.train.parallel_runs import _last_step, run_in_parallel
 from albertine.errors import AlbertineError, ExitStatus, InputError, RunStopped
 from albertine.processes import block_signals
 from albertine.settings import SettingError
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.parallel_runs import _last_step, run_in_parallel
 
 
 def test_all_runs_finish_and_share_one_progress_line(

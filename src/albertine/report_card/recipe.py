@@ -53,6 +53,11 @@ class TaskRecipe:
     batch_size: int = 32
     max_length: int = 128
 
+    @property
+    def metric_title(self) -> str:
+        """Name of the metric in words."""
+        return {"accuracy": "accuracy", "matthews": "Matthews", "f1": "F1"}[self.metric]
+
     def steps(self, examples: int) -> int:
         """Return the number of steps for a number of training examples."""
         return math.ceil(examples * self.epochs / self.batch_size)
@@ -83,7 +88,7 @@ def learning_rate(width: int) -> float:
 
 
 def finetune_settings(
-    recipe: TaskRecipe, model: ModelSettings, data: Path, examples: int, seed: int, device: DeviceName
+    recipe: TaskRecipe, model: ModelSettings, data: Path, steps: int, seed: int, device: DeviceName
 ) -> FinetuneSettings:
     """Return the settings of one fine-tuning run.
 
@@ -91,11 +96,10 @@ def finetune_settings(
         recipe: the recipe of the task.
         model: settings of the encoder.
         data: folder with `train.jsonl` and `dev.jsonl`; see `task_data`.
-        examples: number of training examples.
+        steps: number of steps.
         seed: seed of the new layer and of the order of the examples.
         device: where to train.
     """
-    steps = recipe.steps(examples)
     return FinetuneSettings(
         task=recipe.task,
         data=str(data / "train.jsonl"),

@@ -17,6 +17,9 @@ class ReportCardSettings(Settings):
         None, "Folder with the folders and files of BLiMP, SST-2, CoLA, MNLI, QQP and XQuAD, or some of them."
     )
     seeds: int = setting(
-        1, "Fine-tuning runs per task and model, with different seeds; the median counts.", minimum=1, maximum=100
+        1,
+        "Fine-tuning runs per task and start, with different seeds; the median counts.",
+        minimum=1,
+        maximum=1000,
     )
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")

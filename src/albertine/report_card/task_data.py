@@ -115,8 +115,8 @@ def _find_glue(recipe: TaskRecipe, folder: Path) -> TaskSource | None:
         for name in _DEV_NAMES:
             dev = folder / f"{stem}.{name}.jsonl"
             if train.is_file() and dev.is_file():
-                text, *pair = layout.hub_text_columns
-                return TaskSource(recipe, train, dev, DataSettings(text=text, text_pair=next(iter(pair), None)))
+                text, pair = (*layout.hub_text_columns, None)[:2]
+                return TaskSource(recipe, train, dev, DataSettings(text=str(text), text_pair=pair))
     return None
 
 
