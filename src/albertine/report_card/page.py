@@ -88,8 +88,8 @@ def _pairs_blocks(card: ReportCard) -> list[str]:
         for one in (card.blimp["overall"], *phenomena)
     ]
     explanation = (
-        "BLiMP has pairs of sentences that differ in one point of grammar. The chart shows how often the model "
-        "finds the acceptable sentence more probable, with 95% intervals; the dashed line is chance. "
+        "BLiMP has pairs of sentences that differ in one point of grammar. The chart shows how often the "
+        "model finds the acceptable sentence more probable, with 95% intervals; the dashed line is chance. "
         f"{len(card.blimp['paradigms'])} paradigms, at most {PAIRS_PER_PARADIGM} pairs of each."
     )
     return [paragraphs(explanation), interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE)]
@@ -145,8 +145,8 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
         return []
     explanation = (
         f"All report cards use recipe {card.recipe['version']}, so their scores can be compared: AdamW with "
-        f"a peak learning rate of {card.recipe['learning_rate']:g}, which follows from the width of the model, "
-        "and linear warm-up and decay. The model of the last step counts: nothing is selected on dev."
+        f"a peak learning rate of {card.recipe['learning_rate']:g}, which follows from the model's width, and "
+        "linear warm-up and decay. The model of the last step counts: nothing is selected on dev."
     )
     rows = [
         (
