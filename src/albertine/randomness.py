@@ -38,7 +38,8 @@ class Stream(IntEnum):
     FINETUNING_ORDER = 9
     HELD_OUT_EXAMPLES = 11
     HELD_OUT_PASSAGES = 12
-    REPORT_CARD_EXAMPLES = 15
+    BASELINE_EXAMPLES = 13
+    REPORT_CARD_EXAMPLES = 14
 
 
 def random_bits(*key: Any) -> RandomBits:

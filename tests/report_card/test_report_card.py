@@ -115,8 +115,7 @@ def test_a_run_without_local_start_is_compared_with_the_same(
     assert run_command(app, card_words(published, out, "--data", str(data), "--quiet")) == 0
     positions = "encoder.embedding.positions.weight"
     untrained = dict(load_checkpoint(out / "untrained" / "seed-0").named_parameters())[positions]
-    assert 0.01 < float(untrained.std()) < 0.02  # truncated normal of 0.02, not sinusoids
-    assert len(untrained.unique()) > untrained.numel() / 2
+    assert untrained.ne(0).all()  # the local start has zeros beside its sinusoids
 
 
 def test_the_same_command_computes_nothing_again(

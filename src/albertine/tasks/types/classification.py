@@ -13,6 +13,7 @@ from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.schema import display_text
+from albertine.tasks.baseline.baseline import predict_labels
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_label, row_texts
@@ -146,6 +147,13 @@ class Classification(TextTask):
             name: compute_metric(name, label_ids, predicted_ids, len(self.labels))
             for name in self._computed_metrics
         }
+
+    @classmethod
+    def baseline_predictions(
+        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+    ) -> list[Prediction]:
+        """Return the label of each example that a bag of words predicts."""
+        return [{"label": label} for label in predict_labels(train, examples)]
 
     def collapse_reason(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]

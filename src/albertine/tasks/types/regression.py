@@ -17,6 +17,7 @@ from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
+from albertine.tasks.baseline.baseline import predict_numbers
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_number, row_texts
@@ -146,6 +147,13 @@ class Regression(TextTask):
         )
         predicted = np.array([prediction["value"] for prediction in predictions], np.float64)
         return {name: compute_metric(name, labels, predicted, 0) for name in self._computed_metrics}
+
+    @classmethod
+    def baseline_predictions(
+        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+    ) -> list[Prediction]:
+        """Return the number of each example that a bag of words predicts."""
+        return [{"value": number} for number in predict_numbers(train, examples)]
 
     def collapse_reason(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]

@@ -223,6 +223,20 @@ class TaskType(ABC):
         """Fit the threshold on labelled examples, if there is one; return whether predictions may change."""
         return False
 
+    @classmethod
+    def baseline_predictions(
+        cls,
+        train: Sequence[Any],  # noqa: ARG003
+        examples: Sequence[Any],  # noqa: ARG003
+    ) -> list[Prediction] | None:
+        """Return the predictions of a bag of words for examples; None if the type has no such baseline.
+
+        Args:
+            train: the labelled examples to which it is fitted, at least one.
+            examples: the examples to predict.
+        """
+        return None
+
     @abstractmethod
     def collapse_reason(
         self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]

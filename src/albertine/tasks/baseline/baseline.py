@@ -1,0 +1,72 @@
+"""Predictions of the bag-of-words baseline: logistic regression for labels, ridge regression for numbers.
+
+The penalties are fixed: C = 10 of scikit-learn's `LogisticRegression`, and alpha = 1 of its `Ridge`.
+Of very large data the baseline sees a random part, which bounds its memory and its time.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from albertine.linear_models import Floats, fit_logistic_regression, fit_ridge_regression
+from albertine.randomness import Stream, random_bits
+from albertine.tasks.baseline.features import FEATURE_CHUNK, TextFeatures
+from albertine.tasks.baseline.tfidf import count_words
+from albertine.tasks.examples import TextExample, example_chunks
+
+_LOGISTIC_PENALTY = 0.1
+_RIDGE_PENALTY = 1.0
+_MAX_WORDS = 1 << 23  # of the training examples
+_MAX_LOGITS = 1 << 23  # of the training examples
+_MAX_WEIGHTS = 1 << 21
+
+
+def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[str]:
+    """Return the label of each example that a logistic regression predicts.
+
+    Args:
+        train: the labelled examples to which it is fitted, at least one.
+        examples: the examples to predict.
+    """
+    train = _bounded_sample(train, _MAX_LOGITS // len({example.label for example in train}))
+    names, labels = np.unique([str(example.label) for example in train], return_inverse=True)
+    if len(names) == 1:
+        return [str(names[0])] * len(examples)
+    features = TextFeatures(train, _MAX_WEIGHTS // len(names))
+    weights = fit_logistic_regression(features.rows(train), labels, len(names), _LOGISTIC_PENALTY)
+    return [str(names[label]) for label in _scores(features, examples, weights).argmax(axis=1)]
+
+
+def predict_numbers(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[float]:
+    """Return the number of each example that a ridge regression predicts.
+
+    Args:
+        train: the examples with numbers to which it is fitted, at least one.
+        examples: the examples to predict.
+    """
+    train = _bounded_sample(train, _MAX_LOGITS)
+    values = np.array([example.value for example in train], np.float64)
+    features = TextFeatures(train, _MAX_WEIGHTS)
+    weights = fit_ridge_regression(features.rows(train), values, _RIDGE_PENALTY)
+    return [float(value) for value in _scores(features, examples, weights[None])[:, 0]]
+
+
+def _scores(features: TextFeatures, examples: Sequence[TextExample], weights: Floats) -> Floats:
+    """Return the product of the features of examples with the weights of each model: `[examples, models]`."""
+    scores = [np.zeros((0, len(weights)))]
+    for chunk in example_chunks(examples, FEATURE_CHUNK):
+        rows = features.rows(chunk)
+        scores.append(np.stack([rows.dot(row) for row in weights], axis=1))
+    return np.concatenate(scores)
+
+
+def _bounded_sample(examples: Sequence[TextExample], max_examples: int) -> Sequence[TextExample]:
+    """Return the examples, or a random part of them if they are too many or have too many words."""
+    if len(examples) <= max_examples and sum(example.length for example in examples) <= _MAX_WORDS:
+        return examples
+    order = np.argsort(random_bits(0, Stream.BASELINE_EXAMPLES, np.arange(len(examples))), kind="stable")
+    sample = [examples[index] for index in order[:max_examples].tolist()]
+    totals = accumulate(sum(map(count_words, example.texts)) for example in sample)
+    count = sum(total <= _MAX_WORDS for total in totals)
+    return sample[: max(1, count)]
