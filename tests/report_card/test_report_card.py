@@ -61,7 +61,9 @@ def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_card_has_all_parts(card: dict[str, Any]) -> None:
     assert [task["task"] for task in card["tasks"]] == ["sst-2", "mnli", "qqp", "cola", "squad-1.1"]
-    assert 0 <= card["held_out"]["mask_token_accuracy"]["low"] <= card["held_out"]["sop_accuracy"]["high"] <= 1
+    assert (
+        0 <= card["held_out"]["mask_token_accuracy"]["low"] <= card["held_out"]["order_accuracy"]["high"] <= 1
+    )
     assert {one["name"] for one in card["blimp"]["phenomena"]} == {"agreement", "islands"}
     assert card["blimp"]["overall"]["num_pairs"] == 6
     assert not card["left_out"]
@@ -239,7 +241,10 @@ def test_wrong_input_is_refused_before_anything_is_written(
         (card_words(run, out, "--data", str(tmp_path / "nowhere")), "nowhere: No such file or directory"),
         (card_words(run, out, "--data", str(tmp_path / "photos" / "one.jpg")), "one.jpg: Not a directory"),
         (card_words(tmp_path / "none", out, "--data", str(tasks)), "none: neither a folder"),
-        (card_words(run, tmp_path / "photos", "--data", str(tasks)), "photos: exists and is not a report card"),
+        (
+            card_words(run, tmp_path / "photos", "--data", str(tasks)),
+            "photos: exists and is not a report card",
+        ),
         (["report-card", str(run), "--data", str(tasks)], "--out is missing"),
     ):
         assert run_command(app, words) == 2, words

@@ -51,7 +51,7 @@ def test_names_of_the_folder_of_minimal_pairs(folder: str, tmp_path: Path) -> No
 
 def test_an_unreadable_folder_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "private").mkdir()
-    monkeypatch.setattr(task_data.os, "access", lambda path, mode: path.name != "private")
+    monkeypatch.setattr(task_data.os, "access", lambda path, _: path.name != "private")
     listed: list[Path] = []
     original = Path.iterdir
     monkeypatch.setattr(Path, "iterdir", lambda self: (listed.append(self), original(self))[1])
@@ -118,9 +118,7 @@ def test_a_file_larger_than_the_recipe_takes_is_sampled(
 
 
 def test_no_passage_is_in_both_parts() -> None:
-    questions = [
-        QuestionExample("", str(number), "?", f"passage {number // 3}", ()) for number in range(24)
-    ]
+    questions = [QuestionExample("", str(number), "?", f"passage {number // 3}", ()) for number in range(24)]
     train, dev = split_by_passage(questions)
     assert train + dev == questions
     assert {question.context for question in dev} == {"passage 6", "passage 7"}

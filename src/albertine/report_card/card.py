@@ -6,6 +6,7 @@ from typing import Any
 
 from albertine.report_card.finetune_runs import scores_of_runs
 from albertine.report_card.recipe import CARD_ORDER, TASK_RECIPES, TaskRecipe, recipe_json
+from albertine.report_card.results import BaselineScores, CopiedData, HeldOutScores, MinimalPairScores
 from albertine.report_card.workspace import CardWorkspace
 
 CARD_FORMAT = 1
@@ -17,21 +18,17 @@ class TaskScores:
 
     Attributes:
         recipe: the recipe of the task.
-        train_examples: number of training examples.
-        dev_examples: number of dev examples.
+        data: the copied examples.
         pretrained: score of each seed, from the pre-trained model.
         untrained: score of each seed, from the same network without pre-training.
-        tf_idf: score of a linear model on TF-IDF; None for questions on passages.
-        most_common_label: score of the most common label; None for questions on passages.
+        baselines: scores of the baselines.
     """
 
     recipe: TaskRecipe
-    train_examples: int
-    dev_examples: int
+    data: CopiedData
     pretrained: list[float]
     untrained: list[float]
-    tf_idf: float | None
-    most_common_label: float | None
+    baselines: BaselineScores
 
     @property
     def score(self) -> float:
@@ -46,19 +43,21 @@ class TaskScores:
     @property
     def margin(self) -> float:
         """Half the 95% interval of a score, from the number of dev examples alone."""
-        return self.recipe.margin(self.dev_examples)
+        return self.recipe.margin(self.data.dev_examples)
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores under stable keys."""
-        values = {key: value for key, value in asdict(self).items() if key != "recipe"}
         return {
             "task": self.recipe.task,
             "title": self.recipe.title,
             "metric": self.recipe.metric,
             "score": self.score,
             "untrained_score": self.untrained_score,
+            "pretrained": self.pretrained,
+            "untrained": self.untrained,
+            **asdict(self.baselines),
             "margin": self.margin,
-            **values,
+            **asdict(self.data),
         }
 
 
@@ -69,8 +68,8 @@ class ReportCard:
     Attributes:
         model: name of the model, as the user gave it.
         parameters: number of parameters of the encoder.
-        held_out: losses and accuracies on held-out text, the JSON of a probe; None without a corpus.
-        blimp: accuracies on minimal pairs, with their intervals; None without such pairs.
+        held_out: losses and accuracies on held-out text; None without a corpus.
+        blimp: accuracies on minimal pairs; None without such pairs.
         tasks: scores on the tasks, in the order of the card.
         left_out: for each part without data, its title and what was not found.
         recipe: the recipe as JSON values.
@@ -79,8 +78,8 @@ class ReportCard:
 
     model: str
     parameters: int
-    held_out: dict[str, Any] | None
-    blimp: dict[str, Any] | None
+    held_out: HeldOutScores | None
+    blimp: MinimalPairScores | None
     tasks: list[TaskScores]
     left_out: dict[str, str]
     recipe: dict[str, Any]
@@ -98,8 +97,8 @@ class ReportCard:
             "format": CARD_FORMAT,
             "model": self.model,
             "parameters": self.parameters,
-            "held_out": self.held_out,
-            "blimp": self.blimp,
+            "held_out": asdict(self.held_out) if self.held_out else None,
+            "blimp": asdict(self.blimp) if self.blimp else None,
             "tasks": [task.to_json() for task in self.tasks],
             "mean_gain": self.mean_gain,
             "left_out": self.left_out,
@@ -123,13 +122,10 @@ def read_card(workspace: CardWorkspace, model: str, parameters: int, left_out: d
 
 
 def _task_scores(workspace: CardWorkspace, task: str) -> TaskScores:
-    data, baselines = workspace.copy_data(task), workspace.score_baselines(task)
     return TaskScores(
         TASK_RECIPES[task],
-        data["train_examples"],
-        data["dev_examples"],
+        workspace.copy_data(task),
         scores_of_runs(workspace, task, "pre-trained"),
         scores_of_runs(workspace, task, "untrained"),
-        baselines.get("tf_idf"),
-        baselines.get("most_common_label"),
+        workspace.score_baselines(task),
     )

@@ -1,11 +1,13 @@
 """The numbers of a report card as text, the same on the terminal and on the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
-from albertine.report_card.card import ReportCard
+from albertine.report_card.card import ReportCard, TaskScores
+from albertine.report_card.results import EstimatedScore, HeldOutScores
 
 CHANCE = "50.0"
+TASK_TITLES = ("task", "metric", "pre-trained", "untrained", "TF-IDF", "most common", "\N{PLUS-MINUS SIGN}")
 _UNKNOWN = "-"
 
 
@@ -20,19 +22,45 @@ def scores_text(scores: Sequence[float]) -> str:
     return text if len(scores) == 1 else f"{text} ({score_text(min(scores))} to {score_text(max(scores))})"
 
 
-def interval_text(low: float | None, high: float | None) -> str:
+def interval_text(low: float, high: float) -> str:
     """Return an interval in percent."""
-    return _UNKNOWN if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
-def estimate_text(estimate: Mapping[str, float | None], *, is_share: bool) -> tuple[str, str]:
-    """Return the value and the interval of an estimate, in percent if it is a share."""
-    value, low, high = (estimate[key] for key in ("value", "low", "high"))
-    if is_share:
-        return score_text(value), interval_text(low, high)
-    if value is None or low is None or high is None:
+def share_text(estimate: EstimatedScore | None) -> tuple[str, str]:
+    """Return a share and its interval, in percent."""
+    if estimate is None:
         return _UNKNOWN, _UNKNOWN
-    return f"{value:.3f}", f"{low:.3f} to {high:.3f}"
+    return score_text(estimate.value), interval_text(estimate.low, estimate.high)
+
+
+def loss_text(estimate: EstimatedScore | None) -> tuple[str, str]:
+    """Return a loss and its interval."""
+    if estimate is None:
+        return _UNKNOWN, _UNKNOWN
+    return f"{estimate.value:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}"
+
+
+def held_out_rows(scores: HeldOutScores) -> list[tuple[str, str, str, str]]:
+    """Return name, value, interval and chance of each score on held-out text."""
+    return [
+        ("loss on [MASK] tokens", *loss_text(scores.mask_token_loss), ""),
+        ("accuracy on [MASK] tokens, %", *share_text(scores.mask_token_accuracy), ""),
+        ("accuracy of sentence order, %", *share_text(scores.order_accuracy), CHANCE),
+    ]
+
+
+def task_row(task: TaskScores) -> tuple[str, ...]:
+    """Return the cells of a task, below `TASK_TITLES`."""
+    return (
+        task.recipe.title,
+        task.recipe.metric_title,
+        scores_text(task.pretrained),
+        scores_text(task.untrained),
+        score_text(task.baselines.tf_idf),
+        score_text(task.baselines.most_common_label),
+        score_text(task.margin),
+    )
 
 
 def phenomenon_title(name: str) -> str:

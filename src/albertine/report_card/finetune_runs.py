@@ -7,7 +7,7 @@ OUT/runs/TASK/START/seed-N/   a fine-tuned model; START is "pre-trained" or "unt
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from albertine import progress
 from albertine.device import choose_device
@@ -19,6 +19,7 @@ from albertine.interop.huggingface import save_folder
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import untrained_model
 from albertine.report_card.recipe import TASK_RECIPES, finetune_settings
+from albertine.report_card.results import RunScores
 from albertine.report_card.workspace import CardWorkspace
 from albertine.settings import build_settings
 from albertine.text.tokenizer import load_tokenizer
@@ -57,7 +58,7 @@ class CardRun:
     @property
     def steps(self) -> int:
         """Number of steps of the run."""
-        return TASK_RECIPES[self.task].steps(self.workspace.copy_data(self.task)["train_examples"])
+        return TASK_RECIPES[self.task].steps(self.workspace.copy_data(self.task).train_examples)
 
     @property
     def is_finished(self) -> bool:
@@ -68,11 +69,11 @@ class CardRun:
     def _result_name(self) -> str:
         return f"{self.task}/{self.start}/seed-{self.seed}"
 
-    def result(self) -> dict[str, Any]:
-        """Return the metrics of the last step, after training unless the run is finished."""
-        return self.workspace.results.get(self._result_name, self._train)
+    def result(self) -> RunScores:
+        """Return the scores of the last step, after training unless the run is finished."""
+        return self.workspace.results.get_as(RunScores, self._result_name, self._train)
 
-    def _train(self) -> dict[str, Any]:
+    def _train(self) -> RunScores:
         workspace = self.workspace
         checkpoint = workspace.checkpoint
         if self.start == "untrained":
@@ -92,7 +93,7 @@ class CardRun:
             )
             name = self.folder.name
             result = finetune_run(self.folder, name, resolved, data, distributed, max_restarts=0)
-        return {"seed": self.seed, "metrics": result.metrics}
+        return RunScores(result.metrics[TASK_RECIPES[self.task].metric], result.metrics)
 
 
 def card_runs(workspace: CardWorkspace) -> list[CardRun]:
@@ -127,9 +128,8 @@ def train_all(workspace: CardWorkspace) -> None:
 
 def scores_of_runs(workspace: CardWorkspace, task: str, start: Start) -> list[float]:
     """Return the score of each seed on a task."""
-    metric = TASK_RECIPES[task].metric
     seeds = range(workspace.settings.seeds)
-    return [CardRun(workspace, task, start, seed).result()["metrics"][metric] for seed in seeds]
+    return [CardRun(workspace, task, start, seed).result().score for seed in seeds]
 
 
 def untrained_checkpoint(workspace: CardWorkspace, seed: int) -> Path:

@@ -6,12 +6,13 @@ from albertine.report.charts import Bar, Interval, bar_chart, interval_chart
 from albertine.report.page import Page, Section, html_table, paragraphs, side_by_side
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.display import (
-    CHANCE,
-    estimate_text,
+    TASK_TITLES,
+    held_out_rows,
     interval_text,
     phenomenon_title,
     score_text,
-    scores_text,
+    share_text,
+    task_row,
 )
 from albertine.report_card.recipe import PAIRS_PER_PARADIGM, TASK_RECIPES
 
@@ -41,17 +42,18 @@ def _summary(card: ReportCard) -> str:
         f"{len(card.tasks)} {'task' if len(card.tasks) == 1 else 'tasks'}, compared with the same network "
         "fine-tuned from fresh weights."
     )
-    ahead = [task.recipe.title for task in card.tasks if task.tf_idf is not None and task.tf_idf > task.score]
+    ahead = [task.recipe.title for task in card.tasks if (task.baselines.tf_idf or 0.0) > task.score]
     return gain + (f" A linear model on TF-IDF is ahead on {', '.join(ahead)}." if ahead else "")
 
 
 def _key_figures(card: ReportCard) -> list[tuple[str, str]]:
     figures = [("encoder parameters", f"{card.parameters:,}")]
     if card.held_out is not None:
-        for key, label in (("mask_token", "% of [MASK] tokens correct"), ("sop", "% of orders correct")):
-            figures.append((label, estimate_text(card.held_out[f"{key}_accuracy"], is_share=True)[0]))
+        mask_accuracy, _ = share_text(card.held_out.mask_token_accuracy)
+        order_accuracy, _ = share_text(card.held_out.order_accuracy)
+        figures += [("% of [MASK] tokens correct", mask_accuracy), ("% of orders correct", order_accuracy)]
     if card.blimp is not None:
-        figures.append(("% of BLiMP correct", score_text(card.blimp["overall"]["accuracy"])))
+        figures.append(("% of BLiMP correct", score_text(card.blimp.overall.accuracy)))
     if card.mean_gain is not None:
         figures.append(("points gained by pre-training", f"{100 * card.mean_gain:+.1f}"))
     return figures
@@ -60,37 +62,32 @@ def _key_figures(card: ReportCard) -> list[tuple[str, str]]:
 def _held_out_blocks(card: ReportCard) -> list[str]:
     if card.held_out is None:
         return []
-    probe = card.held_out
-    rows = [
-        ("loss on [MASK] tokens", *estimate_text(probe["mask_token_loss"], is_share=False), ""),
-        ("accuracy on [MASK] tokens, %", *estimate_text(probe["mask_token_accuracy"], is_share=True), ""),
-        ("accuracy of sentence order, %", *estimate_text(probe["sop_accuracy"], is_share=True), CHANCE),
-    ]
     explanation = (
-        f"{probe['sequences']:,} samples of documents that are held out of the corpus. A model that knows "
-        f"only token frequencies has a loss of {probe['unigram_loss']:.3f}."
+        f"{card.held_out.sequences:,} samples of documents that are held out of the corpus. A model that "
+        f"knows only token frequencies has a loss of {card.held_out.unigram_loss:.3f}."
     )
-    return [paragraphs(explanation), html_table(("", "score", "95% interval", "chance"), rows)]
+    table = html_table(("", "score", "95% interval", "chance"), held_out_rows(card.held_out))
+    return [paragraphs(explanation), table]
 
 
 def _pairs_blocks(card: ReportCard) -> list[str]:
     if card.blimp is None:
         return []
-    phenomena = sorted(card.blimp["phenomena"], key=lambda one: -one["accuracy"])
+    phenomena = sorted(card.blimp.phenomena, key=lambda one: -one.accuracy)
     intervals = [
         Interval(
-            phenomenon_title(one["name"]),
-            one["accuracy"],
-            one["low"],
-            one["high"],
-            f"{score_text(one['accuracy'])} ({interval_text(one['low'], one['high'])})",
+            phenomenon_title(one.name),
+            one.accuracy,
+            one.low,
+            one.high,
+            f"{score_text(one.accuracy)} ({interval_text(one.low, one.high)})",
         )
-        for one in (card.blimp["overall"], *phenomena)
+        for one in (card.blimp.overall, *phenomena)
     ]
     explanation = (
         "BLiMP has pairs of sentences that differ in one point of grammar. The chart shows how often the "
         "model finds the acceptable sentence more probable, with 95% intervals; the dashed line is chance. "
-        f"{len(card.blimp['paradigms'])} paradigms, at most {PAIRS_PER_PARADIGM} pairs of each."
+        f"{len(card.blimp.paradigms)} paradigms, at most {PAIRS_PER_PARADIGM} pairs of each."
     )
     return [paragraphs(explanation), interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE)]
 
@@ -103,19 +100,6 @@ def _task_blocks(card: ReportCard) -> list[str]:
         "same network starts from the fresh weights with which a pre-training run begins. "
         "TF-IDF is a linear model that counts words and pairs of words."
     )
-    header = ("", "metric", "pre-trained", "without", "TF-IDF", "most common", "\N{PLUS-MINUS SIGN}")
-    rows = [
-        (
-            task.recipe.title,
-            task.recipe.metric_title,
-            scores_text(task.pretrained),
-            scores_text(task.untrained),
-            score_text(task.tf_idf),
-            score_text(task.most_common_label),
-            score_text(task.margin),
-        )
-        for task in card.tasks
-    ]
     note = (
         "\N{PLUS-MINUS SIGN} is half the 95% interval that follows from the number of dev examples. "
         + ("Scores are medians of several seeds, with their range. " if card.seeds > 1 else "")
@@ -124,7 +108,7 @@ def _task_blocks(card: ReportCard) -> list[str]:
     return [
         paragraphs(explanation),
         side_by_side(map(_task_chart, card.tasks)),
-        html_table(header, rows),
+        html_table(TASK_TITLES, [task_row(task) for task in card.tasks]),
         paragraphs(note),
     ]
 
@@ -134,7 +118,10 @@ def _task_chart(task: TaskScores) -> str:
         Bar("pre-trained", task.score, score_text(task.score), 1),
         Bar("without pre-training", task.untrained_score, score_text(task.untrained_score), 2),
     ]
-    for name, score in (("TF-IDF", task.tf_idf), ("most common label", task.most_common_label)):
+    for name, score in (
+        ("TF-IDF", task.baselines.tf_idf),
+        ("most common label", task.baselines.most_common_label),
+    ):
         if score is not None:
             bars.append(Bar(name, score, score_text(score), 4))
     return bar_chart(f"{task.recipe.question} ({task.recipe.title}, {task.recipe.metric_title})", bars)
@@ -145,17 +132,17 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
         return []
     explanation = (
         f"All report cards use recipe {card.recipe['version']}, so their scores can be compared: AdamW with "
-        f"a peak learning rate of {card.recipe['learning_rate']:g}, which follows from the model's width, and "
-        "linear warm-up and decay. The model of the last step counts: nothing is selected on dev."
+        f"a peak learning rate of {card.recipe['learning_rate']:g}, which follows from the model's width, "
+        "and linear warm-up and decay. The model of the last step counts: nothing is selected on dev."
     )
     rows = [
         (
             task.recipe.title,
-            f"{task.train_examples:,}",
-            f"{task.dev_examples:,}",
+            f"{task.data.train_examples:,}",
+            f"{task.data.dev_examples:,}",
             str(task.recipe.epochs),
             str(task.recipe.batch_size),
-            f"{task.recipe.steps(task.train_examples):,}",
+            f"{task.recipe.steps(task.data.train_examples):,}",
         )
         for task in card.tasks
     ]

@@ -31,6 +31,7 @@ from albertine.report_card.recipe import (
     TEST_PASSAGES,
     TaskRecipe,
 )
+from albertine.report_card.results import CopiedData
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import E, Example, QuestionExample, TextExample, example_chunks
 from albertine.tasks.formats.glue import GLUE
@@ -129,7 +130,7 @@ def _find_xquad(recipe: TaskRecipe, folder: Path) -> TaskSource | None:
     return TaskSource(recipe, file, None, DataSettings()) if file.is_file() else None
 
 
-def copy_examples(source: TaskSource, out: Path) -> dict[str, Any]:
+def copy_examples(source: TaskSource, out: Path) -> CopiedData:
     """Write `train.jsonl` and `dev.jsonl` into a folder; return their numbers of examples.
 
     The folder is replaced if it exists: a killed process may have left one that nobody has counted.
@@ -151,7 +152,7 @@ def copy_examples(source: TaskSource, out: Path) -> dict[str, Any]:
         for name, examples in (("train", train), ("dev", dev)):
             with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps(_row(example), ensure_ascii=False) + "\n" for example in examples)
-    return {"source": str(source.train), "train_examples": len(train), "dev_examples": len(dev)}
+    return CopiedData(str(source.train), len(train), len(dev))
 
 
 def _read(source: TaskSource, data: Path, split_name: str, errors: ReadErrors) -> Iterator[Example]:

@@ -9,11 +9,10 @@ OUT/report-card.json, OUT/report-card.html
 
 import hashlib
 import json
+import math
 from collections import Counter
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,17 @@ from albertine.inference.settings import EvaluateSettings
 from albertine.input_files import read_json_object
 from albertine.model.model import Model
 from albertine.pretrain.probe import probe
+from albertine.pretrain.scores import Estimate
 from albertine.pretrain.settings import ProbeSettings
 from albertine.report_card import recipe as fixed
 from albertine.report_card.recipe import TASK_RECIPES, recipe_json
+from albertine.report_card.results import (
+    BaselineScores,
+    CopiedData,
+    EstimatedScore,
+    HeldOutScores,
+    MinimalPairScores,
+)
 from albertine.report_card.settings import ReportCardSettings
 from albertine.report_card.task_data import DataSources, copy_examples
 from albertine.settings import ModelSettings
@@ -91,19 +98,32 @@ class CardWorkspace:
 
     # Held-out text and minimal pairs.
 
-    def probe_model(self) -> dict[str, Any] | None:
+    def probe_model(self) -> HeldOutScores | None:
         """Return losses and accuracies on held-out text; None without a corpus."""
         if self.settings.corpus is None:
             return None
+        return self.results.get_as(HeldOutScores, "held-out", self._held_out_scores)
+
+    def _held_out_scores(self) -> HeldOutScores:
         settings = ProbeSettings(
             corpus=self.settings.corpus, device=self.settings.device, tokens=fixed.PROBE_TOKENS
         )
-        return self.results.get("held-out", lambda: probe(str(self.checkpoint), settings).to_json())
+        result = probe(str(self.checkpoint), settings, with_nsp=False)
+        return HeldOutScores(
+            result.sequences,
+            result.unigram_loss,
+            _estimated_score(result.mask_token_loss),
+            _estimated_score(result.mask_token_accuracy),
+            _estimated_score(result.sop_accuracy),
+        )
 
-    def score_minimal_pairs(self) -> dict[str, Any] | None:
+    def score_minimal_pairs(self) -> MinimalPairScores | None:
         """Return the accuracies on minimal pairs; None without such pairs."""
         if self.sources.blimp is None:
             return None
+        return self.results.get_as(MinimalPairScores, "blimp", self._minimal_pair_scores)
+
+    def _minimal_pair_scores(self) -> MinimalPairScores:
         settings = EvaluateSettings(
             task="blimp",
             data=str(self.sources.blimp),
@@ -111,47 +131,46 @@ class CardWorkspace:
             device=self.settings.device,
             on_error="skip",
         )
-
-        def compute() -> dict[str, Any]:
-            (result,) = evaluate_minimal_pairs(self.checkpoint, settings)
-            return {
-                "method": result.method,
-                "overall": asdict(result.overall),
-                "phenomena": [asdict(accuracy) for accuracy in result.phenomena],
-                "paradigms": [asdict(accuracy) for accuracy in result.paradigms],
-            }
-
-        return self.results.get("blimp", compute)
+        (result,) = evaluate_minimal_pairs(self.checkpoint, settings)
+        return MinimalPairScores(
+            result.method, result.overall, list(result.phenomena), list(result.paradigms)
+        )
 
     # Tasks.
 
-    def copy_data(self, task: str) -> dict[str, Any]:
+    def copy_data(self, task: str) -> CopiedData:
         """Copy the examples of a task; return their numbers."""
-        folder = self.data_folder(task)
-        return self.results.get(f"{task}/data", lambda: copy_examples(self.sources.tasks[task], folder))
+        name, folder = f"{task}/data", self.data_folder(task)
+        copied = self.results.get_as(
+            CopiedData, name, lambda: copy_examples(self.sources.tasks[task], folder)
+        )
+        if min(copied.train_examples, copied.dev_examples) < 1:
+            raise InputError(
+                f"{self.out}: the result {name} has no examples; remove the folder to start again"
+            )
+        return copied
 
-    def score_baselines(self, task: str) -> dict[str, Any]:
-        """Return the scores of the baselines on a task; empty for questions on passages, which have none."""
-        return self.results.get(f"{task}/baselines", partial(self._baseline_scores, task))
+    def score_baselines(self, task: str) -> BaselineScores:
+        """Return the scores of the baselines on a task."""
+        return self.results.get_as(BaselineScores, f"{task}/baselines", lambda: self._baseline_scores(task))
 
-    def _baseline_scores(self, task: str) -> dict[str, Any]:
+    def _baseline_scores(self, task: str) -> BaselineScores:
         if task not in GLUE:
-            return {}
+            return BaselineScores()
         train, dev = self._read_examples(task, "train"), self._read_examples(task, "dev")
         predictions = find_task(task).task_type.baseline_predictions(train, dev) or []
-        (most_common, _), *_ = Counter(example.label for example in train).most_common(1)
-        predicted_labels = {
-            "tf_idf": [prediction["label"] for prediction in predictions],
-            "most_common_label": [most_common] * len(dev),
-        }
+        (most_common, _), *_ = Counter(str(example.label) for example in train).most_common(1)
         ids = {label: index for index, label in enumerate(find_task(task).labels)}
         true_ids = np.array([ids[str(example.label)] for example in dev])
-        return {
-            name: compute_metric(
-                TASK_RECIPES[task].metric, true_ids, np.array([ids[label] for label in labels]), len(ids)
-            )
-            for name, labels in predicted_labels.items()
-        }
+
+        def score(labels: Iterable[str]) -> float:
+            predicted_ids = np.array([ids[label] for label in labels])
+            return compute_metric(TASK_RECIPES[task].metric, true_ids, predicted_ids, len(ids))
+
+        return BaselineScores(
+            tf_idf=score(prediction["label"] for prediction in predictions),
+            most_common_label=score([most_common] * len(dev)),
+        )
 
     def _read_examples(self, task: str, split: str) -> list[TextExample]:
         columns = DataSettings(text_pair="text_pair" if len(GLUE[task].text_columns) == 2 else None)
@@ -162,6 +181,12 @@ class CardWorkspace:
     def data_folder(self, task: str) -> Path:
         """Return the folder of the examples of a task."""
         return self.out / "data" / task
+
+
+def _estimated_score(estimate: Estimate) -> EstimatedScore | None:
+    """Return an estimate; None if there are too few samples for it."""
+    values = (estimate.value, estimate.low, estimate.high)
+    return EstimatedScore(*values) if all(map(math.isfinite, values)) else None
 
 
 def _weights_checksum(model: Model) -> str:

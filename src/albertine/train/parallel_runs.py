@@ -28,6 +28,8 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps
     if not runs:
         return
     cores = os.cpu_count() or 1
+    # The same for any number of runs: sums, and so the weights, depend on the number of threads.
+    threads = max(1, cores // _MAX_WORKERS)
     workers = min(len(runs), cores, _MAX_WORKERS)
     steps_before = sum(map(_last_step, runs))
     with progress.progress_counter(activity, total=total_steps - steps_before, unit="steps") as advance:
@@ -45,7 +47,7 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps
             runs.values(),
             workers,
             initializer=torch.set_num_threads,
-            initargs=(cores // workers,),
+            initargs=(threads,),
             on_poll=update_progress,
             advice=advice,
         )

@@ -13,7 +13,7 @@ from tests.campaign.faults.writers import WRITERS
 Strictness = Literal["verified", "structured", "data"]
 
 # Files without structure: every change gives other valid data, so the command must only end clearly.
-_DATA = ("world/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
+_DATA = ("world/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*", "card/report-card.*")
 
 # Files that a model of another library may lack.
 OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -96,6 +96,8 @@ READERS: tuple[Reader, ...] = (
     Reader("report run", "run", ("corpus",)),
     Reader("pretrain --plot run", "run"),
     Reader("probe run --corpus corpus --device cpu --tokens 256 --json", "run", ("corpus",)),
+    Reader("report-card run --corpus corpus --out result --device cpu --json", "run", ("corpus",)),
+    Reader("report-card run --corpus corpus --out card --device cpu --json", "card", ("run", "corpus")),
     Reader(WRITERS["finetune"].command.replace("--out out", "--out result"), "run", ("reviews.csv",)),
     Reader("convert google result", "google"),
     *_table_readers("classify"),

@@ -99,6 +99,11 @@ WRITERS: Mapping[str, Writer] = MappingProxyType(
         "convert, Google": Writer("convert google out", ("google",)),
         "report, pre-training": Writer("report run", ("run", "corpus")),
         "report, fine-tuning": Writer("report classify", ("classify", "reviews.csv")),
+        "report-card": Writer(
+            "report-card run --corpus corpus --data world/glue --out out --device cpu",
+            ("run", "corpus", "world"),
+            is_slow=True,
+        ),
         "demo": Writer(
             "demo --out out --text world/text --pretraining-steps 10 --finetuning-steps 5",
             ("world",),

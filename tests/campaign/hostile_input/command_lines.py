@@ -32,6 +32,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "fill-mask": "fill-mask run [MASK] --json --device cpu",
         "demo": "demo --out new --print-settings",
         "report": "report run",
+        "report-card": "report-card run --corpus corpus --out new --print-settings",
         "finetune": "finetune run --out new --task classify --data reviews.csv --print-settings",
         "evaluate": "evaluate classify --data reviews.csv --json --device cpu",
         "predict": "predict classify --data reviews.csv --out new.jsonl --device cpu",
