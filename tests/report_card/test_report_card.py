@@ -14,6 +14,8 @@ import torch
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
+from albertine.file_lock import file_lock
+from albertine.finetune import run as run_module
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.load import load_checkpoint
@@ -145,7 +147,7 @@ def test_an_interrupted_card_resumes(
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "card"
     shutil.copytree(tasks / "glue", data / "glue")
-    original, calls = finetune_runs.finetune_run, []
+    original, calls = run_module.finetune_run, []
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments[0])
@@ -255,8 +257,6 @@ def test_wrong_input_is_refused_before_anything_is_written(
 def test_a_second_command_in_the_same_folder_is_refused(
     run: Path, card_folder: Path, tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from albertine.file_lock import file_lock
-
     with file_lock(card_folder / "report-card.lock", "busy"):
         assert run_command(app, card_words(run, card_folder, "--data", str(tasks))) == 2
     assert "in use by another report card" in capsys.readouterr().err

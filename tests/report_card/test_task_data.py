@@ -50,21 +50,18 @@ def test_names_of_the_folder_of_minimal_pairs(folder: str, tmp_path: Path) -> No
 
 
 def test_an_unreadable_folder_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "private").mkdir()
-    monkeypatch.setattr(task_data.os, "access", lambda path, _: path.name != "private")
-    listed: list[Path] = []
-    original = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda self: (listed.append(self), original(self))[1])
-    find_sources(tmp_path)
-    assert set(listed) == {tmp_path}
+    write_jsonl(tmp_path / "private" / "blimp" / "a.jsonl", [{"sentence_good": "a", "sentence_bad": "b"}])
+    assert find_sources(tmp_path).blimp
+    monkeypatch.setattr("os.access", lambda path, _: path.name != "private")
+    assert not find_sources(tmp_path).blimp
 
 
 def test_json_lines_with_numbers_have_the_labels_of_glue(tmp_path: Path) -> None:
     rows = [{"premise": "a", "hypothesis": "b", "label": number % 3} for number in range(6)]
     write_jsonl(tmp_path / "mnli.train.jsonl", rows)
     write_jsonl(tmp_path / "mnli.validation.jsonl", [*rows[:3], {**rows[0], "label": "neutral"}])
-    counts = copy_examples(find_sources(tmp_path).tasks["mnli"], tmp_path / "copy")
-    assert (counts["train_examples"], counts["dev_examples"]) == (6, 4)
+    copied = copy_examples(find_sources(tmp_path).tasks["mnli"], tmp_path / "copy")
+    assert (copied.train_examples, copied.dev_examples) == (6, 4)
     labels = [row["label"] for row in read_rows(tmp_path / "copy" / "dev.jsonl")]
     assert labels == ["entailment", "neutral", "contradiction", "neutral"]
 
@@ -75,8 +72,8 @@ def test_invalid_rows_are_skipped_and_counted(tmp_path: Path, capsys: pytest.Cap
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     for name in ("train", "dev"):  # GLUE's own file has rows with missing cells
         (folder / f"{name}.tsv").write_text(f"{header}0\t1\t2\ta\tb\t1\n3\t4\t5\tc\n6\t7\t8\td\te\t7\n")
-    counts = copy_examples(find_sources(tmp_path).tasks["qqp"], tmp_path / "copy")
-    assert counts["train_examples"] == 1
+    copied = copy_examples(find_sources(tmp_path).tasks["qqp"], tmp_path / "copy")
+    assert copied.train_examples == 1
     assert "4 rows skipped" in capsys.readouterr().err
 
 

@@ -19,7 +19,7 @@ from albertine.tasks.settings import SequenceSettings
 RECIPE_VERSION = 1
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 10_000, 5_000
 TEST_PASSAGES = 0.25  # share of the passages of a task without a training part that are its dev part
-PAIRS_PER_PARADIGM = 200  # of BLiMP's 1,000
+PAIRS_PER_PARADIGM = 100  # of BLiMP's 1,000
 PROBE_TOKENS = 200_000
 _LEARNING_RATE, _WIDTH, _MAX_LEARNING_RATE = 5e-5, 768, 5e-4  # the rate of BERT-base; falls with the width
 _WARMUP = 0.1

@@ -77,7 +77,8 @@ def _prepare_folder(out: Path) -> None:
     is_card = (out / INPUTS_FILE).exists()
     if not is_card and not is_unused(out) and any(path.name != _LOCK_FILE for path in out.iterdir()):
         raise InputError(
-            f"{out}: exists and is not a report card (it has no {INPUTS_FILE}); give another --out or remove it"
+            f"{out}: exists and is not a report card (it has no {INPUTS_FILE}); "
+            "give another --out or remove it"
         )
     out.mkdir(parents=True, exist_ok=True)
 

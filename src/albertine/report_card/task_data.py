@@ -14,7 +14,7 @@ changes before the last run.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,8 @@ def copy_examples(source: TaskSource, out: Path) -> CopiedData:
     """
     shutil.rmtree(out, ignore_errors=True)
     errors = ReadErrors(skip=True)  # GLUE's own files have a few rows with missing cells
+    train: Sequence[Example]
+    dev: Sequence[Example]
     if source.dev is None:
         train, dev = split_by_passage(list(_read(source, source.train, "train", errors)))
     else:
