@@ -242,7 +242,7 @@ def interval_chart(title: str, intervals: Sequence[Interval], chance: float) -> 
         f'<span class="value">{escape(one.value_text)}</span></div>'
         for one in intervals
     )
-    return f'<figure class="bars"><figcaption>{escape(title)}</figcaption>{rows_html}</figure>'
+    return f'<figure class="bars intervals"><figcaption>{escape(title)}</figcaption>{rows_html}</figure>'
 
 
 def _interval_color(interval: Interval, chance: float) -> int:

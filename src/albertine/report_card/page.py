@@ -86,7 +86,8 @@ def _pairs_blocks(card: ReportCard) -> list[str]:
     ]
     explanation = (
         "BLiMP has pairs of sentences that differ in one point of grammar. The chart shows how often the "
-        "model finds the acceptable sentence more probable, with 95% intervals; the dashed line is chance. "
+        "model finds the acceptable sentence more probable, with 95% intervals. The dashed line is chance: "
+        "blue is above it, red below it, and gray may be chance. "
         f"{len(card.blimp.paradigms)} paradigms, at most {PAIRS_PER_PARADIGM} pairs of each."
     )
     return [paragraphs(explanation), interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE)]
