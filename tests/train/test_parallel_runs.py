@@ -91,6 +91,48 @@ def test_signals_to_other_threads_are_delayed(number: signal.Signals) -> None:
     assert seen == ["end of block", "handled"]
 
 
+# Each job touches a file and sleeps; like a training run, it stops in an orderly way on SIGTERM.
+INTERRUPTED_POOL = """
+import signal, sys, time
+from pathlib import Path
+from albertine.errors import ExitStatus, RunStopped
+from albertine.processes import run_in_processes
+
+FOLDER = Path(sys.argv[1])
+
+def stop(*_):
+    raise RunStopped("stopped by SIGTERM", ExitStatus.TERMINATED)
+
+def job(number):
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        (FOLDER / str(number)).touch()
+        time.sleep(60)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+def interrupt():
+    if len(list(FOLDER.iterdir())) == 2:
+        raise KeyboardInterrupt
+
+if __name__ == "__main__":
+    try:
+        list(run_in_processes(job, range(6), 2, on_poll=interrupt, advice=""))
+    except KeyboardInterrupt:
+        print(len(list(FOLDER.iterdir())), "jobs began")
+"""
+
+
+@pytest.mark.slow
+def test_a_stopped_pool_begins_no_other_job(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(INTERRUPTED_POOL)
+    (tmp_path / "jobs").mkdir()
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "jobs")]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=50)
+    assert completed.stdout == "2 jobs began\n"
+    assert "Traceback" not in completed.stderr
+
+
 @pytest.mark.slow
 def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
