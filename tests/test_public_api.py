@@ -17,7 +17,7 @@ import albertine
 from albertine.corpus.corpus import Corpus
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
-from tests.task_fixtures import checkpoint, reviews, save_untrained_model, write_csv
+from tests.task_fixtures import checkpoint, reviews, save_untrained_model, write_csv, write_jsonl
 
 __all__ = ["checkpoint"]
 
@@ -71,6 +71,8 @@ def test_examples_of_the_api_page_run(
     shutil.copytree(corpus.folder, "corpus")
     write_csv(Path("reviews.csv"), reviews(1, 60))
     write_csv(Path("new.csv"), [{"review": row["review"]} for row in reviews(2, 5)])
+    pair = {"sentence_good": "Kalo mi.", "sentence_bad": "Kalo ren.", "UID": "a", "linguistics_term": "b"}
+    write_jsonl(Path("blimp/a.jsonl"), [pair])
     for folder, head, card in (
         ("rte", HeadSettings("classify"), TaskCard("rte", "classify", ("a", "b"), max_length=64)),
         ("squad", HeadSettings("span"), TaskCard("squad-1.1", "span", max_length=64)),
@@ -87,6 +89,8 @@ def test_examples_of_the_api_page_run(
     assert "mlm_loss" in namespace["metrics"]
     assert namespace["results"].task == "classify"
     assert namespace["count"] == 5
+    assert len(Path("scores.jsonl").read_text(encoding="utf-8").splitlines()) == 5
+    assert namespace["result"].overall.num_pairs == 1
     assert "albert-base: a preset, which has no trained weights" in output.getvalue()
 
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
     from albertine.inference.evaluate import EvaluationResult, evaluate
     from albertine.inference.fill_mask import fill_mask_pipeline
+    from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
     from albertine.inference.pipeline import pipeline
     from albertine.inference.predict import predict
-    from albertine.inference.settings import EvaluateSettings, PredictSettings
+    from albertine.inference.score import score
+    from albertine.inference.settings import EvaluateSettings, PredictSettings, ScoreSettings
     from albertine.interop.huggingface import save_folder as save
     from albertine.interop.load import create, load, load_tokenizer
     from albertine.model.model import Model
@@ -42,17 +44,20 @@ _LAZY_EXPORTS = {
     "FinetuneSettings": ("albertine.finetune.settings", "FinetuneSettings"),
     "FinetuneTrainSettings": ("albertine.finetune.settings", "FinetuneTrainSettings"),
     "HeadSettings": ("albertine.settings", "HeadSettings"),
+    "MinimalPairsResult": ("albertine.inference.minimal_pairs", "MinimalPairsResult"),
     "Model": ("albertine.model.model", "Model"),
     "ModelSettings": ("albertine.settings", "ModelSettings"),
     "ObjectiveSettings": ("albertine.corpus.settings", "ObjectiveSettings"),
     "PredictSettings": ("albertine.inference.settings", "PredictSettings"),
     "PretrainSettings": ("albertine.pretrain.settings", "PretrainSettings"),
     "PretrainTrainSettings": ("albertine.train.settings", "PretrainTrainSettings"),
+    "ScoreSettings": ("albertine.inference.settings", "ScoreSettings"),
     "SequenceSettings": ("albertine.tasks.settings", "SequenceSettings"),
     "Strip": ("albertine.model.strip", "Strip"),
     "Tokenizer": ("albertine.text.tokenizer", "Tokenizer"),
     "create": ("albertine.interop.load", "create"),
     "evaluate": ("albertine.inference.evaluate", "evaluate"),
+    "evaluate_minimal_pairs": ("albertine.inference.minimal_pairs", "evaluate_minimal_pairs"),
     "fill_mask_pipeline": ("albertine.inference.fill_mask", "fill_mask_pipeline"),
     "finetune": ("albertine.finetune.finetune", "finetune"),
     "load": ("albertine.interop.load", "load"),
@@ -61,6 +66,7 @@ _LAZY_EXPORTS = {
     "predict": ("albertine.inference.predict", "predict"),
     "pretrain": ("albertine.pretrain.run", "pretrain"),
     "save": ("albertine.interop.huggingface", "save_folder"),
+    "score": ("albertine.inference.score", "score"),
 }
 
 __all__ = [
@@ -72,12 +78,14 @@ __all__ = [
     "FinetuneTrainSettings",
     "HeadSettings",
     "InputError",
+    "MinimalPairsResult",
     "Model",
     "ModelSettings",
     "ObjectiveSettings",
     "PredictSettings",
     "PretrainSettings",
     "PretrainTrainSettings",
+    "ScoreSettings",
     "SequenceSettings",
     "Strip",
     "Tokenizer",
@@ -85,6 +93,7 @@ __all__ = [
     "__version__",
     "create",
     "evaluate",
+    "evaluate_minimal_pairs",
     "fill_mask_pipeline",
     "finetune",
     "load",
@@ -93,6 +102,7 @@ __all__ = [
     "predict",
     "pretrain",
     "save",
+    "score",
 ]
 
 # The first import of a subpackage binds its name in this module. Import these two now and remove their

@@ -17,6 +17,7 @@ from albertine.bench.settings import (
     GradientBenchSettings,
     ModelBenchSettings,
     RaceSettings,
+    ScoreBenchSettings,
     StartupBenchSettings,
 )
 from albertine.command import (
@@ -31,7 +32,13 @@ from albertine.demo.settings import DemoSettings
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, NothingLearned
 from albertine.finetune.settings import SweepSettings
-from albertine.inference.settings import EnsembleSettings, EvaluateSettings, FillMaskSettings, PredictSettings
+from albertine.inference.settings import (
+    EnsembleSettings,
+    EvaluateSettings,
+    FillMaskSettings,
+    PredictSettings,
+    ScoreSettings,
+)
 from albertine.info.model_info import InfoSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.report_card.settings import ReportCardSettings
@@ -326,6 +333,32 @@ def fill_mask(
     show_fill_mask(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
 
 
+@app.command(group=_TRAIN)
+def score(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    settings: Annotated[ScoreSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Score each text of a file with a pre-trained model: its pseudo-log-likelihood.
+
+    A higher score means a more probable text. The file may have any size.
+
+    Example: albertine score my-run --data sentences.txt --out scores.jsonl
+
+    Args:
+        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        out: A new .jsonl, .csv or .tsv file; default: JSON lines on standard output.
+    """
+    from albertine.inference.score import score as score_file
+
+    resolved_settings = options.read_settings(ScoreSettings)
+    _report_unfinished_runs(model)
+    score_file(model, resolved_settings, out)
+
+
 @app.command(group=_INSPECT)
 def demo(
     *,
@@ -433,21 +466,21 @@ def evaluate(
     settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Evaluate fine-tuned models with the official metrics of their tasks.
+    """Evaluate fine-tuned models with their tasks' official metrics, or pre-trained ones on minimal pairs.
 
     Several models are also averaged as in the paper. Column names default to those used for fine-tuning.
+    With --task blimp, pre-trained models compare the sentences of minimal pairs.
 
     Example: albertine evaluate my-cola my-mnli --data glue/
 
     Args:
-        model: Fine-tuned runs, folders of checkpoints (also of transformers) or ensembles, or hub names.
+        model: Runs, folders of checkpoints (also of transformers) or ensembles, or hub names.
     """
-    from albertine.inference import results_table
-    from albertine.inference.evaluate import evaluate as evaluate_models
+    from albertine.inference.show_evaluation import show_evaluation
 
     resolved_settings = options.read_settings(EvaluateSettings)
     _report_unfinished_runs(*model)
-    results_table.show_evaluations(evaluate_models(model, resolved_settings), as_json=json)
+    show_evaluation(model, resolved_settings, as_json=json)
 
 
 @app.command(group=_TASKS)
@@ -708,6 +741,31 @@ def bench_corpus(
 
     corpus.show_corpus(
         corpus.measure_corpus(text, tokenizer, options.read_settings(CorpusBenchSettings)), as_json=json
+    )
+
+
+@bench.command(name="score")
+def bench_score(
+    data: str,
+    /,
+    *,
+    tokenizer: Path,
+    json: JsonFlag = False,
+    settings: Annotated[ScoreBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the scoring of minimal pairs with `transformers`, on the same weights and sentences.
+
+    Example: albertine bench score blimp/data --tokenizer my-tokenizer --pairs 10
+
+    Args:
+        data: A folder of .jsonl files with minimal pairs, or one file.
+        tokenizer: The folder of a tokenizer.
+    """
+    from albertine.bench import score as score_bench
+
+    score_bench.show_scoring(
+        score_bench.measure_scoring(data, tokenizer, options.read_settings(ScoreBenchSettings)), as_json=json
     )
 
 

@@ -58,6 +58,7 @@ def build_examples(folder: Path) -> None:
     folder.mkdir(parents=True)
     _write_tables(folder)
     _write_text(folder / "text")
+    _write_pairs(folder / "pairs")
     (folder / "sentencepiece").mkdir()
     (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
     shutil.copytree(_GOOGLE_FOLDER, folder / "google")
@@ -76,10 +77,27 @@ def _write_tables(folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "reviews.parquet")
+    (folder / "sentences.txt").write_text("".join(f"{row['review']}\n" for row in rows))
     sentences = [[(word, "AB"[len(word) > 3]) for word in row["review"].split()] for row in rows]
     (folder / "tags.conll").write_text(
         "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
     )
+
+
+def _write_pairs(folder: Path) -> None:
+    """Write minimal pairs of two paradigms in the format of BLiMP."""
+    for paradigm in ("agreement", "order"):
+        texts = [row["review"] for row in reviews(len(paradigm), 6)]
+        rows = [
+            {
+                "sentence_good": text,
+                "sentence_bad": " ".join(reversed(text.split())),
+                "linguistics_term": "syntax",
+                "UID": paradigm,
+            }
+            for text in texts
+        ]
+        write_jsonl(folder / f"{paradigm}.jsonl", rows)
 
 
 def _write_text(folder: Path) -> None:

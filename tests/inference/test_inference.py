@@ -26,7 +26,7 @@ from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference import evaluate as evaluate_module
-from albertine.inference import predict as predict_module
+from albertine.inference import table_writer
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
 from albertine.inference.pipeline import pipeline
@@ -112,7 +112,7 @@ def test_predict_streams_rows(reviews_model: Path, tmp_path: Path, monkeypatch: 
             rows_ahead.append(rows_read - count)
         return count
 
-    monkeypatch.setitem(predict_module._WRITERS, ".jsonl", recording_writer)
+    monkeypatch.setitem(table_writer._WRITERS, ".jsonl", recording_writer)
     data = write_csv(tmp_path / "new.csv", [{"review": row["review"]} for row in reviews(9, 40)])
     predict(
         str(reviews_model / "run"),

@@ -71,6 +71,16 @@ class GradientBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ScoreBenchSettings(Settings):
+    """Settings of `albertine bench score`."""
+
+    pairs: int = setting(10, "Pairs of each paradigm.", minimum=1)
+    runs: int = setting(3, "Measurements of each side; the result is the median.", minimum=1, maximum=1000)
+    device: Literal["cpu", "cuda"] = setting("cpu", "Device of both sides.")
+    model: ModelSettings = setting(MODEL_PRESETS["albert-tiny"], "The model, with random weights.")
+
+
+@dataclass(frozen=True)
 class CorpusBenchSettings(ReadingSettings):
     """Settings of `albertine bench corpus`, and of reading its text."""
 

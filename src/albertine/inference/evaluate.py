@@ -15,6 +15,7 @@ from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.reading import labelled_examples, report_skipped
+from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 
@@ -65,6 +66,8 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     if not sources:
         raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
+    if settings.task is not None:
+        find_task(settings.task)  # an unknown task must fail before a model is loaded
     results = []
     for source in sources:
         model = load_task_model(source, settings.device, settings.precision, task=settings.task)

@@ -15,7 +15,8 @@ from torch import Tensor
 from albertine.engines.engine import Engine
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
-from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, ScoringMethod, TextScore
+from albertine.inference.masked_copies import ScoringMethod
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model

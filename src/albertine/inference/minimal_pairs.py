@@ -6,15 +6,16 @@ accuracy is the mean over the paradigms, whatever their sizes, and so is that of
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.fill_mask import fill_mask_pipeline
-from albertine.inference.pseudo_likelihood import SCORING_METHODS, PseudoLikelihoodScorer, ScoringMethod
+from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
+from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
@@ -35,6 +36,7 @@ class PairAccuracy:
         accuracy: share of correct pairs; of several paradigms, the mean of their accuracies.
         low: lower end of the interval.
         high: upper end of the interval.
+        phenomenon: phenomenon of a paradigm, if the data names one; else empty.
     """
 
     name: str
@@ -43,6 +45,7 @@ class PairAccuracy:
     accuracy: float
     low: float
     high: float
+    phenomenon: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def score_minimal_pairs(
     started = time.monotonic()
     methods = SCORING_METHODS if settings.method == "both" else (settings.method,)
     errors = ReadErrors(skip=settings.on_error == "skip")
-    pairs = _first_of_each_paradigm(read_minimal_pairs(settings.data, errors), settings.pairs)
+    pairs = first_of_each_paradigm(read_minimal_pairs(settings.data, errors), settings.pairs)
     paradigms: dict[str, _Paradigm] = {}
     with progress.progress_counter("Scoring pairs", total=None, unit="pairs") as advance:
         for chunk in example_chunks(pairs, _CHUNK_SIZE):
@@ -128,7 +131,7 @@ def score_minimal_pairs(
     return [_result(paradigms, model, task, method, seconds) for method in methods]
 
 
-def _first_of_each_paradigm(pairs: Iterable[MinimalPair], count: int | None) -> Iterable[MinimalPair]:
+def first_of_each_paradigm(pairs: Iterable[MinimalPair], count: int | None) -> Iterator[MinimalPair]:
     """Yield the first pairs of each paradigm; all pairs without a count."""
     seen: dict[str, int] = {}
     for pair in pairs:
@@ -180,7 +183,10 @@ def _result(
             _accuracy(phenomenon, list(members), method)
             for phenomenon, members in groupby(by_phenomenon, lambda paradigm: paradigm.phenomenon)
         ),
-        tuple(_accuracy(name, [paradigm], method) for name, paradigm in paradigms.items()),
+        tuple(
+            replace(_accuracy(name, [paradigm], method), phenomenon=paradigm.phenomenon)
+            for name, paradigm in paradigms.items()
+        ),
         seconds,
     )
 

@@ -4,18 +4,16 @@ The output has a row for each example, as JSON lines, CSV or TSV, or it is in th
 task's submission server or official script: a folder for GLUE, a .json file for SQuAD.
 """
 
-import csv
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
 from albertine import progress
-from albertine.atomic import atomic_file, refuse_existing_file
+from albertine.atomic import refuse_existing_file
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_task_model
 from albertine.inference.evaluate import read_split
 from albertine.inference.settings import PredictSettings
+from albertine.inference.table_writer import check_table_file, write_table
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.settings import Split
@@ -78,13 +76,9 @@ def prediction_writer(
             refuse_existing_file(next(iter(files.values())))
         return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
-        suffixes = [*([submission.suffix] if submission and submission.suffix else []), *_WRITERS]
-        if out.suffix.lower() not in _WRITERS:
-            raise InputError(f"{out}: unknown format; name a file that ends in {', '.join(suffixes)}")
-        if out.is_dir():
-            raise InputError(f"{out}: a folder; name a file")
-        refuse_existing_file(out)
-    return lambda _, predictions: _write_table(predictions, out, task.task_type.table_columns)
+        check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
+    columns = task.task_type.table_columns
+    return lambda _, predictions: write_table(predictions, out, columns, "predictions")
 
 
 def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:
@@ -97,49 +91,3 @@ def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Pat
             "name a folder for them"
         )
     return is_folder(data)
-
-
-def _write_table(predictions: Predictions, out: Path | None, columns: tuple[str, ...]) -> int:
-    """Write a row for each prediction, as JSON lines to standard output or to a file in its format."""
-    if out is None:
-        return _WRITERS[".jsonl"](predictions, sys.stdout, columns)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        count = _WRITERS[out.suffix.lower()](predictions, stream, columns)
-    progress.print_message(f"{out}: {count:,} predictions")
-    return count
-
-
-def _write_jsonl(predictions: Predictions, stream: TextIO, columns: tuple[str, ...]) -> int:  # noqa: ARG001
-    count = 0
-    for example, prediction in predictions:
-        stream.write(progress.json_text({"id": example.example_id, **prediction}) + "\n")
-        count += 1
-    return count
-
-
-def _write_csv(predictions: Predictions, stream: TextIO, columns: tuple[str, ...]) -> int:
-    return _write_rows(predictions, csv.writer(stream).writerow, columns)
-
-
-def _write_tsv(predictions: Predictions, stream: TextIO, columns: tuple[str, ...]) -> int:
-    def write_row(cells: list[Any]) -> None:
-        stream.write("\t".join(" ".join(str(cell).split()) for cell in cells) + "\n")
-
-    return _write_rows(predictions, write_row, columns)
-
-
-def _write_rows(
-    predictions: Predictions, write_row: Callable[[list[Any]], Any], columns: tuple[str, ...]
-) -> int:
-    write_row(["id", *columns])
-    count = 0
-    for example, prediction in predictions:
-        count += 1
-        values = [prediction.get(column, "") for column in columns]
-        cells = [" ".join(value) if isinstance(value, list) else value for value in values]
-        write_row([example.example_id, *cells])
-    return count
-
-
-_WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".tsv": _write_tsv}

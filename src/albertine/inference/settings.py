@@ -1,4 +1,4 @@
-"""Settings of inference: evaluation, prediction, ensembles, fill-mask."""
+"""Settings of inference: evaluation, prediction, ensembles, scores of texts, fill-mask."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,13 @@ class InferenceSettings(DataSettings):
 
 @dataclass(frozen=True)
 class EvaluateSettings(InferenceSettings):
-    """Evaluation of fine-tuned models."""
+    """Evaluation of fine-tuned models, and of pre-trained models on minimal pairs."""
 
+    task: str | None = setting(
+        None,
+        "Task to evaluate on; by default that of the fine-tuning. blimp compares the sentences of minimal "
+        "pairs, with a pre-trained model.",
+    )
     split: Split = setting("dev", "Split of the task's folder.")
     method: Literal["word-l2r", "token", "both"] = setting(
         "word-l2r",
@@ -50,6 +55,31 @@ class EnsembleSettings(InferenceSettings):
 
     selection: Literal["greedy", "all"] = setting(
         "greedy", "Add models one by one while the metric on dev improves, or use all."
+    )
+
+
+@dataclass(frozen=True)
+class ScoreSettings(Settings):
+    """Pseudo-log-likelihoods of the texts of a file."""
+
+    data: str | None = setting(
+        None, "File of texts: .txt, one on each line, .csv, .tsv, .jsonl or .parquet; or hub:OWNER/NAME."
+    )
+    text: str = setting("text", "Column of the text; a .txt file has none.")
+    id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered from 0.")
+    method: Literal["word-l2r", "token"] = setting(
+        "word-l2r",
+        "What to mask when a token is predicted: word-l2r, this token and those after it in the same word; "
+        "token, this token alone, which overrates words of many tokens.",
+    )
+    tokens: bool = setting(False, "Also write the log-probability of each token, as JSON lines.")
+    on_error: Literal["stop", "skip"] = setting(
+        "stop",
+        "What to do with an invalid or too long text: stop, or skip it and report the number skipped.",
+    )
+    device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
+    precision: PrecisionName = setting(
+        "fp32", "Precision of the matrix products; auto is bf16 where it is fast."
     )
 
 

@@ -97,7 +97,7 @@ def multi_head_attention(
 
 
 def one_query_attention(query: Tensor, key_value: Tensor, length_runs: LengthRuns, heads: int) -> Tensor:
-    """Return the attention of one token of each sequence over its sequence, one call per run of equal lengths.
+    """Return the attention of one token of each sequence over its sequence, one call per run.
 
     Args:
         query: query of one token of each sequence, sequences sorted by length, [sequences, hidden].

@@ -74,10 +74,24 @@ TASK_NAMES = tuple(TASKS)
 _NAMES_BY_ALIAS = {alias: task.name for task in TASKS.values() for alias in task.aliases}
 
 
+# Evaluations of pre-trained models on minimal pairs, which have no training data.
+MINIMAL_PAIR_TASKS = ("blimp",)
+
+
+def is_minimal_pair_task(name: str | None) -> bool:
+    """Return whether a task is an evaluation of pre-trained models on minimal pairs."""
+    return name is not None and name.lower() in MINIMAL_PAIR_TASKS
+
+
 def find_task(name: str | None) -> Task:
     """Return the task with a name or alias; raise `InputError` if there is none."""
     if name is None:
         raise InputError(f"--task is missing: {', '.join(TASK_NAMES)}")
+    if is_minimal_pair_task(name):
+        raise InputError(
+            f"--task {name}: an evaluation of pre-trained models, for albertine evaluate only "
+            "(in Python, albertine.evaluate_minimal_pairs)"
+        )
     normalized = name.lower().replace("_", "-")
     task_name = _NAMES_BY_ALIAS.get(normalized, normalized)
     if task_name not in TASKS:

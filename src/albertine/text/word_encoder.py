@@ -179,7 +179,7 @@ def _is_mark(character: str) -> bool:
 
 
 def spaced_word_starts(tokenizer: Tokenizer) -> NDArray[np.bool_]:
-    """Return whether each token of the vocabulary begins a word, as words are separated by spaces [vocab_size].
+    """Return whether each token of the vocabulary begins a word, where spaces separate words [vocab_size].
 
     A mark belongs to the word that it is attached to, except in a BERT vocabulary, whose pipeline splits
     marks off. These are the words that the pipeline itself forms, and so those of other libraries. Tokens

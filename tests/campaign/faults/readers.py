@@ -13,7 +13,10 @@ from tests.campaign.faults.writers import WRITERS
 Strictness = Literal["verified", "structured", "data"]
 
 # Files without structure: every change gives other valid data, so the command must only end clearly.
-_DATA = ("world/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*", "card/report-card.*")
+_DATA = (
+    "world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*",
+    "card/report-card.*",
+)  # fmt: skip
 
 # Files that a model of another library may lack.
 OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -92,6 +95,8 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("info run --json", "run"),
     Reader(f"fill-mask run {_MASKED} --device cpu --json", "run"),
+    Reader("score run --data reviews.csv --text review --device cpu", "run", ("reviews.csv",)),
+    Reader("evaluate run --task blimp --data pairs --device cpu --json", "run", ("pairs",)),
     Reader("convert run result", "run"),
     Reader("report run", "run", ("corpus",)),
     Reader("pretrain --plot run", "run"),
@@ -114,5 +119,6 @@ READERS: tuple[Reader, ...] = (
     Reader("predict answer --data world/squad --out result.json", "world/squad", ("answer",)),
     Reader("predict judge --data world/glue --out result", "world/glue/CoLA", ("judge",)),
     Reader("predict choose --data world/race --out result.jsonl", "world/race", ("choose",)),
+    Reader("evaluate run --task blimp --data pairs --device cpu --json", "pairs", ("run",)),
     Reader("tokenizer show tokenizer --stats world/text", "world/text", ("tokenizer",)),
 )  # fmt: skip

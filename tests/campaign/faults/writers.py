@@ -83,6 +83,7 @@ WRITERS: Mapping[str, Writer] = MappingProxyType(
         "predict .jsonl": Writer("predict choose --data world/race --out out.jsonl", ("choose", "world")),
         "predict, SQuAD": Writer("predict answer --data world/squad --out out.json", ("answer", "world")),
         "predict, GLUE": Writer("predict judge --data world/glue --out out", ("judge", "world")),
+        "score": Writer("score run --data reviews.csv --text review --out out.csv", ("run", "reviews.csv")),
         "ensemble --out": Writer(
             "ensemble classify classify-2 --data reviews.csv --out out.csv",
             ("classify", "classify-2", "reviews.csv"),

@@ -30,6 +30,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "pretrain": "pretrain --corpus corpus --out new --print-settings",
         "probe": "probe run --corpus corpus --tokens 100 --json --device cpu",
         "fill-mask": "fill-mask run [MASK] --json --device cpu",
+        "score": "score run --data reviews.csv --text review --out new.jsonl --device cpu",
         "demo": "demo --out new --print-settings",
         "report": "report run",
         "report-card": "report-card run --corpus corpus --out new --print-settings",
@@ -45,6 +46,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "bench gradients": "bench gradients --print-settings",
         "bench pretrain": "bench pretrain --print-settings",
         "bench finetune": "bench finetune run --print-settings",
+        "bench score": "bench score pairs --tokenizer tokenizer --print-settings",
         "bench corpus": "bench corpus text --tokenizer tokenizer --print-settings",
     }
 )

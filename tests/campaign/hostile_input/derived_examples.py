@@ -23,6 +23,7 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "predict": "predict classify --out new.jsonl --device cpu",
         "evaluate": "evaluate classify --json --device cpu",
         "fill-mask": "fill-mask run [MASK] --json --device cpu",
+        "score": "score run --out new.jsonl --device cpu",
         "probe": "probe run --json --device cpu",
         "world-show": "world show 3 --json",
         "tokenizer-train": "tokenizer train text --out new --print-settings",

@@ -73,6 +73,7 @@ def _table_reader(name: str, file_format: Format) -> Reader:
             f"predict answer --data {name} {_PAIR} --answers mark --out new.json {_CPU}",
             f"evaluate choose --data {name} {_PAIR} --options review,stars --json {_CPU}",
             f"ensemble classify --data {name} --save new --json {_CPU}",
+            f"score run --data {name} --text review --tokens --out new.jsonl {_CPU}",
             _finetune(name, _TABLE_OPTIONS),
         ),
         needs=("run", "classify", "regress", "tag", "answer", "choose"),
@@ -262,7 +263,26 @@ READERS: Mapping[str, Reader] = {
     "glue-test": Reader(
         "world/glue/CoLA/test.tsv", TSV, (f"predict judge --data world/glue --out new {_CPU}",), ("judge",)
     ),
+    "minimal-pairs": Reader(
+        "pairs/agreement.jsonl",
+        JSON_LINES,
+        (
+            f"evaluate run --task blimp --data pairs --json {_CPU}",
+            f"evaluate run --task blimp --data pairs --method both --on-error skip {_CPU}",
+        ),
+        ("run",),
+        weight=4,
+    ),
     # text
+    "sentences": Reader(
+        "sentences.txt",
+        PLAIN,
+        (
+            f"score run --data sentences.txt --out new.csv {_CPU}",
+            f"score run --data sentences.txt --on-error skip --method token {_CPU}",
+        ),
+        ("run",),
+    ),
     "text": _text_reader("plain.txt", PLAIN),
     "text-jsonl": _text_reader("lines.jsonl", RECORDS),
     "text-gz": _text_reader("plain.txt.gz", compressed(PLAIN)),
@@ -284,7 +304,7 @@ READERS: Mapping[str, Reader] = {
             f"arguments/{name.replace(' ', '-')}.json",
             COMMAND_LINE,
             (),
-            ("run", "classify", "classify-2", "corpus", "tokenizer", "text", "reviews.csv"),
+            ("run", "classify", "classify-2", "corpus", "tokenizer", "text", "pairs", "reviews.csv"),
             resumable=("run/report.html",),
             weight=1,
         )

@@ -1,0 +1,84 @@
+"""Writes a row for each example while the rows are computed, as JSON lines, CSV or TSV."""
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+from albertine import progress
+from albertine.atomic import atomic_file, refuse_existing_file
+from albertine.errors import InputError
+from albertine.tasks.examples import Example
+
+# Each example, and the values to write for it by name.
+Rows: TypeAlias = Iterable[tuple[Example, Mapping[str, Any]]]
+
+
+def check_table_file(out: Path, other_suffixes: Sequence[str] = ()) -> None:
+    """Raise `InputError` if a table cannot be written to a file.
+
+    Args:
+        out: the file.
+        other_suffixes: suffixes of other formats that the command can write, for the error message.
+    """
+    if out.suffix.lower() not in _WRITERS:
+        suffixes = ", ".join([*other_suffixes, *_WRITERS])
+        raise InputError(f"{out}: unknown format; name a file that ends in {suffixes}")
+    if out.is_dir():
+        raise InputError(f"{out}: a folder; name a file")
+    refuse_existing_file(out)
+
+
+def write_table(rows: Rows, out: Path | None, columns: Sequence[str], description: str) -> int:
+    """Write all rows and return their number.
+
+    Args:
+        rows: the rows.
+        out: a file that `check_table_file` accepts; None for JSON lines on standard output.
+        columns: names of the values in CSV and TSV; JSON lines have all values.
+        description: plural name of the rows, for the message at the end.
+    """
+    if out is None:
+        return _WRITERS[".jsonl"](rows, sys.stdout, columns)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+        count = _WRITERS[out.suffix.lower()](rows, stream, columns)
+    progress.print_message(f"{out}: {count:,} {description}")
+    return count
+
+
+def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:  # noqa: ARG001
+    count = 0
+    for example, values in rows:
+        stream.write(progress.json_text({"id": example.example_id, **values}) + "\n")
+        count += 1
+    return count
+
+
+def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
+    return _write_cells(rows, csv.writer(stream).writerow, columns)
+
+
+def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
+    def write_row(cells: list[Any]) -> None:
+        stream.write("\t".join(" ".join(str(cell).split()) for cell in cells) + "\n")
+
+    return _write_cells(rows, write_row, columns)
+
+
+def _write_cells(rows: Rows, write_row: Callable[[list[Any]], Any], columns: Sequence[str]) -> int:
+    write_row(["id", *columns])
+    count = 0
+    for example, values in rows:
+        count += 1
+        write_row([example.example_id, *(_cell(values.get(column)) for column in columns)])
+    return count
+
+
+def _cell(value: Any) -> Any:
+    """Return a value for a cell of a table: nothing as an empty cell, a list as words."""
+    return "" if value is None else " ".join(value) if isinstance(value, list) else value
+
+
+_WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".tsv": _write_tsv}

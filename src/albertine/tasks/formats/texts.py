@@ -1,0 +1,71 @@
+"""Reads texts without labels: the lines of a .txt file, or a column of a table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from albertine.errors import InputError
+from albertine.tasks.examples import TextExample
+from albertine.tasks.formats.cells import example_id
+from albertine.tasks.formats.tables import (
+    MAX_ROW_BYTES,
+    TABLE_SUFFIXES,
+    RowError,
+    TableRow,
+    data_suffix,
+    open_data_file,
+    read_rows,
+)
+from albertine.tasks.settings import DataSettings
+from albertine.text.documents import ReadErrors
+from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.sources import bounded_lines
+
+_TEXT_SUFFIXES = (".txt", ".text")
+
+
+def read_texts(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[TextExample]:
+    """Yield the texts of a file or of a data set of the hub; blank lines of a .txt file are no texts.
+
+    Args:
+        source: the file or data set.
+        columns: names of the columns of texts and ids.
+        errors: handles invalid rows.
+    """
+    for row in _rows(source, columns, errors):
+        try:
+            yield TextExample(row.location, example_id(row, columns), (row.text(columns.text),))
+        except RowError as error:
+            errors.handle(row.location, str(error))
+
+
+def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[TableRow]:
+    suffix = data_suffix(Path(source))
+    if suffix in _TEXT_SUFFIXES and not source.startswith(HUB_PREFIX):
+        return _rows_from_lines(Path(source), columns.text, errors)
+    if suffix not in TABLE_SUFFIXES and not source.startswith(HUB_PREFIX):
+        supported = ", ".join((*_TEXT_SUFFIXES, *TABLE_SUFFIXES))
+        raise InputError(f"{source}: unsupported format; supported: {supported}, also compressed: .gz, .zst")
+    required = [columns.text, *([columns.id] if "id" in columns.explicit_keys else [])]
+    options = {columns.text: "--text", columns.id: "--id"}
+    return read_rows(source, errors, required, options, optional_columns=(columns.id,))
+
+
+def _rows_from_lines(file: Path, column: str, errors: ReadErrors) -> Iterator[TableRow]:
+    """Yield a row for each line that is not blank; its number counts all lines, from 0."""
+    encoding = "utf-8-sig"  # only the first line can begin with a byte order mark
+    with open_data_file(file) as stream:
+        for number, (_, line) in enumerate(bounded_lines(stream, MAX_ROW_BYTES)):
+            location = f"{file}, line {number + 1}"
+            if line is None:
+                errors.handle(location, f"a line of more than {MAX_ROW_BYTES >> 20} MiB")
+                continue
+            try:
+                text = line.decode(encoding).strip()
+            except UnicodeDecodeError:
+                errors.handle(location, "not UTF-8")
+                continue
+            if "\0" in text:
+                errors.handle(location, "zero bytes, not UTF-8 text")
+            elif text:
+                yield TableRow(location, number, {column: text})
+            encoding = "utf-8"
