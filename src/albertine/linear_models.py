@@ -139,7 +139,8 @@ def _minimize(loss: Callable[[Floats], tuple[float, Floats]], point: Floats, wor
     steps: list[Floats] = []
     changes: list[Floats] = []
     value, gradient = loss(point)
-    for _ in range(max(_MIN_ITERATIONS, min(_MAX_ITERATIONS, _MAX_WORK // work))):
+    max_iterations = max(_MIN_ITERATIONS, min(_MAX_ITERATIONS, _MAX_WORK // max(1, work)))
+    for _ in range(max_iterations):
         if np.abs(gradient).max() <= _TOLERANCE:
             break
         direction = _descent_direction(gradient, steps, changes)

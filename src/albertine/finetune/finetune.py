@@ -7,6 +7,7 @@ OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -14,12 +15,15 @@ from statistics import median
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
+from albertine.finetune.baseline import BaselineResult, baseline_advice, evaluate_baseline
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import trials
+from albertine.input_files import read_json_object
+from albertine.json_input import JsonError, dataclass_from_json
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import init_distributed
 from albertine.train.run_folder import publish_model
@@ -35,10 +39,14 @@ class FinetuneResults:
     Attributes:
         task: name of the task.
         runs: one result for each run.
+        baseline: scores of a bag of words; None if the task type has no such baseline.
+        baseline_advice: what would improve the best model, if the bag of words scores higher; else None.
     """
 
     task: str
     runs: tuple[FinetuneResult, ...]
+    baseline: BaselineResult | None = None
+    baseline_advice: str | None = None
 
     @property
     def best(self) -> FinetuneResult:
@@ -67,6 +75,8 @@ class FinetuneResults:
             "median": self.median_metrics,
             "best_run": self.best.run_name,
             "runs": [asdict(run) for run in self.runs],
+            "baseline": asdict(self.baseline) if self.baseline else None,
+            "baseline_advice": self.baseline_advice,
         }
         with atomic_file(out / RESULTS_FILE) as file:
             file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -109,8 +119,24 @@ def finetune(
         results = FinetuneResults(data.task.name, tuple(runs))
         if results.best.run_name:
             publish_model(out, out / results.best.run_name)
+        if baseline := evaluate_baseline(data, _known_baseline(out, results.best.metrics)):
+            advice = baseline_advice(baseline.metrics, results.best, data, base_settings)
+            results = replace(results, baseline=baseline, baseline_advice=advice)
         results.write(out)
         return results
+
+
+def _known_baseline(out: Path, metric_names: Collection[str]) -> BaselineResult | None:
+    """Return the scores of the bag of words that an earlier call wrote; None if there are none.
+
+    A damaged file is not an error, because the scores can be computed again.
+    """
+    try:
+        values = read_json_object(out / RESULTS_FILE, "").get("baseline")
+        baseline = dataclass_from_json(BaselineResult, values)
+    except (InputError, JsonError, OSError):
+        return None
+    return baseline if set(baseline.metrics) == set(metric_names) else None
 
 
 def _check_output_folder(out: Path) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -132,9 +132,9 @@ class Finetuning:
         held_out = [sample for _, encoded in self._dev for sample in encoded.samples]
         return {
             "num_samples": len(self.samples),
-            "sha256": _digest(self.samples),
+            "sha256": samples_digest(self.samples),
             "num_held_out": len(held_out),
-            "held_out_sha256": _digest(held_out),
+            "held_out_sha256": samples_digest(held_out),
             **self._task_type.target_transform,
         }
 
@@ -257,7 +257,7 @@ class Finetuning:
         return write
 
 
-def _digest(samples: Sequence[TaskSample]) -> str:
+def samples_digest(samples: Iterable[TaskSample]) -> str:
     """Return the SHA-256 of the token ids and targets of samples."""
     digest = hashlib.sha256()
     for sample in samples:

@@ -42,6 +42,7 @@ class FinetuneData:
         task_type: encodes examples and computes predictions from scores.
         train: training examples.
         dev: evaluation examples, each with its encoding.
+        train_examples: training examples before their encoding.
     """
 
     checkpoint: Path
@@ -52,11 +53,17 @@ class FinetuneData:
     task_type: TaskType
     train: Sequence[EncodedExample]
     dev: Sequence[tuple[Example, EncodedExample]]
+    train_examples: Sequence[Example]
 
     @property
     def train_samples(self) -> list[TaskSample]:
         """The training samples."""
         return [sample for encoded in self.train for sample in encoded.samples]
+
+    @property
+    def dev_samples(self) -> list[TaskSample]:
+        """The samples of the evaluation examples."""
+        return [sample for _, encoded in self.dev for sample in encoded.samples]
 
     @property
     def num_samples(self) -> int:
@@ -85,7 +92,9 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         _encode(task_type, tokenizer, examples, name) for name, examples in (("train", train), ("dev", dev))
     )
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
-    data = FinetuneData(folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs)
+    data = FinetuneData(
+        folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs, train
+    )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
 

@@ -24,6 +24,8 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             "task": results.task,
             "median": results.median_metrics,
             "runs": [asdict(run) for run in runs],
+            "baseline": asdict(results.baseline) if results.baseline else None,
+            "baseline_advice": results.baseline_advice,
         }
         progress.print_json(report)
         return
@@ -53,8 +55,13 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             for name, values in values_by_metric.items()
         )
         table.add_row("range", *[""] * 4, ", ".join(ranges))
+    if results.baseline:
+        metrics = {name: results.baseline.metrics[name] for name in names}
+        table.add_row("bag of words", *[""] * 4, format_metrics(metrics))
     console = progress.result_console()
     console.print(table)
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
     console.print(f"{results.task}, on dev; {out} is {published}", highlight=False, markup=False)
+    if results.baseline_advice:
+        console.print(results.baseline_advice, highlight=False, markup=False, soft_wrap=True)

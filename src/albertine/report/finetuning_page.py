@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.finetune.baseline import BaselineResult
 from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
 from albertine.finetune.run import FinetuneResult
@@ -12,7 +13,7 @@ from albertine.input_files import read_json_object
 from albertine.interop.load import load_checkpoint
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.curves import finetuning_charts
-from albertine.report.page import Page, Section, code_block, html_table, side_by_side
+from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import model_blocks
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
@@ -34,7 +35,7 @@ def finetuning_page(run: Path) -> Page:
     output_label = TASK_TYPES[card.type_name].prediction_description
     sections = [
         *_learning_sections(charted_run, card.task),
-        *([Section("Runs", [_run_table(run, results)])] if results else []),
+        *([Section("Runs", _run_blocks(run, results))] if results else []),
         Section("Architecture", model_blocks(model.settings, output_label)),
         Section("Next steps", [code_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
     ]
@@ -50,6 +51,8 @@ class _Results:
     median: dict[str, float]
     best_run: str
     runs: list[FinetuneResult]
+    baseline: BaselineResult | None = None
+    baseline_advice: str | None = None
 
 
 def _read_results(run: Path) -> _Results | None:
@@ -79,7 +82,7 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
     return read_metrics(run) if (run / METRICS_FILE).exists() else []
 
 
-def _run_table(run: Path, results: _Results) -> str:
+def _run_blocks(run: Path, results: _Results) -> list[str]:
     rows = [
         [
             result.run_name or run.resolve().name,
@@ -91,9 +94,16 @@ def _run_table(run: Path, results: _Results) -> str:
         ]
         for result in results.runs
     ]
-    return html_table(
+    if results.baseline:
+        rows.append(["bag of words", *[""] * 4, format_metrics(results.baseline.metrics)])
+    table = html_table(
         ("run", "learning rate", "batch size", "dropout", "best step", "on dev"), rows, wrap_last_column=True
     )
+    return [table, *([paragraphs(_as_sentence(results.baseline_advice))] if results.baseline_advice else [])]
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _summary(card: TaskCard) -> str:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from albertine import progress
 from albertine.linear_models import SparseRows
 from albertine.tasks.baseline.tfidf import Integers, TfidfEntries, TfidfVocabulary, text_counts, unigram_keys
 from albertine.tasks.examples import TextExample, example_chunks
@@ -49,7 +50,12 @@ class TextFeatures:
 
     def rows(self, examples: Sequence[TextExample]) -> SparseRows:
         """Return the features of at least one example."""
-        chunks = [self._chunk_rows(chunk) for chunk in example_chunks(examples, FEATURE_CHUNK)]
+        chunks = [
+            self._chunk_rows(chunk)
+            for chunk in progress.track(
+                list(example_chunks(examples, FEATURE_CHUNK)), "Bag of words", unit="chunks"
+            )
+        ]
         counts, columns, values = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         return SparseRows(columns, values, np.append(0, counts.cumsum()), self.width)
 
@@ -80,8 +86,8 @@ class TextFeatures:
         for number, block in enumerate((second, _absolute_difference(first, second, width), product)):
             yield TfidfEntries(block.texts, number * width + block.columns, block.values)
         cosines = np.bincount(product.texts, product.values, len(examples))
-        words = [unigram_keys(one) for one in keys]
-        overlaps = np.stack([cosines, *_overlaps(*words, len(examples))], axis=1)
+        words_in_common = _overlaps(unigram_keys(keys[0]), unigram_keys(keys[1]), len(examples))
+        overlaps = np.column_stack([cosines, *words_in_common]).astype(np.float64)
         rows, numbers = np.nonzero(overlaps)
         yield TfidfEntries(rows, _PAIR_BLOCKS * width + numbers, overlaps[rows, numbers])
 
@@ -93,8 +99,8 @@ def _texts(examples: Sequence[TextExample], index: int) -> list[str]:
 
 def _absolute_difference(first: TfidfEntries, second: TfidfEntries, width: int) -> TfidfEntries:
     """Return the absolute values of the differences of vectors."""
-    keys = [entries.texts * width + entries.columns for entries in (first, second)]
-    distinct, positions = np.unique(np.concatenate(keys), return_inverse=True)
+    keys = np.concatenate([_entry_keys(entries, width) for entries in (first, second)])
+    distinct, positions = np.unique(keys, return_inverse=True)
     differences = np.bincount(positions, np.concatenate([first.values, -second.values]), len(distinct))
     changed = differences != 0
     texts, columns = np.divmod(distinct[changed], max(1, width))
@@ -103,11 +109,17 @@ def _absolute_difference(first: TfidfEntries, second: TfidfEntries, width: int) 
 
 def _product(first: TfidfEntries, second: TfidfEntries, width: int) -> TfidfEntries:
     """Return the products of vectors, entry by entry."""
-    keys = [entries.texts * width + entries.columns for entries in (first, second)]
-    _, in_first, in_second = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    _, in_first, in_second = np.intersect1d(
+        _entry_keys(first, width), _entry_keys(second, width), assume_unique=True, return_indices=True
+    )
     return TfidfEntries(
         first.texts[in_first], first.columns[in_first], first.values[in_first] * second.values[in_second]
     )
+
+
+def _entry_keys(entries: TfidfEntries, width: int) -> Integers:
+    """Return the text and the column of each entry as one integer, `[entries]`."""
+    return entries.texts * width + entries.columns
 
 
 def _overlaps(first: Integers, second: Integers, num_pairs: int) -> list[Numbers]:

@@ -76,7 +76,7 @@ class TfidfVocabulary:
         return [f"{words[first]} {words[second + 1]}".strip() for first, second in halves]
 
     def ngram_keys(self, texts: Sequence[str]) -> Integers:
-        """Return the words and bigrams of texts, unsorted: the index of the text above the bits of the n-gram.
+        """Return the words and bigrams of texts, unsorted: the index of the text, then bits of the n-gram.
 
         New words get numbers, also in texts that are not for training, so that such words can be compared.
         """

@@ -7,37 +7,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from albertine.linear_models import Floats, SparseRows, fit_logistic_regression, fit_ridge_regression
 from albertine.world import bag_of_words
 from albertine.world.tasks.glue import GlueExample, GlueTaskSpec
 from albertine.world.tasks.race import RaceArticle
 from albertine.world.tasks.squad import SquadParagraph, SquadQuestion
 
 _MAX_NEGATIVES = 8  # wrong candidates per training question
+_PENALTY = 1.0
 
 
 def glue_baseline(task: GlueTaskSpec, train: Sequence[GlueExample], dev: Sequence[GlueExample]) -> float:
     """Return the dev score of a GLUE task by the task's metric."""
     rows = [bag_of_words.features(example.texts) for example in train]
     index = bag_of_words.feature_index(rows)
-    train_features = bag_of_words.sparse_features(rows, index)
-    dev_features = bag_of_words.sparse_features(
-        [bag_of_words.features(example.texts) for example in dev], index
-    )
+    train_features = bag_of_words.sparse_rows(rows, index)
+    dev_features = bag_of_words.sparse_rows([bag_of_words.features(example.texts) for example in dev], index)
     if not task.labels:
-        weights = bag_of_words.fit_ridge_regression(
-            train_features, np.array([float(example.label) for example in train])
-        )
+        values = np.array([float(example.label) for example in train])
+        weights = fit_ridge_regression(train_features, values, _PENALTY)
         gold_scores = np.array([float(example.label) for example in dev])
         return _correlation(dev_features.dot(weights), gold_scores)
     labels = np.array([task.labels.index(example.label) for example in train])
     targets = np.array([task.labels.index(example.label) for example in dev])
-    weights = bag_of_words.fit_softmax_regression(train_features, labels, len(task.labels))
+    weights = _fit_labels(train_features, labels, len(task.labels))
     predictions = np.stack([dev_features.dot(row) for row in weights]).argmax(axis=0)
     return (
         _correlation(predictions, targets)
         if task.metric == "Matthews"
         else float((predictions == targets).mean())
     )
+
+
+def _fit_labels(rows: SparseRows, labels: NDArray[np.int64], num_labels: int) -> Floats:
+    """Return the weights of a logistic regression: `[labels, width]`."""
+    # Of two labels only one has weights, so half the penalty lets them be as large as the difference of two.
+    return fit_logistic_regression(rows, labels, num_labels, _PENALTY / 2 if num_labels == 2 else _PENALTY)
 
 
 def _correlation(predictions: NDArray[Any], targets: NDArray[Any]) -> float:
@@ -54,11 +59,9 @@ def race_baseline(train: Sequence[RaceArticle], dev: Sequence[RaceArticle]) -> f
         rows.append(features)
         train_targets.append(is_answer)
     index = bag_of_words.feature_index(rows)
-    weights = bag_of_words.fit_softmax_regression(
-        bag_of_words.sparse_features(rows, index), np.array(train_targets, np.int64), 2
-    )
+    weights = _fit_labels(bag_of_words.sparse_rows(rows, index), np.array(train_targets, np.int64), 2)
     dev_options = list(_option_features(dev))
-    scores = bag_of_words.sparse_features([features for features, _ in dev_options], index).dot(
+    scores = bag_of_words.sparse_rows([features for features, _ in dev_options], index).dot(
         weights[1] - weights[0]
     )
     predictions = scores.reshape(-1, 4).argmax(axis=1)
@@ -102,9 +105,7 @@ def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph
                 rows.append(_span_features(question, *candidate))
                 targets.append(candidate[0] in gold)
     index = bag_of_words.feature_index(rows)
-    weights = bag_of_words.fit_softmax_regression(
-        bag_of_words.sparse_features(rows, index), np.array(targets, np.int64), 2
-    )
+    weights = _fit_labels(bag_of_words.sparse_rows(rows, index), np.array(targets, np.int64), 2)
     hits = []
     for paragraph in dev:
         candidates = _candidates(paragraph, answers)
@@ -112,7 +113,7 @@ def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph
             if not candidates:
                 hits.append(False)
                 continue
-            bags = bag_of_words.sparse_features(
+            bags = bag_of_words.sparse_rows(
                 [_span_features(question, *candidate) for candidate in candidates], index
             )
             best = int(bags.dot(weights[1] - weights[0]).argmax())

@@ -1,0 +1,92 @@
+"""Compares a fine-tuned model with a bag of words that is fitted to the same examples."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from albertine.finetune.finetuning import samples_digest
+from albertine.finetune.prepare import FinetuneData
+from albertine.finetune.run import FinetuneResult
+from albertine.finetune.settings import FinetuneSettings
+from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.model.parameter_counts import count_parameters
+from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
+
+# Below these a model can gain from more; the paper's models have at least 12 million parameters.
+_FEW_PARAMETERS = 10_000_000
+_FEW_TOKENS = 1_000_000_000
+_FEW_EXAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """The scores of a bag of words.
+
+    Attributes:
+        metrics: metrics on dev.
+        examples_sha256: hash of the examples of train and dev, by which a later call recognizes them.
+    """
+
+    metrics: dict[str, float]
+    examples_sha256: str
+
+
+def evaluate_baseline(data: FinetuneData, known: BaselineResult | None) -> BaselineResult | None:
+    """Return the scores of a bag of words; None if the task type has no such baseline.
+
+    Args:
+        data: the examples of train and dev.
+        known: the result of an earlier call, which is returned if its examples are the same.
+    """
+    digest = samples_digest([*data.train_samples, *data.dev_samples])
+    if known is not None and known.examples_sha256 == digest:
+        return known
+    examples = [example for example, _ in data.dev]
+    predictions = data.task_type.baseline_predictions(data.train_examples, examples)
+    if predictions is None:
+        return None
+    return BaselineResult(data.task_type.compute_metrics(examples, predictions), digest)
+
+
+def baseline_advice(
+    baseline: Mapping[str, float], best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings
+) -> str | None:
+    """Return what would improve a model that scores lower than the bag of words; None if it does not.
+
+    Args:
+        baseline: metrics of the bag of words on dev.
+        best: the best run.
+        data: the examples and the checkpoint.
+        settings: settings of the runs.
+    """
+    score, baseline_score = data.task.primary_metric(best.metrics), data.task.primary_metric(baseline)
+    if score >= baseline_score:
+        return None
+    remedies = list(_remedies(best, data, settings)) or ["try other learning rates (--sweep)"]
+    return (
+        f"a bag of words, which ignores the order of words, scores higher ({100 * baseline_score:.1f}) than "
+        f"this model ({100 * score:.1f}); to improve the model, {', '.join(remedies)}"
+    )
+
+
+def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
+    """Yield what would improve a model, from the facts of its run."""
+    if settings.random_weights:
+        yield "start from pre-trained weights (no --random-weights)"
+    elif (tokens := _pretraining_tokens(data.checkpoint)) is not None and tokens < _FEW_TOKENS:
+        yield f"pre-train it on more text (it has seen {tokens:,} tokens)"
+    parameters = count_parameters(data.model_settings).encoder
+    if parameters < _FEW_PARAMETERS:
+        yield f"use a larger one (it has {parameters:,} parameters)"
+    if best.best_step == best.steps:
+        yield f"take more than {best.steps:,} steps (--train.steps; the last evaluation was the best)"
+    if len(data.train) < _FEW_EXAMPLES:
+        yield f"label more examples (it has {len(data.train):,})"
+
+
+def _pretraining_tokens(checkpoint: Path) -> int | None:
+    """Return the number of tokens that a pre-training run has seen; None for any other checkpoint."""
+    if (checkpoint / TASK_CARD_FILE).exists() or not (checkpoint / METRICS_FILE).is_file():
+        return None
+    tokens = [line["tokens"] for line in read_last_metrics(checkpoint) if line.get("tokens")]
+    return int(max(tokens)) if tokens else None
