@@ -407,7 +407,7 @@ def report_card(
 ) -> None:
     """Measure a pre-trained model: held-out text, BLiMP, and five tasks with and without pre-training.
 
-    Parts whose data is missing are left out. If interrupted, run the same command again to resume.
+    Parts whose data is missing are skipped. If interrupted, run the same command again to resume.
 
     Example: albertine report-card my-run --corpus my-corpus --data tasks/ --out my-card
 

@@ -68,7 +68,7 @@ def test_the_card_has_all_parts(card: dict[str, Any]) -> None:
     )
     assert {one["name"] for one in card["blimp"]["phenomena"]} == {"agreement", "islands"}
     assert card["blimp"]["overall"]["num_pairs"] == 6
-    assert not card["left_out"]
+    assert not card["skipped_parts"]
     for task in card["tasks"]:
         assert len(task["pretrained"]) == len(task["untrained"]) == card["seeds"] == 1
         assert (task["tf_idf"] is None) == (task["task"] == "squad-1.1")
@@ -177,10 +177,10 @@ def test_data_that_comes_later_is_added(
     words = card_words(run, out, "--data", str(data))
     assert run_command(app, words) == 0
     messages = capsys.readouterr().err
-    assert "Held-out text is left out: no --corpus is given" in messages
-    assert f"QQP is left out: {data} has no QQP/train.tsv or qqp.train.jsonl" in messages
+    assert "Held-out text is skipped: no --corpus is given" in messages
+    assert f"QQP is skipped: {data} has no QQP/train.tsv or qqp.train.jsonl" in messages
     page = (out / "report-card.html").read_text()
-    assert "Left out" in page
+    assert "Skipped" in page
     assert "Minimal pairs" not in page
     first_result = (out / "results" / "cola" / "pre-trained" / "seed-0.json").stat().st_mtime_ns
     shutil.copytree(tasks / "glue" / "SST-2", data / "SST-2")

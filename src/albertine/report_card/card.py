@@ -71,7 +71,7 @@ class ReportCard:
         held_out: losses and accuracies on held-out text; None without a corpus.
         blimp: accuracies on minimal pairs; None without such pairs.
         tasks: scores on the tasks, in the order of the card.
-        left_out: for each part without data, its title and what was not found.
+        skipped_parts: for each part without data, its title and what was not found.
         recipe: the recipe as JSON values.
         seeds: number of fine-tuning runs for each task and start.
     """
@@ -81,7 +81,7 @@ class ReportCard:
     held_out: HeldOutScores | None
     blimp: MinimalPairScores | None
     tasks: list[TaskScores]
-    left_out: dict[str, str]
+    skipped_parts: dict[str, str]
     recipe: dict[str, Any]
     seeds: int
 
@@ -101,13 +101,15 @@ class ReportCard:
             "blimp": asdict(self.blimp) if self.blimp else None,
             "tasks": [task.to_json() for task in self.tasks],
             "mean_gain": self.mean_gain,
-            "left_out": self.left_out,
+            "skipped_parts": self.skipped_parts,
             "recipe": self.recipe,
             "seeds": self.seeds,
         }
 
 
-def read_card(workspace: CardWorkspace, model: str, parameters: int, left_out: dict[str, str]) -> ReportCard:
+def read_card(
+    workspace: CardWorkspace, model: str, parameters: int, skipped_parts: dict[str, str]
+) -> ReportCard:
     """Return the card of a workspace; parts that are not computed yet are computed now."""
     return ReportCard(
         model,
@@ -115,7 +117,7 @@ def read_card(workspace: CardWorkspace, model: str, parameters: int, left_out: d
         workspace.probe_model(),
         workspace.score_minimal_pairs(),
         [_task_scores(workspace, task) for task in CARD_ORDER if task in workspace.sources.tasks],
-        left_out,
+        skipped_parts,
         recipe_json(workspace.model_settings),
         workspace.settings.seeds,
     )

@@ -27,7 +27,7 @@ def card_page(card: ReportCard) -> Page:
         Section("Minimal pairs", _pairs_blocks(card)),
         Section("Tasks", _task_blocks(card)),
         Section("Recipe", _recipe_blocks(card)),
-        Section("Left out", _left_out_blocks(card)),
+        Section("Skipped", _skipped_blocks(card)),
     ]
     return Page(f"Report card of {name}", _summary(card), _key_figures(card), sections)
 
@@ -154,6 +154,6 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
     return [paragraphs(explanation), html_table(header, rows), paragraphs(*notes)]
 
 
-def _left_out_blocks(card: ReportCard) -> list[str]:
-    rows = list(card.left_out.items())
+def _skipped_blocks(card: ReportCard) -> list[str]:
+    rows = list(card.skipped_parts.items())
     return [html_table(("part", "reason"), rows, wrap_last_column=True)] if rows else []

@@ -31,7 +31,7 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
     """
     if settings.corpus is not None:
         open_corpus(settings.corpus)
-    sources, left_out = _find_parts(settings)
+    sources, skipped_parts = _find_parts(settings)
     checkpoint = locate_checkpoint(model)
     with progress.quiet_output():
         loaded = load_checkpoint(checkpoint)
@@ -41,11 +41,11 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
         workspace = CardWorkspace(out, checkpoint, settings, sources, loaded.settings)
         workspace.record_inputs(loaded)
         del loaded
-        for title, missing in left_out.items():
-            progress.print_message(f"{title} is left out: {missing}")
+        for title, missing in skipped_parts.items():
+            progress.print_message(f"{title} is skipped: {missing}")
         _compute_parts(workspace)
         parameters = count_parameters(workspace.model_settings).encoder
-        card = read_card(workspace, model, parameters, left_out)
+        card = read_card(workspace, model, parameters, skipped_parts)
         with atomic_file(out / JSON_FILE) as partial:
             partial.write_text(progress.json_text(card.to_json(), indent=2) + "\n", encoding="utf-8")
         card_page(card).write(out / PAGE_FILE)
@@ -54,22 +54,22 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
 
 
 def _find_parts(settings: ReportCardSettings) -> tuple[DataSources, dict[str, str]]:
-    """Return the data of the parts, and why the other parts are left out, by title."""
-    left_out = {}
+    """Return the data of the parts, and why the other parts are skipped, by title."""
+    skipped_parts = {}
     if settings.corpus is None:
-        left_out["Held-out text"] = "no --corpus is given"
+        skipped_parts["Held-out text"] = "no --corpus is given"
     if settings.data is None:
-        left_out["BLiMP and all tasks"] = "no --data is given"
+        skipped_parts["BLiMP and all tasks"] = "no --data is given"
         sources = DataSources({}, None, {})
     else:
         sources = find_sources(settings.data)
-        left_out |= {title: f"{settings.data} has no {name}" for title, name in sources.missing.items()}
+        skipped_parts |= {title: f"{settings.data} has no {name}" for title, name in sources.missing.items()}
     if settings.corpus is None and sources.blimp is None and not sources.tasks:
         raise InputError(
-            f"nothing to report: {'; '.join(dict.fromkeys(left_out.values()))}; "
+            f"nothing to report: {'; '.join(dict.fromkeys(skipped_parts.values()))}; "
             "give --corpus, a folder of a corpus, or --data, a folder with tasks"
         )
-    return sources, left_out
+    return sources, skipped_parts
 
 
 def _prepare_folder(out: Path) -> None:
