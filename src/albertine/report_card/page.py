@@ -102,7 +102,8 @@ def _task_blocks(card: ReportCard) -> list[str]:
         "TF-IDF is a linear model that counts words and pairs of words."
     )
     note = (
-        "\N{PLUS-MINUS SIGN} is half the 95% interval that follows from the number of dev examples. "
+        "\N{PLUS-MINUS SIGN} is half the 95% interval that follows from the number of dev examples: "
+        "scores that differ by less may differ by chance. "
         + ("Scores are medians of several seeds, with their range. " if card.seeds > 1 else "")
         + "A dash means that there is no such baseline."
     )
