@@ -41,6 +41,7 @@ from albertine.inference.settings import (
 )
 from albertine.info.model_info import InfoSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.report_card.settings import ReportCardSettings
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 from albertine.world.settings import StorySettings, WorldSettings
 
@@ -392,6 +393,36 @@ def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
 
     options.read_settings(NoSettings)
     write_report(run)
+
+
+@app.command(group=_INSPECT)
+def report_card(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    json: JsonFlag = False,
+    settings: Annotated[ReportCardSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Measure a pre-trained model: held-out text, BLiMP, and five tasks with and without pre-training.
+
+    Parts whose data is missing are skipped. If interrupted, run the same command again to resume.
+
+    Example: albertine report-card my-run --corpus my-corpus --data tasks/ --out my-card
+
+    Args:
+        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        out: The folder of the card: a new one, or one to complete.
+    """
+    from albertine.report_card.run import make_report_card
+    from albertine.report_card.table import show_card
+
+    resolved_settings = options.read_settings(ReportCardSettings)
+    if out is None:
+        raise InputError("--out is missing; give the folder of the report card")
+    _report_unfinished_runs(model)
+    show_card(make_report_card(model, out, resolved_settings), as_json=json)
 
 
 @app.command(group=_TASKS)

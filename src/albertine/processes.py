@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.synchronize import Event
 from typing import Any, TypeVar
 
 from albertine import progress
@@ -21,6 +22,7 @@ JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 _POLL_SECONDS = 0.5  # between two calls of `on_poll`
+_stop_requested: Event | None = None  # in a worker: whether its pool is stopping
 
 
 def run_in_processes(
@@ -45,14 +47,16 @@ def run_in_processes(
         advice: what the user can try if a worker dies; the end of the error message.
     """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _initialize_worker, (initializer, initargs))
+    stop_requested = context.Event()
+    worker_arguments = (stop_requested, initializer, initargs)
+    pool = ProcessPoolExecutor(workers, context, _initialize_worker, worker_arguments)
     remaining_jobs = iter(jobs)
     running: dict[Future[ResultT], JobT] = {}
     try:
         while True:
             for job in remaining_jobs:
                 with block_signals(signal.SIGINT):  # `submit` starts workers, which must not get Ctrl-C
-                    running[pool.submit(function, job)] = job
+                    running[pool.submit(_run_job, function, job)] = job
                 if len(running) >= 2 * workers:
                     break
             if not running:
@@ -64,6 +68,7 @@ def run_in_processes(
                 yield running.pop(future), future.result()
         pool.shutdown()
     except BaseException as error:
+        stop_requested.set()
         for process in multiprocessing.active_children():
             process.terminate()
         # Waits for the pool's thread, which would otherwise race with the cleanup at Python's exit.
@@ -97,11 +102,22 @@ def block_signals(*signals: signal.Signals) -> Iterator[None]:
             signal.raise_signal(received_number)
 
 
-def _initialize_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+def _initialize_worker(
+    stop_requested: Event, initializer: Callable[..., None] | None, initargs: tuple[Any, ...]
+) -> None:
+    global _stop_requested
+    _stop_requested = stop_requested
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     progress.set_quiet(True)
     if initializer is not None:
         initializer(*initargs)
+
+
+def _run_job(function: Callable[[JobT], ResultT], job: JobT) -> ResultT:
+    """Run a job in a worker, unless its pool is stopping; a worker outlives a job that handles SIGTERM."""
+    if _stop_requested is not None and _stop_requested.is_set():
+        raise WorkError("the command was stopped before this job")
+    return function(job)
 
 
 def _exit_with_parent() -> None:

@@ -39,6 +39,7 @@ class Stream(IntEnum):
     HELD_OUT_EXAMPLES = 11
     HELD_OUT_PASSAGES = 12
     BASELINE_EXAMPLES = 13
+    REPORT_CARD_EXAMPLES = 14
 
 
 def random_bits(*key: Any) -> RandomBits:

@@ -48,6 +48,7 @@ BUILD_COMMANDS: tuple[str, ...] = (
     "--train.save-every 2 --train.evaluate-every 3 --train.evaluate-tokens 256 --train.precision fp32",
     "convert run converted",
     *(f"finetune run --out {name} {options} {_FINETUNE}" for name, options in FINETUNE_COMMANDS.items()),
+    "report-card run --corpus corpus --out card --device cpu",
     "ensemble classify classify-2 --data reviews.csv --save ensemble",
 )
 

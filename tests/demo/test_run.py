@@ -15,12 +15,13 @@ import pytest
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
-from albertine.demo import parallel_runs, workspace
+from albertine.demo import workspace
 from albertine.demo.commands import albertine_executable
 from albertine.demo.page import _probe_blocks
 from albertine.demo.run import _prepare_folder
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
+from albertine.train import parallel_runs
 
 SMALL = (
     "--stories",

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albertine.report.charts import Axes, Bar, Curve, ReferenceLine, _ticks, bar_chart, line_chart
+from albertine.report.charts import (
+    Axes,
+    Bar,
+    Curve,
+    Interval,
+    ReferenceLine,
+    _ticks,
+    bar_chart,
+    interval_chart,
+    line_chart,
+)
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs
 
 HOSTILE = '<script>alert("&")</script>'
@@ -62,12 +72,27 @@ def test_a_chart_without_points_is_empty() -> None:
     assert line_chart("t", Axes("a", "b"), [Curve("empty", [], 1)]) == ""
 
 
+def test_an_interval_is_colored_by_its_side_of_chance() -> None:
+    intervals = [
+        Interval("above", 0.6, 0.55, 0.65, "60"),
+        Interval("below", 0.4, 0.35, 0.45, "40"),
+        Interval("around", 0.5, 0.45, 0.55, "50"),
+        Interval("everything", 0.0, -0.5, 1.5, "0"),
+    ]
+    rows = interval_chart("t", intervals, 0.5).split('class="row"')[1:]
+    assert [re.findall(r"color-(\d)", row) for row in rows] == [["1"] * 2, ["2"] * 2, ["4"] * 2, ["4"] * 2]
+    assert 'style="left:55.0%;width:10.0%"' in rows[0]
+    assert 'style="left:60.0%"' in rows[0]
+    assert 'style="left:0.0%;width:100.0%"' in rows[3]
+
+
 def test_everything_is_well_formed_and_escaped() -> None:
     parts = [
         line_chart(
             HOSTILE, Axes(HOSTILE, HOSTILE), [Curve(HOSTILE, [(1, 2)], 1)], [ReferenceLine(HOSTILE, 3)]
         ),
         bar_chart(HOSTILE, [Bar(HOSTILE, 2.0, HOSTILE, 1), Bar("none", -1.0, "0", 2)]),
+        interval_chart(HOSTILE, [Interval(HOSTILE, 0.5, 0.4, 0.6, HOSTILE)], 0.5),
         html_table((HOSTILE,), [(HOSTILE,)]),
         code_block(HOSTILE),
         paragraphs(HOSTILE),

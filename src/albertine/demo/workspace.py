@@ -9,7 +9,6 @@ OUT/tasks/NAME/          the ALBERT fine-tuned on a task
 OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,18 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import MANIFEST_FILE, CorpusSplit
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.demo.cloze import write_cloze_questions
-from albertine.demo.parallel_runs import run_in_parallel
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
-from albertine.input_files import read_json_object
 from albertine.interop.load import load
 from albertine.model.parameter_counts import bert_of_same_shape
 from albertine.pretrain.probe import probe
@@ -38,10 +34,12 @@ from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.report import held_out_examples
 from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.stored_results import StoredResults
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
+from albertine.train.parallel_runs import run_in_parallel
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -93,12 +91,14 @@ class DemoWorkspace:
 
     Attributes:
         dev_examples: Number of dev examples of each task of the little world.
+        results: Results of the steps.
     """
 
     dev_examples = 300
 
     def __init__(self, out: Path, settings: DemoSettings):
         self.out, self.settings = out, settings
+        self.results = StoredResults(out / RESULTS_FOLDER)
 
     def steps(self) -> list[DemoStep]:
         """Return all steps, in order."""
@@ -123,22 +123,6 @@ class DemoWorkspace:
             DemoStep("Probe both on held-out text", self.print_probe_results),
             DemoStep(f"Fine-tune the ALBERT {task_phrase}", self.finetune_models),
         ]
-
-    def _result_file(self, name: str) -> Path:
-        return self.out / RESULTS_FOLDER / f"{name}.json"
-
-    def _has_result(self, name: str) -> bool:
-        return self._result_file(name).exists()
-
-    def cached(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the result stored under a name; compute and store it if there is none."""
-        file = self._result_file(name)
-        if not file.exists():
-            result = compute()
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(file) as partial_file:
-                partial_file.write_text(json.dumps(result, indent=2), encoding="utf-8")
-        return read_json_object(file, "remove it and run the same command again")
 
     @property
     def text_source(self) -> str:
@@ -168,7 +152,7 @@ class DemoWorkspace:
                 "tasks": [asdict(summary) for summary in tasks],
             }
 
-        return self.cached("world", compute)
+        return self.results.get("world", compute)
 
     def train_tokenizer(self) -> None:
         """Train the tokenizer."""
@@ -213,9 +197,9 @@ class DemoWorkspace:
         remaining = {
             self.out / name: partial(self.pretrain_model, name)
             for name in MODEL_NAMES
-            if not self._has_result(name)
+            if name not in self.results
         }
-        run_in_parallel("Pre-training both", remaining, self.settings.pretraining_steps)
+        run_in_parallel("Pre-training both", remaining, self.settings.pretraining_steps * len(remaining))
 
     def pretrain_model(self, name: str) -> dict[str, Any]:
         """Pre-train one model, and return its result."""
@@ -232,7 +216,7 @@ class DemoWorkspace:
                 evaluate_every=-(-steps // 15),
             ),
         )
-        return self.cached(name, lambda: pretrain(self.out / name, pretrain_settings))
+        return self.results.get(name, lambda: pretrain(self.out / name, pretrain_settings))
 
     def probe_models(self) -> dict[str, Any]:
         """Return the probe results of both models, and how far each layer moves their hidden states."""
@@ -249,7 +233,7 @@ class DemoWorkspace:
                 }
             return results
 
-        return self.cached("probe", compute)
+        return self.results.get("probe", compute)
 
     def print_probe_results(self) -> None:
         """Print the accuracies of both models."""
@@ -286,7 +270,7 @@ class DemoWorkspace:
                 else {}
             )
 
-        return self.cached("questions", compute)
+        return self.results.get("questions", compute)
 
     def finetune_models(self) -> None:
         """Fine-tune the ALBERT on all tasks."""
@@ -296,9 +280,9 @@ class DemoWorkspace:
         remaining = {
             tasks_folder / name: partial(self.finetune_model, name)
             for name in self.task_names
-            if not self._has_result(name)
+            if name not in self.results
         }
-        run_in_parallel("Fine-tuning", remaining, self.settings.finetuning_steps)
+        run_in_parallel("Fine-tuning", remaining, self.settings.finetuning_steps * len(remaining))
         for name in self.task_names:
             progress.print_message(
                 f"{tasks_folder / name}: {format_metrics(self.finetune_model(name)['metrics'])}"
@@ -327,4 +311,4 @@ class DemoWorkspace:
             task, metrics = results.task, results.median_metrics
             return {"task": task, "metrics": metrics, "primary_metric": primary_metric(task, metrics)}
 
-        return self.cached(name, compute)
+        return self.results.get(name, compute)

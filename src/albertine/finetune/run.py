@@ -80,16 +80,31 @@ class FinetuneResult:
 
 
 def finetune_run(
-    run: Path, name: str, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
+    run: Path,
+    name: str,
+    settings: FinetuneSettings,
+    data: FinetuneData,
+    distributed: Distributed,
+    *,
+    max_restarts: int = _MAX_RESTARTS,
 ) -> FinetuneResult:
-    """Train, evaluate and write one run, restarting it if it collapses; return its result."""
+    """Train, evaluate and write one run, restarting it if it collapses; return its result.
+
+    Args:
+        run: folder of the run.
+        name: name of the run in its result.
+        settings: settings without unset values; see `with_task_defaults`.
+        data: examples and checkpoint.
+        distributed: the processes.
+        max_restarts: how often the run may restart; with 0 a collapsed run takes all its steps.
+    """
     rate_warning = learning_rate_warning(settings, data.task.name, data.model_settings)
     with ExitStack() as stack:
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
         while True:
             trainer = build_trainer(
-                run, settings, data, distributed, restarts, can_collapse=restarts < _MAX_RESTARTS
+                run, settings, data, distributed, restarts, can_collapse=restarts < max_restarts
             )
             trainer.resume()
             try:

@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load
 from albertine.model.model import Model, check_memory
+from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer
@@ -180,6 +181,19 @@ def _check_checkpoint_tokenizer(source: str, folder: Path, corpus: Corpus) -> No
         progress.print_message(f"{source}: has no tokenizer; assuming the tokenizer of {corpus.folder}")
         return
     check_same_tokenizer(source, fingerprint, corpus)
+
+
+def untrained_model(model_settings: ModelSettings, settings: PretrainSettings) -> Model:
+    """Return a model whose encoder has the weights with which a pre-training run begins.
+
+    Args:
+        model_settings: settings of the model.
+        settings: settings of the run, of which the seed and the choice of the start are used.
+    """
+    model = Model(model_settings, PRETRAIN_HEAD, seed=settings.train.seed)
+    if settings.uses_local_start:
+        apply_local_start(model, settings.train.seed, model_settings.layers)
+    return model
 
 
 def make_model(settings: PretrainSettings, init_model: Model | None) -> Model:

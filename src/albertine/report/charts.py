@@ -205,3 +205,47 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     )
     caption = f"<figcaption>{escape(title)}</figcaption>" if title else ""
     return f'<figure class="bars">{caption}{rows_html}</figure>'
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A share with its confidence interval, all between 0 and 1.
+
+    Attributes:
+        name: The label on the left.
+        value: The share.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        value_text: The text on the right.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    value_text: str
+
+
+def interval_chart(title: str, intervals: Sequence[Interval], chance: float) -> str:
+    """Return dots with their intervals below each other, from 0 to 1, and a line at chance.
+
+    An interval above chance has the first color, one below it the second, and one that holds it is gray.
+    """
+    rows_html = "".join(
+        f'<div class="row"><span class="label">{escape(one.name)}</span><span class="scale">'
+        f'<span class="chance" style="left:{_clamped_percent(chance):.1f}%"></span>'
+        f'<span class="span fill color-{_interval_color(one, chance)}" '
+        f'style="left:{_clamped_percent(one.low):.1f}%;'
+        f'width:{_clamped_percent(one.high - one.low):.1f}%"></span>'
+        f'<span class="dot fill color-{_interval_color(one, chance)}" '
+        f'style="left:{_clamped_percent(one.value):.1f}%"></span></span>'
+        f'<span class="value">{escape(one.value_text)}</span></div>'
+        for one in intervals
+    )
+    return f'<figure class="bars intervals"><figcaption>{escape(title)}</figcaption>{rows_html}</figure>'
+
+
+def _interval_color(interval: Interval, chance: float) -> int:
+    if interval.low > chance:
+        return 1
+    return 2 if interval.high < chance else 4

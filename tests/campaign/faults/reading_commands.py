@@ -13,7 +13,10 @@ from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 Strictness = Literal["verified", "structured", "data"]
 
 # A damaged file of these may be valid with other content, so commands cannot notice the damage.
-_DATA = ("world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*")
+_DATA = (
+    "world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*",
+    "card/report-card.*",
+)  # fmt: skip
 
 # Files that a model of another library may lack.
 OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -103,6 +106,10 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("report run", "run", ("corpus",)),
     ReadingCommand("pretrain --plot run", "run"),
     ReadingCommand("probe run --corpus corpus --device cpu --tokens 256 --json", "run", ("corpus",)),
+    ReadingCommand("report-card run --corpus corpus --out result --device cpu --json", "run", ("corpus",)),
+    ReadingCommand(
+        "report-card run --corpus corpus --out card --device cpu --json", "card", ("run", "corpus")
+    ),
     ReadingCommand(
         WRITING_COMMANDS["finetune"].command.replace("--out out", "--out result"), "run", ("reviews.csv",)
     ),

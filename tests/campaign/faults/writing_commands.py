@@ -106,6 +106,11 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "convert, Google": WritingCommand("convert google out", ("google",)),
         "report, pre-training": WritingCommand("report run", ("run", "corpus")),
         "report, fine-tuning": WritingCommand("report classify", ("classify", "reviews.csv")),
+        "report-card": WritingCommand(
+            "report-card run --corpus corpus --data world/glue --out out --device cpu",
+            ("run", "corpus", "world"),
+            is_slow=True,
+        ),
         "demo": WritingCommand(
             "demo --out out --text world/text --pretraining-steps 10 --finetuning-steps 5",
             ("world",),

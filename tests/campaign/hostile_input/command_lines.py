@@ -33,6 +33,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "score": "score run --data reviews.csv --text review --out new.jsonl --device cpu",
         "demo": "demo --out new --print-settings",
         "report": "report run",
+        "report-card": "report-card run --corpus corpus --out new --print-settings",
         "finetune": "finetune run --out new --task classify --data reviews.csv --print-settings",
         "evaluate": "evaluate classify --data reviews.csv --json --device cpu",
         "predict": "predict classify --data reviews.csv --out new.jsonl --device cpu",

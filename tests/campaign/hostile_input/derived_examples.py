@@ -32,6 +32,7 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "finetune": "finetune run --out new --print-settings",
         "serve": "serve classify --print-settings",
         "demo": "demo --out new --print-settings",
+        "report-card": "report-card run --out new --print-settings",
         "world-write": "world write new --print-settings",
         "bench-pretrain": "bench pretrain --print-settings",
     }

@@ -51,6 +51,10 @@ _CORPUS_COMMANDS = (
     "corpus show corpus --objective.pair nsp --split dev",
     f"probe run --corpus corpus --tokens 60 --json {_CPU}",
 )
+_CARD_COMMANDS = (
+    f"report-card run --corpus corpus --out card {_CPU}",
+    f"report-card run --corpus corpus --out card --json {_CPU}",
+)
 _RUN_COMMANDS = (_RESUME, "report run", "pretrain --plot run", _FILL_MASK)
 _PAIR = "--question review --context stars"
 _TABLE_OPTIONS = "--task classify --text review --label stars"
@@ -204,6 +208,10 @@ READERS: Mapping[str, Reader] = {
         ("report classify", _PREDICT),
         ("reviews.csv",),
         resumable=("classify",),
+    ),
+    "card-inputs": Reader("card/inputs.json", JSON, _CARD_COMMANDS, ("run", "corpus"), resumable=("card",)),
+    "card-result": Reader(
+        "card/results/held-out.json", JSON, _CARD_COMMANDS, ("run", "corpus"), resumable=("card",)
     ),
     "results": Reader("classify/results.json", JSON, ("report classify",), resumable=("classify",)),
     "run-settings": Reader(

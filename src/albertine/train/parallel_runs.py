@@ -14,22 +14,25 @@ from albertine.processes import run_in_processes
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 RunFunction = Callable[[], object]
+_MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
 
 
-def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], steps: int) -> None:
+def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int) -> None:
     """Run all functions in parallel; if there are more runs than cores, start them in order.
 
     Args:
         activity: The activity named in the progress line, such as "Training".
         runs: The function of each run, by the run's folder.
-        steps: Number of steps of each run.
+        total_steps: Number of steps of all runs together.
     """
     if not runs:
         return
     cores = os.cpu_count() or 1
-    workers = min(len(runs), cores)
+    # The same for any number of runs: sums, and so the weights, depend on the number of threads.
+    threads = max(1, cores // _MAX_WORKERS)
+    workers = min(len(runs), cores, _MAX_WORKERS)
     steps_before = sum(map(_last_step, runs))
-    with progress.progress_counter(activity, total=steps * len(runs) - steps_before, unit="steps") as advance:
+    with progress.progress_counter(activity, total=total_steps - steps_before, unit="steps") as advance:
         reported_steps = steps_before
 
         def update_progress() -> None:
@@ -44,7 +47,7 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], steps: int)
             runs.values(),
             workers,
             initializer=torch.set_num_threads,
-            initargs=(cores // workers,),
+            initargs=(threads,),
             on_poll=update_progress,
             advice=advice,
         )

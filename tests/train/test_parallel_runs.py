@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from albertine import progress
-from albertine.demo.parallel_runs import _last_step, run_in_parallel
 from albertine.errors import AlbertineError, ExitStatus, InputError, RunStopped
 from albertine.processes import block_signals
 from albertine.settings import SettingError
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.parallel_runs import _last_step, run_in_parallel
 
 
 def test_all_runs_finish_and_share_one_progress_line(
@@ -34,7 +34,7 @@ def test_all_runs_finish_and_share_one_progress_line(
     runs = {
         tmp_path / name: partial(shutil.copytree, source, tmp_path / name) for name in ("one", "two", "three")
     }
-    run_in_parallel("Making", runs, 5)
+    run_in_parallel("Making", runs, 15)
     assert all((run / METRICS_FILE).exists() for run in runs)
     assert "Making: 15 steps" in capsys.readouterr().err
 
@@ -89,6 +89,48 @@ def test_signals_to_other_threads_are_delayed(number: signal.Signals) -> None:
     finally:
         signal.signal(number, before)
     assert seen == ["end of block", "handled"]
+
+
+# Each job touches a file and sleeps; like a training run, it stops in an orderly way on SIGTERM.
+INTERRUPTED_POOL = """
+import signal, sys, time
+from pathlib import Path
+from albertine.errors import ExitStatus, RunStopped
+from albertine.processes import run_in_processes
+
+FOLDER = Path(sys.argv[1])
+
+def stop(*_):
+    raise RunStopped("stopped by SIGTERM", ExitStatus.TERMINATED)
+
+def job(number):
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        (FOLDER / str(number)).touch()
+        time.sleep(60)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+def interrupt():
+    if len(list(FOLDER.iterdir())) == 2:
+        raise KeyboardInterrupt
+
+if __name__ == "__main__":
+    try:
+        list(run_in_processes(job, range(6), 2, on_poll=interrupt, advice=""))
+    except KeyboardInterrupt:
+        print(len(list(FOLDER.iterdir())), "jobs began")
+"""
+
+
+@pytest.mark.slow
+def test_a_stopped_pool_begins_no_other_job(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(INTERRUPTED_POOL)
+    (tmp_path / "jobs").mkdir()
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "jobs")]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=50)
+    assert completed.stdout == "2 jobs began\n"
+    assert "Traceback" not in completed.stderr
 
 
 @pytest.mark.slow
