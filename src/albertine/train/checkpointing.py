@@ -3,10 +3,10 @@
 import time
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from albertine import progress
-from albertine.errors import WorkError
+from albertine.errors import InputError, WorkError
 from albertine.train.checkpoints import Checkpoint, CheckpointContents
 from albertine.train.distributed import Distributed
 from albertine.train.doctor import MAX_ROLLBACKS
@@ -133,14 +133,24 @@ class Checkpointing:
         values = self._distributed.broadcast(checkpoint.state if checkpoint else None)
         self._trainable.check_same_data(values["data_fingerprint"])
         weights = self._distributed.broadcast_tensors(checkpoint.load_weights() if checkpoint else {})
-        with torch.no_grad():
-            for name, parameter in self._model.named_parameters():
-                parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))
+        self._load_weights(weights)
         optimizer_state = checkpoint.load_optimizer_state() if checkpoint else {}
         self._optimizers.load_state_tensors(self._distributed.broadcast_tensors(optimizer_state))
         state = TrainerState.from_json(values)
         self._trainable.seek(state.step, state.data_position)
         return state
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Copy the weights of a checkpoint; raise `InputError` if the model has other ones."""
+        for name, parameter in self._model.named_parameters():
+            if name not in weights or weights[name].shape != parameter.shape:
+                raise InputError(
+                    f"the newest checkpoint is of another model than the settings of the run: {name} does not "
+                    "fit; restore the settings, or start a new run with another --out"
+                )
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))
 
 
 def _version(state: TrainerState) -> tuple[int, ...]:
