@@ -223,6 +223,22 @@ def test_damaged_record_of_a_build_is_refused(
         run_build(text, tokenizer, tmp_path / "made")
 
 
+def test_damaged_copy_of_the_tokenizer_is_written_again(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    manifest = run_build(text, tokenizer, tmp_path / "undisturbed")
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "run_jobs", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_build(text, tokenizer, tmp_path / "made")
+    flip_bit(tmp_path / "made" / "tokenizer" / "tokenizer.json")
+    assert run_build(text, tokenizer, tmp_path / "made") == manifest
+    assert file_contents(tmp_path / "made") == file_contents(tmp_path / "undisturbed")
+
+
 @pytest.mark.parametrize("interrupted_call", ["rename", "rmtree"])
 def test_build_interrupted_during_cleanup_is_complete_or_resumes(
     text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted_call: str

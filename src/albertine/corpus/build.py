@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from albertine import progress
-from albertine.atomic import atomic_folder
+from albertine.atomic import atomic_folder, remove_path
 from albertine.corpus.build_folder import locked_build_folder, record_build
 from albertine.corpus.encode_jobs import plan_jobs, run_jobs
 from albertine.corpus.job_report import JobReport, sum_reports
@@ -22,7 +22,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.sources import find_sources
-from albertine.text.tokenizer import load_tokenizer, tokenizer_checksums
+from albertine.text.tokenizer import Tokenizer, load_tokenizer, tokenizer_checksums
 from albertine.version import __version__
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
@@ -35,9 +35,7 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
         record_build(work, found, loaded.fingerprint, settings)
-        if not (out / "tokenizer").exists():
-            with atomic_folder(out / "tokenizer") as folder:
-                loaded.save(folder)
+        _copy_tokenizer(loaded, out / "tokenizer")
         jobs = list(plan_jobs(found, work))
         run_jobs(jobs, out / "tokenizer", settings)
         shards, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
@@ -66,6 +64,17 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
     _report_lost_characters(report)
     _report_held_out(manifest, settings.held_out)
     return manifest
+
+
+def _copy_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write the tokenizer of the corpus, unless an interrupted build has, and its copy is undamaged."""
+    if folder.is_dir():
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        if files == dict(tokenizer.files):
+            return
+        remove_path(folder)
+    with atomic_folder(folder) as partial:
+        tokenizer.save(partial)
 
 
 def _report_lost_characters(report: JobReport) -> None:

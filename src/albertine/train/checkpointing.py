@@ -145,8 +145,8 @@ class Checkpointing:
         for name, parameter in self._model.named_parameters():
             if name not in weights or weights[name].shape != parameter.shape:
                 raise InputError(
-                    f"the newest checkpoint is of another model than the settings of the run: {name} does not "
-                    "fit; restore the settings, or start a new run with another --out"
+                    f"the newest checkpoint is of another model than the settings of the run: {name} does "
+                    "not fit; restore the settings, or start a new run with another --out"
                 )
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():
