@@ -248,6 +248,13 @@ def test_pretrained_model_cannot_be_evaluated(checkpoint: Path, tmp_path: Path) 
         evaluate([str(checkpoint)], settings)
 
 
+def test_run_without_its_task_json_is_refused(reviews_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(reviews_model / "run", tmp_path / "run")
+    (tmp_path / "run" / "task.json").unlink()
+    with pytest.raises(InputError, match=r"run/task\.json: missing; copy it from a folder in .*checkpoints"):
+        load_finetuned(tmp_path / "run", "cpu", "fp32")
+
+
 def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:
     cases: tuple[tuple[str | dict[str, object], str], ...] = (
         ("{", "not JSON"),

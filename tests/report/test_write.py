@@ -211,6 +211,15 @@ def test_a_folder_that_is_no_run_is_refused(
         write_report(tmp_path)
 
 
+def test_incomplete_settings_are_refused(tmp_path: Path, pretraining_run: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(pretraining_run, run)
+    settings = (run / "settings.toml").read_text()
+    (run / "settings.toml").write_text(settings[: settings.index("\nlr = ")])
+    with pytest.raises(InputError, match=r"settings\.toml: train\.lr is missing"):
+        write_report(run)
+
+
 def test_the_command_writes_the_page(pretraining_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from albertine.cli import app
 

@@ -233,7 +233,7 @@ def interval_chart(title: str, intervals: Sequence[Interval], chance: float) -> 
     """
     rows_html = "".join(
         f'<div class="row"><span class="label">{escape(one.name)}</span><span class="scale">'
-        f'<span class="chance" style="left:{_clamped_percent(chance):.1f}%"></span>'
+        f'<span class="reference" style="left:{_clamped_percent(chance):.1f}%"></span>'
         f'<span class="span fill color-{_interval_color(one, chance)}" '
         f'style="left:{_clamped_percent(one.low):.1f}%;'
         f'width:{_clamped_percent(one.high - one.low):.1f}%"></span>'

@@ -19,7 +19,7 @@ from albertine.report.model_charts import ChartedModel, parameter_chart, transit
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
-from albertine.train.run_folder import read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 OUTPUT_LABELS = {
     "sop": "masked tokens, segment order",
@@ -35,6 +35,8 @@ def pretraining_page(run: Path) -> Page:
     settings, metrics = build_settings(PretrainSettings, read_run_settings(run)), read_metrics(run)
     if not any("tokens" in line for line in metrics):
         raise InputError(f"{run}: no training step yet; run the report again later")
+    if settings.train.lr is None:  # a run writes it, also where it is the default
+        raise InputError(f"{run / SETTINGS_FILE}: train.lr is missing; restore the file")
     pipeline, pair = fill_mask_pipeline(run), settings.objective.pair
     model = pipeline.engine.model_settings
     learning_blocks = [

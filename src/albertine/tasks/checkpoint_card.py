@@ -13,13 +13,16 @@ from albertine.tasks.metrics.scores import METRIC_NAMES
 from albertine.tasks.registry import TASK_TYPES, TASKS, task_type_of_head
 from albertine.tasks.task import Task
 
+_FINETUNING_RESULTS = "results.json"  # in the folder of a fine-tuning run, which always has a task card
 _MIN_LENGTH = 4  # three special tokens and one of the text
 
 
 def read_card(folder: Path, model: Model) -> TaskCard:
-    """Return the task card of a checkpoint; without a card, one derived from the head of the model."""
+    """Return the task card of a checkpoint; without one, a card derived from the head, if it is no run."""
     file = folder / TASK_CARD_FILE
     if not file.exists():
+        if (folder / _FINETUNING_RESULTS).exists():
+            raise InputError(f"{file}: missing; copy it from a folder in {folder / 'checkpoints'}")
         return _card_from_head(folder, model)
     card = read_card_file(file)
     check_card(card, model.settings, model.head_settings, file)
