@@ -421,6 +421,13 @@ def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
             "text\tlabel\nx\t1\n",
             "no column sentence; its first line, taken as column names, has text, label; add a line",
         ),
+        (
+            "sst-2",
+            "train.tsv",
+            "a fine film\t1\n",  # a header is expected, so this is no row
+            "no column sentence; its first line, taken as column names, has a fine film, 1; add a line",
+        ),
+        ("sst-2", "train.tsv", "sentence\tsentiment\nx\t1\n", "no column label; its first line"),
         ("rte", "other.tsv", "", "must name the folder RTE of GLUE"),
         ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
         ("squad-1.1", "train-v1.1.json", '{"data": [{}]}', "article 0: has no list paragraphs"),
