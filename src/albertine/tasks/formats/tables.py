@@ -75,7 +75,7 @@ def checked_text(text: str) -> str:
 
 def describe_value(value: object) -> str:
     """Return a text, or the type and the text of another value, for an error message."""
-    if value is None:
+    if value is None or value == "":
         return "nothing"
     if isinstance(value, str):
         return display_text(value)
