@@ -1,10 +1,15 @@
-"""A small SentencePiece model with ALBERT's flags, and the ids that ALBERT's reference code computes."""
+"""Small SentencePiece models with ALBERT's flags, and the ids that ALBERT's reference code computes."""
 
 import io
+import struct
 import unicodedata
+from collections.abc import Mapping
 from functools import cache
 
 import sentencepiece
+
+from albertine.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
+from tests.campaign.hostile_input.protobuf_messages import Message, write_message
 
 STORY = (
     'In 1899 the old captain paid 1,000 pounds for the boat, and 2,500, then 12, more. "Why?" asked Anna; '
@@ -34,6 +39,21 @@ def sentencepiece_model() -> bytes:
         minloglevel=2,
     )
     return model.getvalue()
+
+
+def weighted_sentencepiece_model(tokens: Mapping[str, float], symbols: Mapping[str, float]) -> bytes:
+    """Return a SentencePiece file with given scores of its tokens and of its user-defined symbols."""
+    pieces = [("<pad>", 0.0, CONTROL), ("<unk>", 0.0, UNKNOWN)]
+    pieces += [(token, 0.0, CONTROL) for token in SPECIAL_TOKENS]
+    pieces += [(token, score, NORMAL) for token, score in tokens.items()]
+    pieces += [(symbol, score, USER_DEFINED) for symbol, score in symbols.items()]
+    model: Message = []
+    for text, score, piece_type in pieces:
+        score_bits = int.from_bytes(struct.pack("<f", score), "little")
+        fields = [[1, 2, text.encode(), None], [2, 5, score_bits, None], [3, 0, piece_type, None]]
+        model.append([1, 2, fields, None])
+    unigram, identity = [[3, 0, 1, None]], [[1, 2, b"identity", None]]
+    return write_message([*model, [2, 2, unigram, None], [3, 2, identity, None]])
 
 
 def normalized(text: str) -> str:

@@ -549,6 +549,28 @@ def test_finetune_errors(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("prefix", "num_labels", "is_warned"), [("19", 21, True), ("19", 20, False), ("year 19", 21, False)]
+)
+def test_many_numbers_as_labels_give_a_warning(
+    prefix: str,
+    num_labels: int,
+    is_warned: bool,
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A column of years is for regression: as labels, its numbers have no order."""
+    rows = [{"review": "vu", "stars": f"{prefix}{10 + number % num_labels}"} for number in range(60)]
+    data = str(write_csv(tmp_path / "years.csv", rows))
+    capsys.readouterr()
+    prepare_task(str(checkpoint), replace(finetune_settings, data=data, dev=None))
+    messages = capsys.readouterr().err
+    assert ("years.csv: 21 labels, all of them numbers, such as 1910; if they" in messages) == is_warned
+    assert ("use --task regress" in messages) == is_warned
+
+
 def test_output_folder_without_runs_is_refused(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.conll.gz", "x", "tag", "a.conll.gz: corrupt, or its suffix does not match"),
         ("a.conllu", "1\tEU\tEU\n", "tag", "line 1: 3 columns, where CoNLL-U has 10"),
         ("a.csv", "text,label\nx,warm\n", "regress", "line 2: column label holds warm, not a number"),
+        ("a.csv", "text,label\nx,\n", "regress", "line 2: column label holds nothing, not a number"),
         ("a.csv", "text,label\nx,nan\n", "regress", "line 2: column label holds nan, not a finite number"),
         ("a.jsonl", '{"text": 3, "label": 1}\n', "classify", "line 1: column text holds int 3, not text"),
         ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
@@ -421,6 +422,13 @@ def test_only_squad_2_has_unanswerable_questions(world: Path) -> None:
             "text\tlabel\nx\t1\n",
             "no column sentence; its first line, taken as column names, has text, label; add a line",
         ),
+        (
+            "sst-2",
+            "train.tsv",
+            "a fine film\t1\n",  # a header is expected, so this is no row
+            "no column sentence; its first line, taken as column names, has a fine film, 1; add a line",
+        ),
+        ("sst-2", "train.tsv", "sentence\tsentiment\nx\t1\n", "no column label; its first line"),
         ("rte", "other.tsv", "", "must name the folder RTE of GLUE"),
         ("squad-1.1", "train-v1.1.json", "[]", "not a file of SQuAD"),
         ("squad-1.1", "train-v1.1.json", '{"data": [{}]}', "article 0: has no list paragraphs"),

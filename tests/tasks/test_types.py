@@ -164,6 +164,8 @@ def test_classification_predictions(albertine_tokenizer: Tokenizer) -> None:
     assert too_few is None
     nearly_one_label = examples[:1] * 19 + examples[1:2]
     assert task_type.collapse_reason(nearly_one_label, predictions * 5) is None
+    always_rare = [{"label": "y"}] * 20
+    assert task_type.collapse_reason(nearly_one_label, always_rare) == "every prediction is y"
     with pytest.raises(InputError, match="line 1: has no label, which training and evaluation need"):
         task_type.compute_metrics([TextExample("line 1", "", ("ka",))], predictions[:1])
 
@@ -197,6 +199,13 @@ def test_regression_standardizes_targets_and_folds_them_into_saved_weights(
     nearly_same = [{"value": 1900 + 0.01 * index} for index in range(30)]
     collapse_reason = task_type.collapse_reason(examples * 10, nearly_same)
     assert collapse_reason == "every prediction is about 1900"
+
+
+def test_multiple_choice_that_always_gives_one_option(albertine_tokenizer: Tokenizer) -> None:
+    task_type = MultipleChoice(albertine_tokenizer, 2, 40, 0.0)
+    examples = [MultipleChoiceExample("", "", "", "", ("ka", "lo"), int(index == 0)) for index in range(20)]
+    assert task_type.collapse_reason(examples, [{"option": 0}] * 20) is None  # right in 19 cases
+    assert task_type.collapse_reason(examples, [{"option": 1}] * 20) == "every prediction is option B"
 
 
 @pytest.mark.parametrize(

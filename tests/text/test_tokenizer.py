@@ -12,8 +12,16 @@ import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.conftest import made_up_sentences
-from tests.sentencepiece_fixture import KOREAN, SPECIAL_TOKENS, STORY, reference_ids, sentencepiece_model
+from tests.sentencepiece_fixture import (
+    KOREAN,
+    SPECIAL_TOKENS,
+    STORY,
+    reference_ids,
+    sentencepiece_model,
+    weighted_sentencepiece_model,
+)
 from tokenizers import decoders
+from transformers import AutoTokenizer
 
 from albertine.errors import InputError
 from albertine.text import word_encoder
@@ -78,6 +86,34 @@ def test_pieces_that_end_in_a_digit_and_a_comma_are_never_used(folder: Path, spi
     ids = tokenizer.encode(NUMBERS, add_special_tokens=False)
     assert not split_by_reference & set(ids)
     assert tokenizer.decode(ids) == NUMBERS
+
+
+WEIGHTED_TOKENS = dict.fromkeys("ab<>", -4.0) | {"▁": -1.0, "b£": -5.0, "%a": -5.0, "a<b>": -5.0}
+SYMBOLS = {"£": 0.0, "££": 0.0, "%": -20.0, "<b>": 0.0}  # the scores in the file play no part
+
+
+@pytest.mark.parametrize(
+    ("symbol", "text"),
+    [
+        ("£", "b£"),
+        ("£", "ab£a"),
+        ("££", "a££££a"),
+        ("%", "%a"),
+        ("%", "b%a%b"),
+        ("<b>", "a<b>"),
+        ("<b>", "<b>a<b>b"),
+    ],
+)
+def test_user_defined_symbols_win_as_in_sentencepiece(tmp_path: Path, symbol: str, text: str) -> None:
+    """A longer token is as probable as the parts of the text without the symbol, so its score decides."""
+    spiece = weighted_sentencepiece_model(WEIGHTED_TOKENS, SYMBOLS)
+    library = sentencepiece.SentencePieceProcessor(model_proto=spiece)
+    assert symbol in library.encode(text, out_type=str)
+    (tmp_path / "spiece.model").write_bytes(spiece)
+    tokenizer = load_tokenizer(tmp_path)
+    tokenizer.save(tmp_path)
+    for one in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
+        assert one.encode(text, add_special_tokens=False) == library.encode(text)
 
 
 @pytest.mark.parametrize(("vocabulary", "cased"), [("The\nthe\nCat\n", True), ("the\ncat\n", False)])

@@ -18,6 +18,7 @@ import pytest
 import sentencepiece
 
 from albertine.errors import InputError
+from albertine.settings import SettingError
 from albertine.text.characters import required_characters
 from albertine.text.settings import MIN_VOCAB_SIZE, TokenizerSettings
 from albertine.text.sources import find_sources
@@ -203,6 +204,14 @@ def test_lost_characters_are_reported_in_one_line(tmp_path: Path, capsys: pytest
     for override in ({"character_coverage": 1.0}, {"byte_fallback": True}):
         train_tokenizer(find_sources([str(tmp_path)]), TokenizerSettings(**options | override))
         assert "<unk>" not in capsys.readouterr().err
+
+
+def test_lowest_character_coverage_is_one_that_sentencepiece_accepts(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"character_coverage = 0.979: must be at least 0.98"):
+        TokenizerSettings(character_coverage=0.979)
+    (tmp_path / "a.txt").write_text("the old cat sat on the mat\n" * 500)
+    settings = TokenizerSettings(vocab_size=400, allow_smaller=True, character_coverage=0.98)
+    assert train_tokenizer(find_sources([str(tmp_path)]), settings).encode("the cat")
 
 
 def test_text_of_another_language_gives_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

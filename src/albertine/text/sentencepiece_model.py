@@ -42,25 +42,28 @@ class SentencePieceModel:
     def segmentation_pieces(self) -> list[tuple[str, float]]:
         """Return text and score of each piece for a plain unigram segmentation.
 
-        A user-defined symbol gets the score with which SentencePiece prefers it. ALBERT's reference
-        code never keeps a piece that ends in a digit and a comma: it has its id here, but a space in its
-        text, which no word contains.
+        A user-defined symbol gets the score with which SentencePiece prefers it to all other pieces.
+        ALBERT's reference code never keeps a piece that ends in a digit and a comma: it has its id here,
+        but a space in its text, which no word contains.
         """
-        normal = [
-            score
-            for (_, score), piece_type in zip(self.pieces, self.piece_types, strict=True)
-            if piece_type == NORMAL
-        ]
-        lowest, highest = min(normal, default=0.0), max(normal, default=0.0)
         pieces = []
         for (piece, score), piece_type in zip(self.pieces, self.piece_types, strict=True):
             if piece_type == USER_DEFINED:
-                pieces.append((piece, max(lowest, len(piece) * highest - 0.1)))
+                pieces.append((piece, _user_defined_score(piece)))
             elif len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
                 pieces.append((f"{piece[:-1]} ,", score))
             else:
                 pieces.append((piece, score))
         return pieces
+
+
+def _user_defined_score(piece: str) -> float:
+    """Return the score that SentencePiece 0.2.3 computes for a user-defined symbol.
+
+    Like that of other versions, which is -0.1 or 1, it depends neither on the score in the file nor on
+    those of other pieces, and is above every log probability, or nearly so.
+    """
+    return 0.1 * (len(piece.encode()) - 1)
 
 
 def read_sentencepiece(content: bytes) -> SentencePieceModel:

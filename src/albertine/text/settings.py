@@ -54,7 +54,7 @@ class TokenizerSettings(ReadingSettings):
         0.99995,
         "Fraction of all characters covered by the vocabulary, which always has digits, ASCII and "
         "common punctuation.",
-        minimum=0.5,
+        minimum=0.98,  # SentencePiece's trainer accepts no less
         maximum=1,
     )
     byte_fallback: bool = setting(

@@ -134,10 +134,15 @@ def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> 
         raise InputError(f"{file}: no such file; --data must name the folder {task.folder} of GLUE")
     has_labels = not split_name.startswith(("test", DIAGNOSTIC))
     header = list(task.header) if task.header and has_labels else None
-    for row in read_table(file, errors, tabs=True, header=header):
-        missing = [column for column in task.text_columns if column not in row.cells]
-        if missing:
-            raise InputError(missing_column_message(str(file), missing[0], list(row.cells)))
+
+    required = (*task.text_columns, task.label_column) if has_labels else task.text_columns
+
+    def check_header(columns: list[str]) -> None:
+        missing = next((column for column in required if column not in columns), None)
+        if missing is not None:
+            raise InputError(missing_column_message(str(file), missing, columns))
+
+    for row in read_table(file, errors, tabs=True, header=header, check_header=check_header):
         try:
             texts = tuple(row.text(column) for column in task.text_columns)
             yield _parse_row(row, task, texts, has_labels)

@@ -75,7 +75,7 @@ def checked_text(text: str) -> str:
 
 def describe_value(value: object) -> str:
     """Return a text, or the type and the text of another value, for an error message."""
-    if value is None:
+    if value is None or value == "":
         return "nothing"
     if isinstance(value, str):
         return display_text(value)
@@ -213,11 +213,24 @@ def _rows_from_file(
 
 
 def read_table(
-    file: Path, errors: ReadErrors, *, tabs: bool, header: list[str] | None = None
+    file: Path,
+    errors: ReadErrors,
+    *,
+    tabs: bool,
+    header: list[str] | None = None,
+    check_header: HeaderCheck | None = None,
 ) -> Iterator[TableRow]:
-    """Yield the rows of a CSV or TSV file; `header` names the columns if the file does not."""
+    """Yield the rows of a CSV or TSV file.
+
+    Args:
+        file: the file.
+        errors: handles invalid rows.
+        tabs: whether cells are separated by tabs, without quoting.
+        header: names of the columns, if the file does not have them.
+        check_header: called with the column names of the file, also if no row follows them.
+    """
     with open_data_file(file) as stream:
-        yield from _rows_from_text(file, stream, errors, tabs=tabs, header=header)
+        yield from _rows_from_text(file, stream, errors, tabs=tabs, header=header, check_header=check_header)
 
 
 def _rows_from_text(

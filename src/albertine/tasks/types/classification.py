@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albertine import progress
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
@@ -31,7 +32,9 @@ from albertine.tasks.types.task_type import (
 from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
 
-_MAX_LABELS = 20  # more labels, with few examples of each, suggest that the column is the wrong one
+# More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
+# quantities, if all are numbers.
+_MAX_LABELS = 20
 
 
 class Classification(TextTask):
@@ -87,6 +90,11 @@ class Classification(TextTask):
             )
         if len(labels) < 2:
             raise InputError(f"{source}: all labels are {labels[0]}; there must be at least two")
+        if len(labels) > _MAX_LABELS and all(map(_is_number, labels)):
+            progress.print_message(
+                f"{source}: {len(labels):,} labels, all of them numbers, such as {display_text(labels[0])}; "
+                "if they are quantities and not codes of classes, use --task regress"
+            )
         metric_names = (*card.metric_names, "f1") if len(labels) == 2 else card.metric_names
         return replace(card, labels=labels, metric_names=metric_names)
 
@@ -162,3 +170,11 @@ class Classification(TextTask):
         return identical_predictions(
             [prediction["label"] for prediction in predictions], [example.label for example in examples], str
         )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

@@ -197,7 +197,7 @@ class MultipleChoice(TaskType):
         best = int(probabilities.argmax())
         return {
             "option": best,
-            "letter": _LETTERS[best] if best < len(_LETTERS) else str(best),
+            "letter": _letter(best),
             "text": example.options[best],
             "probability": round(float(probabilities[best]), 6),
             "probabilities": [round(float(probability), 6) for probability in probabilities],
@@ -263,10 +263,14 @@ class MultipleChoice(TaskType):
     ) -> str | None:
         """Return a message if the same option is always predicted."""
         return identical_predictions(
-            [prediction["letter"] for prediction in predictions],
+            [prediction["option"] for prediction in predictions],
             [example.correct_option for example in examples],
-            lambda letter: f"option {letter}",
+            lambda option: f"option {_letter(option)}",
         )
+
+
+def _letter(option: int) -> str:
+    return _LETTERS[option] if option < len(_LETTERS) else str(option)
 
 
 def _texts_for_questions(name: str, value: Any, count: int) -> Sequence[str]:
