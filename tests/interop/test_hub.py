@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -36,11 +38,13 @@ class HubHandler(BaseHTTPRequestHandler):
     Attributes:
         folder: files of the repository.
         num_truncated: number of the next downloads of weights that are truncated.
+        is_reset: whether a truncated download ends with a reset of its connection.
         authorizations: `authorization` headers of all requests.
     """
 
     folder: Path
     num_truncated: int = 0
+    is_reset: bool = False
     authorizations: list[str | None]
 
     def do_HEAD(self) -> None:
@@ -112,9 +116,18 @@ class HubHandler(BaseHTTPRequestHandler):
             self.wfile.write(content[: len(content) // 2] if truncate else content)
         if truncate:
             self.close_connection = True
+        if truncate and self.is_reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def log_message(self, *_: Any) -> None:
         """Print nothing."""
+
+
+class HubServer(ThreadingHTTPServer):
+    """Closes a connection without first announcing its end, so that the end can be a reset."""
+
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)
 
 
 def etag(path: Path) -> str:
@@ -126,8 +139,9 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve a repository; yield the environment variables that make the server the hub."""
     model = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
     save_folder(Model(model, seed=4), tmp_path / "small")
-    HubHandler.folder, HubHandler.num_truncated, HubHandler.authorizations = tmp_path / "small", 0, []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), HubHandler)
+    HubHandler.folder, HubHandler.authorizations = tmp_path / "small", []
+    HubHandler.num_truncated, HubHandler.is_reset = 0, False
+    server = HubServer(("127.0.0.1", 0), HubHandler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield {
@@ -184,8 +198,9 @@ def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Pat
     assert HubHandler.authorizations == []
 
 
-def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path) -> None:
-    HubHandler.num_truncated = 1
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, is_reset: bool) -> None:
+    HubHandler.num_truncated, HubHandler.is_reset = 1, is_reset
     expected = expected_output(tmp_path / "small")
     output = load_in_process(hub, "someone/small")
     assert output == expected or output.startswith("WorkError someone/small: the download was interrupted")

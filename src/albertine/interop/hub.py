@@ -66,10 +66,10 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
 def download_checkpoint(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
     """Return the folder of a hub repository in the cache, after downloading files that it lacks."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError
         GatedRepoError,
-        HfHubHTTPError,
         HFValidationError,
+        HTTPError,  # of httpx or, in later versions, of httpx2: the base class of all network errors
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
@@ -101,8 +101,8 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         raise WorkError(
             f"{name}: neither a local folder nor in the cache, and the hub cannot be reached"
         ) from None
-    except (HfHubHTTPError, OSError) as error:
-        reason = str(error).partition("\n")[0]
+    except (HTTPError, OSError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise WorkError(
             f"{name}: the download was interrupted ({reason}); run the command again to resume it"
         ) from None
