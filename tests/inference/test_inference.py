@@ -29,6 +29,7 @@ from albertine.inference import evaluate as evaluate_module
 from albertine.inference import table_writer
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
+from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
