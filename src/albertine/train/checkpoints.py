@@ -246,6 +246,8 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
         if document["sha256"] != json_checksum(state):
             return STATE_FILE, {}
         state_format, checksums = state["format"], state["files"] if state["format"] == STATE_FORMAT else {}
+        if not isinstance(checksums, dict):
+            raise TypeError("files is not an object")
     except FileNotFoundError:
         return f"{STATE_FILE} is missing", {}
     except (InputError, OSError, ValueError, KeyError, TypeError) as error:
