@@ -55,6 +55,8 @@ _MODEL_SETTINGS_GROUP = Group(
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
+_MAX_PATH_LENGTH = 400  # in a message: a path without its end names nothing
+
 # The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
 # returns the values. Options may be typed with underscores too, see `_with_dashes`.
 # `MODEL_SETTINGS_PARAMETER` is for commands with --model.* settings.
@@ -240,7 +242,7 @@ def _describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[Ex
             f"{_describe_usage_error(app, error, args)}; see {_command_name(app, args)} --help",
         )
     if isinstance(error, OSError):
-        name = f"{display_text(str(error.filename))}: " if error.filename else ""
+        name = f"{display_text(str(error.filename), _MAX_PATH_LENGTH)}: " if error.filename else ""
         advice = "; free disk space and run the same command again" if error.errno == errno.ENOSPC else ""
         if error.errno in _PATH_ERRNOS:
             return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"

@@ -33,7 +33,8 @@ def show_minimal_pairs(results: Sequence[MinimalPairsResult], *, as_json: bool) 
     console = progress.result_console()
     for model, model_results in groupby(results, lambda result: result.model):
         methods = list(model_results)
-        console.print(f"{model}: accuracy in %, with 95% interval", highlight=False, markup=False)
+        title = f"{model}: accuracy in %, with 95% interval"
+        console.print(title, highlight=False, markup=False, soft_wrap=True)
         titles = [title for result in methods for title in (result.method, "interval", "ties")]
         table = result_table("paradigm", "pairs", *titles)
         for rows in zip(*map(_table_rows, methods), strict=True):
