@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.campaign.commands import command_text, import_all
 from tests.campaign.examples import build_examples
 from tests.campaign.hostile_input.derived_examples import build_derived_examples
+from tests.campaign.hostile_input.oracle import PATIENT_LIMITS
 from tests.campaign.hostile_input.readers import READERS
 from tests.campaign.hostile_input.trials import Trial, arguments_of, copy_examples, run_trial, write_file
 
@@ -35,7 +36,7 @@ def replay(case: Path, work: Path) -> Iterator[str]:
         copy_examples(reader, [work / "derived", work / "examples"], folder)
         write_file(reader, case.read_bytes(), folder)
         arguments = arguments_of(trial, folder)
-        problem = run_trial(trial, folder)
+        problem = run_trial(trial, folder, PATIENT_LIMITS)  # other tests run at the same time
         if problem is not None:
             yield f"{case.name}: {problem}\n  {command_text(arguments, Path())}"
 
