@@ -9,7 +9,7 @@ from functools import cache
 import sentencepiece
 
 from albertine.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
-from tests.campaign.hostile_input.protobuf_messages import Message, write_message
+from tests.protobuf_writer import Message, write_message
 
 STORY = (
     'In 1899 the old captain paid 1,000 pounds for the boat, and 2,500, then 12, more. "Why?" asked Anna; '

@@ -12,7 +12,8 @@ from albertine.interop.crc32c import masked_crc32c
 from albertine.text.protobuf import read_varint
 from tests.campaign.hostile_input.formats import Format, encoded
 from tests.campaign.hostile_input.hostile_values import HostileValues
-from tests.campaign.hostile_input.protobuf_messages import edit_message, parse_message, varint, write_message
+from tests.campaign.hostile_input.protobuf_messages import edit_message, parse_message
+from tests.protobuf_writer import varint, write_message
 
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
 # Numbers of the file that an edit can replace by wrong ones: the claims of a tree.
