@@ -86,6 +86,7 @@ def test_every_test_file_has_a_gold_file(world: Path, name: str) -> None:
     assert list(gold["index"]) == list(range(SETTINGS.test))
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # from older versions of datasets
 def test_the_datasets_library_reads_the_files(world: Path, tmp_path: Path) -> None:
     rows = load_dataset(
         "csv",
