@@ -19,6 +19,7 @@ from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
+from albertine.tasks.metrics.intervals import wilson_interval
 from albertine.tasks.reading import report_skipped
 from albertine.text.documents import ReadErrors
 
@@ -200,15 +201,7 @@ def _accuracy(name: str, paradigms: Sequence[_Paradigm], method: ScoringMethod) 
     accuracies = [paradigm.points[method] / paradigm.num_pairs for paradigm in paradigms]
     mean = math.fsum(accuracies) / len(paradigms)
     effective_count = len(paradigms) ** 2 / sum(1 / paradigm.num_pairs for paradigm in paradigms)
-    low, high = _wilson_interval(mean, effective_count)
+    low, high = wilson_interval(mean, effective_count)
     num_pairs = sum(paradigm.num_pairs for paradigm in paradigms)
     ties = sum(paradigm.ties[method] for paradigm in paradigms)
     return PairAccuracy(name, num_pairs, ties, mean, low, high)
-
-
-def _wilson_interval(mean: float, count: float) -> tuple[float, float]:
-    """Return the 95% interval of a share of `count` outcomes."""
-    z = 1.96
-    center = (mean + z * z / (2 * count)) / (1 + z * z / count)
-    margin = z * math.sqrt(mean * (1 - mean) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return max(0.0, center - margin), min(1.0, center + margin)

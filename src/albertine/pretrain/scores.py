@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from albertine.corpus.batches import Batch
+from albertine.tasks.metrics.intervals import NORMAL_QUANTILE, wilson_interval
 
 # The "mask_token" columns are about the masked tokens that became [MASK]. Of the others, some are unchanged,
 # so that the model can copy them, and some became a random token.
@@ -80,16 +81,13 @@ def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) ->
     if len(sums) < 2:
         return Estimate(float(ratio), math.nan, math.nan)
     standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / counts.sum()
-    margin = 1.96 * float(standard_error)
+    margin = NORMAL_QUANTILE * float(standard_error)
     return Estimate(float(ratio), float(ratio) - margin, float(ratio) + margin)
 
 
 def wilson_estimate(sums: SampleSums, column: str) -> Estimate:
     """Return the mean of a column of zeros and ones, with its Wilson interval."""
-    count, z = len(sums), 1.96
-    if not count:
+    if not len(sums):
         return Estimate(math.nan, math.nan, math.nan)
     mean = float(sums[:, SUM_COLUMNS.index(column)].mean())
-    center = (mean + z * z / (2 * count)) / (1 + z * z / count)
-    margin = z * math.sqrt(mean * (1 - mean) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return Estimate(mean, center - margin, center + margin)
+    return Estimate(mean, *wilson_interval(mean, len(sums)))
