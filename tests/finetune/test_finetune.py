@@ -256,6 +256,24 @@ def test_collapsed_run_restarts_with_lower_rate(
     assert finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs == (result,)
 
 
+def test_model_that_only_knows_the_most_frequent_label_has_learned_nothing(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    """Its accuracy is high, but its loss is that of a model that does not read the texts."""
+
+    def rows(seed: int) -> list[dict[str, Any]]:
+        labels = [LABELS[0] if index % 20 else LABELS[1] for index in range(100)]
+        return [{**row, "stars": label} for row, label in zip(reviews(seed, 100), labels, strict=True)]
+
+    data, dev = (str(write_csv(tmp_path / f"{seed}.csv", rows(seed))) for seed in (1, 2))
+    settings = with_train_settings(replace(finetune_settings, data=data, dev=dev), lr=3.0, warmup=1)
+    (result,) = finetune(str(checkpoint), tmp_path / "run", settings).runs
+    assert result.metrics["accuracy"] == 0.95
+    assert result.restarts == 2
+    assert result.problem
+    assert result.problem.startswith("nothing was learned: every evaluation gave the same prediction")
+
+
 def test_run_of_100_steps_is_checked_in_the_middle(
     checkpoint: Path,
     finetune_settings: FinetuneSettings,
@@ -465,7 +483,7 @@ def test_truncation_and_unknown_tokens_are_reported(
     rows = [*reviews(1, 8), {**reviews(1, 1)[0], "review": "ka " * 80 + "漢"}]
     settings = replace(finetune_settings, data=str(write_csv(tmp_path / "long.csv", rows)))
     prepare_task(str(checkpoint), settings)
-    assert "train: 1 of 9 examples truncated, by" in capsys.readouterr().err
+    assert "train: 1 of 9 examples truncated; tokens cut off: " in capsys.readouterr().err
     rows[-1]["review"] = "ka 漢"
     prepare_task(str(checkpoint), replace(settings, data=str(write_csv(tmp_path / "long.csv", rows))))
     messages = capsys.readouterr().err

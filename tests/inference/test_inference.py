@@ -140,7 +140,7 @@ def test_bad_row_stops_or_is_skipped(
         )
         == 2
     )
-    assert "1 rows skipped, the first at" in capsys.readouterr().err
+    assert "skipped rows: 1, the first at" in capsys.readouterr().err
     assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
 
 
@@ -165,12 +165,13 @@ def test_truncation_and_unknown_tokens_are_reported(
     num_tokens = len(load_tokenizer(Path(model)).encode(texts[1], add_special_tokens=False))
     lost = num_tokens + 2 - 64
     messages = capsys.readouterr().err
-    assert f"{data}: 1 of 3 examples truncated, by {lost} tokens on average and {lost} at most" in messages
+    cut = f"tokens cut off: {lost} on average, {lost} at most"
+    assert f"{data}: 1 of 3 examples truncated; {cut}" in messages
     assert re.search(f"{data}: [0-9.]+% of the tokens are unknown", messages)
     predictions = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [prediction.get("truncated_tokens") for prediction in predictions] == [None, lost, None]
     (result,) = evaluate(model, EvaluateSettings(data=data, device="cpu"))
-    assert f"{model}, dev: 1 of 3 examples truncated, by {lost} tokens" in capsys.readouterr().err
+    assert f"{model}, dev: 1 of 3 examples truncated; {cut}" in capsys.readouterr().err
     assert (result.num_truncated, result.mean_truncated_tokens) == (1, lost)
     assert 0.01 < result.unknown_share < 0.03
 
@@ -221,7 +222,7 @@ def test_option_count_must_match_model(
     skip_settings, task = DataSettings(on_error="skip"), find_task("choice")
     assert len(load_examples(task, data, "train", skip_settings, require_labels=True)) == 2
     assert len(load_examples(task, data, "dev", skip_settings, require_labels=True, num_options=3)) == 1
-    assert capsys.readouterr().err.count("2 rows skipped") == 1
+    assert capsys.readouterr().err.count("skipped rows: 2") == 1
     with pytest.raises(InputError, match=message):
         load_examples(task, data, "train", DataSettings(), require_labels=True)
 
@@ -457,7 +458,7 @@ def test_unlabelled_examples_stop_an_evaluation_or_are_skipped(
     (result,) = evaluate(model, replace(settings, on_error="skip"))
     assert result.num_examples == 2
     location = f"{data}, article 0, paragraph {position}, question 0"
-    assert f"1 rows skipped, the first at {location}: has no label" in capsys.readouterr().err
+    assert f"skipped rows: 1, the first at {location}: has no label" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("named_in", ["fine-tuning", "prediction"])

@@ -113,7 +113,7 @@ def test_too_long_texts_stop_or_are_skipped(
     assert [file.name for file in tmp_path.iterdir()] == ["texts.txt"]
     assert run_score(checkpoint, "--data", data, "--out", out, "--on-error", "skip") == 0
     assert [row["id"] for row in read_jsonl(out)] == ["0", "2"]
-    assert "1 rows skipped" in capsys.readouterr().err
+    assert "skipped rows: 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_invalid_rows_are_skipped_and_counted(tmp_path: Path, capsys: pytest.Cap
         (folder / f"{name}.tsv").write_text(f"{header}0\t1\t2\ta\tb\t1\n3\t4\t5\tc\n6\t7\t8\td\te\t7\n")
     copied = copy_examples(find_sources(tmp_path).tasks["qqp"], tmp_path / "copy")
     assert copied.train_examples == 1
-    assert "4 rows skipped" in capsys.readouterr().err
+    assert "skipped rows: 4" in capsys.readouterr().err
 
 
 def test_data_without_valid_rows_is_refused(tmp_path: Path) -> None:

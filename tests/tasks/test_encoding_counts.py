@@ -33,7 +33,7 @@ def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.Cap
     counts.print_warnings("train")
     mean = round((first + second) / 2)
     assert capsys.readouterr().err.splitlines() == [
-        f"train: 2 of 4 examples truncated, by {mean} tokens on average and {first} at most",
+        f"train: 2 of 4 examples truncated; tokens cut off: {mean} on average, {first} at most",
         f"train: {100 * unknown_share:.2g}% of the tokens are unknown; the vocabulary lacks their characters",
     ]
 

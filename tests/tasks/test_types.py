@@ -1,5 +1,6 @@
 """Tests of the task types: sequences equal those of `transformers`, and scores give predictions."""
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -159,13 +160,18 @@ def test_classification_predictions(albertine_tokenizer: Tokenizer) -> None:
     ]
     assert predictions[0] == {"label": "x", "probability": 0.75, "probabilities": {"x": 0.75, "y": 0.25}}
     assert task_type.compute_metrics(examples, predictions) == {"accuracy": 0.5, "f1": 0.0}
-    assert task_type.collapse_reason(examples * 5, predictions * 5) == "every prediction is x"
-    too_few = task_type.collapse_reason(examples, predictions)
+    assert task_type.collapse_reason(examples * 5, predictions * 5, 0.5) == "every prediction is x"
+    too_few = task_type.collapse_reason(examples, predictions, 0.5)
     assert too_few is None
     nearly_one_label = examples[:1] * 19 + examples[1:2]
-    assert task_type.collapse_reason(nearly_one_label, predictions * 5) is None
+    entropy = -0.95 * math.log(0.95) - 0.05 * math.log(0.05)
+    assert task_type.collapse_reason(nearly_one_label, predictions * 5, 0.9 * entropy) is None
+    for loss in (entropy, 0.995 * entropy, math.nan):
+        reason = task_type.collapse_reason(nearly_one_label, predictions * 5, loss)
+        assert reason == "every prediction is x"
+    assert task_type.collapse_reason(examples[:1] * 20, predictions * 5, 0.5) is None
     always_rare = [{"label": "y"}] * 20
-    assert task_type.collapse_reason(nearly_one_label, always_rare) == "every prediction is y"
+    assert task_type.collapse_reason(nearly_one_label, always_rare, 0.1) == "every prediction is y"
     with pytest.raises(InputError, match="line 1: has no label, which training and evaluation need"):
         task_type.compute_metrics([TextExample("line 1", "", ("ka",))], predictions[:1])
 
@@ -174,7 +180,7 @@ def test_regression_predictions(albertine_tokenizer: Tokenizer) -> None:
     task_type = Regression(albertine_tokenizer, 20, ("pearson",), 0.0)
     examples = [TextExample("", "", ("ka",), value=float(index)) for index in range(4)]
     nearly_same = [{"value": 1.5 + 0.001 * index} for index in range(4)]
-    assert task_type.collapse_reason(examples * 5, nearly_same * 5) == "every prediction is about 1.502"
+    assert task_type.collapse_reason(examples * 5, nearly_same * 5, 1.0) == "every prediction is about 1.502"
     proportional = [{"value": 2.0 * index} for index in range(4)]
     assert task_type.compute_metrics(examples, proportional) == pytest.approx({"pearson": 1.0})
 
@@ -197,15 +203,15 @@ def test_regression_standardizes_targets_and_folds_them_into_saved_weights(
     scores = task_type.sample_scores(PredictionOutput(standardized, None), None)  # type: ignore[arg-type]
     assert np.concatenate(scores) == pytest.approx(numbers.numpy(), rel=1e-5)
     nearly_same = [{"value": 1900 + 0.01 * index} for index in range(30)]
-    collapse_reason = task_type.collapse_reason(examples * 10, nearly_same)
+    collapse_reason = task_type.collapse_reason(examples * 10, nearly_same, 1.0)
     assert collapse_reason == "every prediction is about 1900"
 
 
 def test_multiple_choice_that_always_gives_one_option(albertine_tokenizer: Tokenizer) -> None:
     task_type = MultipleChoice(albertine_tokenizer, 2, 40, 0.0)
     examples = [MultipleChoiceExample("", "", "", "", ("ka", "lo"), int(index == 0)) for index in range(20)]
-    assert task_type.collapse_reason(examples, [{"option": 0}] * 20) is None  # right in 19 cases
-    assert task_type.collapse_reason(examples, [{"option": 1}] * 20) == "every prediction is option B"
+    assert task_type.collapse_reason(examples, [{"option": 0}] * 20, 0.1) is None  # right in 19 cases
+    assert task_type.collapse_reason(examples, [{"option": 1}] * 20, 0.1) == "every prediction is option B"
 
 
 @pytest.mark.parametrize(
@@ -380,7 +386,9 @@ def test_unanswerable_questions_and_threshold(albertine_tokenizer: Tokenizer, an
     assert task_type.fit_threshold(examples, shifted)
     assert task_type.no_answer_threshold >= 40
     assert task_type.compute_metrics(examples, shifted)["f1"] == 1.0
-    assert task_type.collapse_reason(examples * 7, [{"answer": ""}] * 21) == "every prediction is no answer"
+    assert (
+        task_type.collapse_reason(examples * 7, [{"answer": ""}] * 21, 0.1) == "every prediction is no answer"
+    )
 
 
 def test_threshold_if_no_answer_is_worth_keeping(albertine_tokenizer: Tokenizer) -> None:

@@ -71,7 +71,7 @@ class DevEvaluator:
         return DevEvaluation(
             self._task_type.compute_metrics(examples, predictions),
             loss,
-            self._task_type.collapse_reason(examples, predictions),
+            self._task_type.collapse_reason(examples, predictions, loss),
         )
 
     def _scores_and_loss(self, model: Any) -> tuple[list[list[SampleScores]], float]:

@@ -54,9 +54,9 @@ class EncodingCounts:
         """
         if self.num_truncated_examples:
             progress.print_message(
-                f"{name}: {self.num_truncated_examples:,} of {self.num_examples:,} examples truncated, "
-                f"by {self.mean_truncated_tokens:,.0f} tokens on average "
-                f"and {self.max_truncated_tokens:,} at most"
+                f"{name}: {self.num_truncated_examples:,} of {self.num_examples:,} examples truncated; "
+                f"tokens cut off: {self.mean_truncated_tokens:,.0f} on average, "
+                f"{self.max_truncated_tokens:,} at most"
             )
         if self._num_unknown_tokens:
             progress.print_message(

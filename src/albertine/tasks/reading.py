@@ -73,4 +73,4 @@ def labelled_examples(
 def report_skipped(errors: ReadErrors) -> None:
     """Print how many rows were skipped, if any were."""
     if errors.count:
-        progress.print_message(f"{errors.count:,} rows skipped, the first at {errors.messages[0]}")
+        progress.print_message(f"skipped rows: {errors.count:,}, the first at {errors.messages[0]}")

@@ -164,12 +164,11 @@ class Classification(TextTask):
         return [{"label": label} for label in predict_labels(train, examples)]
 
     def collapse_reason(
-        self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
+        self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
         """Return a message if all predicted labels are the same."""
-        return identical_predictions(
-            [prediction["label"] for prediction in predictions], [example.label for example in examples], str
-        )
+        labels = [example.label for example in examples]
+        return identical_predictions([prediction["label"] for prediction in predictions], labels, str, loss)
 
 
 def _is_number(label: str) -> bool:

@@ -259,13 +259,14 @@ class MultipleChoice(TaskType):
         return metrics
 
     def collapse_reason(
-        self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]]
+        self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
         """Return a message if the same option is always predicted."""
         return identical_predictions(
             [prediction["option"] for prediction in predictions],
             [example.correct_option for example in examples],
             lambda option: f"option {_letter(option)}",
+            loss,
         )
 
 

@@ -156,7 +156,10 @@ class Regression(TextTask):
         return [{"value": number} for number in predict_numbers(train, examples)]
 
     def collapse_reason(
-        self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
+        self,
+        examples: Sequence[TextExample],
+        predictions: Sequence[Mapping[str, Any]],
+        loss: float,  # noqa: ARG002
     ) -> str | None:
         """Return a message if all predicted numbers are nearly the same."""
         labels = np.array([example.value for example in examples], np.float64)

@@ -331,7 +331,10 @@ class SpanExtraction(TaskType):
         return True
 
     def collapse_reason(
-        self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]
+        self,
+        examples: Sequence[QuestionExample],
+        predictions: Sequence[Mapping[str, Any]],
+        loss: float,  # noqa: ARG002
     ) -> str | None:
         """Return a message if all questions or none are answered, although only some have an answer."""
         if not self.allows_no_answer:

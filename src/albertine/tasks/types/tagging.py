@@ -223,9 +223,9 @@ class Tagging(TaskType):
         return metrics.get("f1", metrics["accuracy"])
 
     def collapse_reason(
-        self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]
+        self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
         """Return a message if all predicted tags are the same."""
         predicted_tags = [tag for prediction in predictions for tag in prediction["tags"]]
         tags = [tag for example in examples for tag in example.tags or ()]
-        return identical_predictions(predicted_tags, tags, str)
+        return identical_predictions(predicted_tags, tags, str, loss)

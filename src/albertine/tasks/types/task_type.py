@@ -5,7 +5,9 @@ predictions, and predictions into metrics. The scores of a sample are an array t
 be averaged over models.
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -33,6 +35,7 @@ Prediction: TypeAlias = dict[str, Any]
 
 _MIN_PREDICTIONS = 20  # fewer may be identical by chance
 _MAJORITY_SHARE = 0.9
+_INFORMED_SHARE = 0.99  # a loss that is closer to the entropy of the labels may be lower by chance
 
 
 class TaskType(ABC):
@@ -238,9 +241,15 @@ class TaskType(ABC):
 
     @abstractmethod
     def collapse_reason(
-        self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]
+        self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
-        """Return a message if all predictions are the same although the labels differ, else None."""
+        """Return a message if all predictions are the same although the labels differ, else None.
+
+        Args:
+            examples: labelled examples.
+            predictions: the prediction of each example.
+            loss: sum of the mean losses of all objectives on the examples.
+        """
 
 
 def column_options(columns: DataSettings, *names: str) -> dict[str, str]:
@@ -256,14 +265,25 @@ def require_label(value: Any, location: str, description: str) -> Any:
 
 
 def identical_predictions(
-    predictions: Sequence[Any], labels: Sequence[Any], describe: Callable[[Any], str]
+    predictions: Sequence[Any], labels: Sequence[Any], describe: Callable[[Any], str], loss: float = 0.0
 ) -> str | None:
     """Return a message if all predictions are the same although the labels differ, else None.
 
-    There is no message for a few predictions, or if they are right in more than nine tenths of the cases.
+    There is no message for a few predictions. If more than nine tenths of the labels are the same, a good
+    model may predict it for all examples; then there is only a message if the loss is not below the entropy
+    of the labels, which is the least loss of a model that does not read the examples.
+
+    Args:
+        predictions: the predictions.
+        labels: the label of each prediction.
+        describe: returns the words for a prediction.
+        loss: mean cross-entropy of the labels; 0 if the model has no such loss.
     """
     if len(predictions) < _MIN_PREDICTIONS or len(set(predictions)) > 1:
         return None
-    if labels.count(predictions[0]) > _MAJORITY_SHARE * len(labels):
+    shares = [count / len(labels) for count in Counter(labels).values()]
+    entropy = -sum(share * math.log(share) for share in shares)
+    is_mostly_right = labels.count(predictions[0]) > _MAJORITY_SHARE * len(labels)
+    if is_mostly_right and (len(shares) == 1 or loss < _INFORMED_SHARE * entropy):
         return None
     return f"every prediction is {describe(predictions[0])}"
