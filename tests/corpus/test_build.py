@@ -264,6 +264,7 @@ def test_build_interrupted_during_cleanup_is_complete_or_resumes(
     assert file_contents(tmp_path / "interrupted") == file_contents(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_killed_build_resumes(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()

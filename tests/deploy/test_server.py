@@ -361,6 +361,7 @@ def read_until_closed(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shutdown_signal", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_finishes_pending_requests(shutdown_signal: signal.Signals, models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
@@ -383,6 +384,7 @@ def test_a_signal_finishes_pending_requests(shutdown_signal: signal.Signals, mod
     ]
 
 
+@pytest.mark.slow
 def test_shutdown_times_out_with_503(models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
         connection, _ = send_partial_request(address)

@@ -148,6 +148,7 @@ def start_run(settings: PretrainSettings, tmp_path: Path) -> "subprocess.Popen[s
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_shutdown_signal_writes_a_checkpoint(
     number: signal.Signals, status: int, settings: PretrainSettings, tmp_path: Path
@@ -523,6 +524,7 @@ def test_shutdown_with_data_workers(
         pass
 
 
+@pytest.mark.slow
 def test_surviving_workers_release_the_run_lock(settings: PretrainSettings, tmp_path: Path) -> None:
     settings = replace(with_train(settings, steps=100_000, save_every=None), workers=2)
     process = start_run(settings, tmp_path)

@@ -339,6 +339,7 @@ def test_training_lines_preserve_word_counts() -> None:
     assert line_counts == words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_ends_training_at_once(stop_signal: signal.Signals, status: int, tmp_path: Path) -> None:
     rng = random.Random(0)

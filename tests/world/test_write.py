@@ -185,12 +185,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_files_do_not_depend_on_the_number_of_processes(world: Path, tmp_path: Path) -> None:
     settings = WorldSettings(stories=300, extra=60, other=60, train=150, dev=60, test=60, seed=4, workers=2)
     write_world(tmp_path / "again", settings)
     assert contents(tmp_path / "again") == contents(world)
 
 
+@pytest.mark.slow
 def test_more_training_examples_keep_dev_and_test(world: Path, tmp_path: Path) -> None:
     settings = WorldSettings(
         stories=0, extra=0, other=0, train=170, dev=60, test=60, seed=4, workers=1, baselines=False
