@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from albertine.checksums import file_checksum
+from albertine.corpus.shards import Shard
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_ensemble
 from albertine.input_files import MAX_OBJECT_BYTES, read_bytes, read_json_object
@@ -29,6 +31,8 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("pytorch_model.bin", lambda file: read_weights(file.parent)),
     ("model.index", lambda file: read_tensor_bundle(file.with_suffix(""))),
     ("metrics.jsonl", lambda file: read_metrics(file.parent)),
+    ("dev-00000.arrow", file_checksum),
+    ("dev-00000.arrow", Shard),
     ("metrics.jsonl", lambda file: read_last_metrics(file.parent)),
 ]
 

@@ -5,9 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from albertine.input_files import check_regular_file
+
 
 def file_checksum(file: Path) -> str:
-    """Return the checksum of the content of a file."""
+    """Return the checksum of the content of a regular file."""
+    check_regular_file(file)
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -181,9 +181,17 @@ def test_rmse_is_not_shown_as_a_percentage(pretraining_run: Path, tmp_path: Path
     assert f"<b>{outcome.metrics['rmse']:.3f}</b>RMSE" in page
 
 
-def test_report_of_an_incomplete_finetuning_run(pretraining_run: Path, tmp_path: Path) -> None:
+def test_report_of_an_incomplete_finetuning_run(
+    pretraining_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = finetuned_runs(pretraining_run, tmp_path)
+    capsys.readouterr()
     assert "Score on dev" in read_well_formed(write_report(run / "seed-1"))  # one of several runs
+    assert "results.json" not in capsys.readouterr().err
+    (run / "results.json").rename(run / "kept")
+    assert "<h2>Runs</h2>" not in read_well_formed(write_report(run))
+    assert f"no {run / 'results.json'}: the run is unfinished" in capsys.readouterr().err
+    (run / "kept").rename(run / "results.json")
     (run / "seed-0" / "task.json").unlink()  # as before the first evaluation
     with pytest.raises(InputError, match="no evaluation on dev yet"):
         write_report(run / "seed-0")

@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from albertine.errors import InputError
+from albertine.input_files import check_regular_file
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ def read_document_lengths(parts: Iterable[Path]) -> Iterator[NDArray[np.int64]]:
 
 def _open_arrow(file: Path) -> Any:
     try:
+        check_regular_file(file)
         return pa.ipc.open_file(pa.memory_map(str(file)))
     except (OSError, pa.ArrowException) as error:
         raise _corrupt_shard(file, error) from None

@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from albertine import progress
 from albertine.errors import InputError
 from albertine.finetune.baseline import BaselineResult
 from albertine.finetune.finetune import RESULTS_FILE
@@ -59,6 +60,8 @@ def _read_results(run: Path) -> _Results | None:
     """Return the results of all runs in a folder; None if it is one of several runs or is unfinished."""
     file = run / RESULTS_FILE
     if not file.exists():
+        if not (run.parent / RESULTS_FILE).exists():  # not one of several runs
+            progress.print_message(f"no {file}: the run is unfinished; the report lacks its table of runs")
         return None
     advice = "run the same albertine finetune command again to write it"
     try:
