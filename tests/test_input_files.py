@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("name", "read", "target"),
     [
         *((name, read, target) for name, read in READERS for target in ("/dev/zero", "pipe")),
-        ("settings.toml", read_settings_file, "/dev/zero"),  # settings may come from a pipe
+        ("settings.toml", read_settings_file, "/dev/zero"),
+        ("settings.toml", read_settings_file, "pipe"),
+        ("settings.toml", partial(read_settings_file, accept_pipe=True), "/dev/zero"),
     ],
 )
 def test_files_without_an_end_are_refused(
@@ -59,7 +62,8 @@ def test_settings_may_come_from_a_pipe() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"layers = 3\n")
     os.close(writing)
-    assert read_settings_file(Path(f"/dev/fd/{reading}")).values == {"layers": 3}
+    file = Path(f"/dev/fd/{reading}")
+    assert read_settings_file(file, accept_pipe=True).values == {"layers": 3}
     os.close(reading)
 
 

@@ -90,7 +90,9 @@ class CommonOptions:
     @cached_property
     def file_settings(self) -> SettingsSource:
         """The values in the settings file, read once because it may be a pipe."""
-        return SettingsSource({}) if self.config is None else read_settings_file(self.config)
+        if self.config is None:
+            return SettingsSource({})
+        return read_settings_file(self.config, accept_pipe=True)
 
     def read_settings(
         self, settings_type: type[S], base: SettingsSource | None = None, **presets: str | None

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, is_dataclass
+from dataclasses import asdict, astuple, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.interop.safetensors_file import write_tensors
+from albertine.json_input import JsonError, dataclass_from_json
 from albertine.model.cost import count_flops
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.model import Model
@@ -56,6 +57,15 @@ class FinetuneMicroBatch:
     def to(self, device: torch.device) -> "FinetuneMicroBatch":
         """Return the micro-batch on a device."""
         return FinetuneMicroBatch(self.strip.to(device), self.targets.to(device), self.target_counts)
+
+
+@dataclass(frozen=True)
+class _Position:
+    """What a checkpoint holds; see `Finetuning.data_position`."""
+
+    samples_taken: int
+    predictions_varied: bool
+    untrained_loss: float | None = None
 
 
 class Finetuning:
@@ -110,18 +120,13 @@ class Finetuning:
     def data_position(self) -> dict[str, Any]:
         """Samples taken, whether predictions on dev have ever differed, and the loss before training."""
         untrained_loss = self._untrained_loss if math.isfinite(self._untrained_loss) else None
-        return {
-            "samples_taken": self._samples_taken,
-            "predictions_varied": self._predictions_varied,
-            "untrained_loss": untrained_loss,
-        }
+        return asdict(_Position(self._samples_taken, self._predictions_varied, untrained_loss))
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002
         """Continue at a position in the data."""
-        self._samples_taken = int(data_position["samples_taken"])
-        self._predictions_varied = bool(data_position["predictions_varied"])
-        untrained_loss = data_position.get("untrained_loss")
-        self._untrained_loss = math.inf if untrained_loss is None else float(untrained_loss)
+        position = dataclass_from_json(_Position, data_position)
+        self._samples_taken, self._predictions_varied = position.samples_taken, position.predictions_varied
+        self._untrained_loss = math.inf if position.untrained_loss is None else position.untrained_loss
 
     def close(self) -> None:
         """Do nothing: no process prepares batches."""
@@ -138,14 +143,19 @@ class Finetuning:
             **self._task_type.target_transform,
         }
 
-    def check_same_data(self, fingerprint: dict[str, Any]) -> None:
+    def check_same_data(self, fingerprint: Any) -> None:
         """Raise `InputError` if the samples are not those that the run started with."""
         current = self.data_fingerprint
+        if not isinstance(fingerprint, dict):
+            raise JsonError("expected an object")
         if fingerprint.keys() != current.keys():
             raise InputError(
                 "the run was started by an older version of Albertine, which did not standardize numbers; "
                 "name another --out"
             )
+        for name in ("num_samples", "num_held_out"):
+            if not isinstance(fingerprint[name], int):
+                raise JsonError(f"{name} is not an integer")
         if fingerprint != current:
             raise InputError(
                 f"the examples differ from those that the run started with ({fingerprint['num_samples']:,} "

@@ -243,6 +243,10 @@ def _best_evaluation(run: Path, data: FinetuneData) -> tuple[int, dict[str, floa
     state: dict[str, Any] = newest_checkpoint.state
     step = int(state["best"]["step"])
     evaluations = {line["step"]: scores for line in read_metrics(run) if (scores := held_out_scores(line))}
+    if step not in evaluations:
+        raise InputError(
+            f"{run / METRICS_FILE}: no evaluation of step {step:,}, the best one; restore the file"
+        )
     if len(data.dev) < _MIN_EXAMPLES_TO_JUDGE:
         return step, evaluations[step], None
     reason = nothing_learned_reason(

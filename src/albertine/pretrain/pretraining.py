@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
+from albertine.json_input import dataclass_from_json
 from albertine.model.cost import count_flops
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.model import Model
@@ -23,6 +24,7 @@ from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.pretrain.scores import sample_sums
 from albertine.pretrain.settings import PretrainSettings
+from albertine.settings.schema import display_text
 from albertine.train.distributed import Distributed
 from albertine.train.sharding import full_tensor, shard_like
 from albertine.train.step_metrics import StepMetrics
@@ -52,6 +54,23 @@ class PretrainMicroBatch:
         return PretrainMicroBatch(self.batch.to(device), self.has_pairs)
 
 
+@dataclass(frozen=True)
+class _Position:
+    """The position in the data that a checkpoint holds; see `Pretraining.data_position`."""
+
+    sample_index: int = 0
+    batch_in_pool: int = 0
+    epoch_samples: int = 0
+
+
+@dataclass(frozen=True)
+class _Fingerprint:
+    """Checksums of the tokenizer, and of each shard by its file."""
+
+    tokenizer: str
+    shards: dict[str, str]
+
+
 class Pretraining:
     """Data, losses and evaluation of pre-training (a `Trainable`).
 
@@ -77,7 +96,7 @@ class Pretraining:
         self._objective: ObjectiveSettings | None = None
         self._batches: BatchLoader | None = None
         self._batch_iterator: Generator[Batch] | None = None
-        self._start_position = {"sample_index": 0, "batch_in_pool": 0, "epoch_samples": 0}
+        self._start_position = asdict(_Position())
         self._extrapolation: Tensor | None = None
         self._held_out_batches: tuple[ObjectiveSettings, list[Batch]] | None = None
 
@@ -89,16 +108,13 @@ class Pretraining:
         if self._batches is None:
             return self._start_position
         position = self._batches.position
-        return {
-            "sample_index": position.sample_index,
-            "batch_in_pool": position.batch_in_pool,
-            "epoch_samples": self._batches.epoch_samples,
-        }
+        return asdict(_Position(position.sample_index, position.batch_in_pool, self._batches.epoch_samples))
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:  # noqa: ARG002
         """Continue at a position in the data."""
         self.close()
-        self._start_position, self._objective, self._batches = data_position, None, None
+        position = dataclass_from_json(_Position, data_position)
+        self._start_position, self._objective, self._batches = asdict(position), None, None
 
     def close(self) -> None:
         """Stop the processes that prepare samples."""
@@ -111,19 +127,22 @@ class Pretraining:
         """Checksums of the tokenizer and of all shards."""
         manifest = self.corpus.manifest
         shards = {entry.file: entry.sha256 for entry in manifest.shards}
-        return {"tokenizer": manifest.tokenizer_fingerprint, "shards": shards}
+        return asdict(_Fingerprint(manifest.tokenizer_fingerprint, shards))
 
-    def check_same_data(self, fingerprint: dict[str, Any]) -> None:
+    def check_same_data(self, fingerprint: Any) -> None:
         """Raise `InputError` if the corpus has other checksums."""
-        now, difference = self.data_fingerprint, None
-        if fingerprint["tokenizer"] != now["tokenizer"]:
-            difference = f"its tokenizer was {fingerprint['tokenizer']} and is {now['tokenizer']}"
+        then, now = (
+            dataclass_from_json(_Fingerprint, values) for values in (fingerprint, self.data_fingerprint)
+        )
+        difference = None
+        if then.tokenizer != now.tokenizer:
+            difference = f"its tokenizer was {display_text(then.tokenizer)} and is {now.tokenizer}"
         else:
-            for file in sorted(fingerprint["shards"].keys() | now["shards"].keys()):
-                old, new = fingerprint["shards"].get(file), now["shards"].get(file)
+            for file in sorted(then.shards.keys() | now.shards.keys()):
+                old, new = then.shards.get(file), now.shards.get(file)
                 if old != new:
                     change = "is new" if old is None else "is missing" if new is None else "has changed"
-                    difference = f"{file} {change}"
+                    difference = f"{display_text(file)} {change}"
                     break
         if difference:
             raise InputError(

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.input_files import check_regular_file
 from albertine.settings.schema import Settings, is_table, toml_escaped, type_description, typed_fields
 from albertine.settings.sources import SettingsSource
 
@@ -15,10 +16,17 @@ _MAX_BYTES = 100_000
 _MAX_DOTS = 200  # in a line; a key with many parts takes the parser very long
 
 
-def read_settings_file(path: Path) -> SettingsSource:
-    """Return the settings in a TOML file; raise `InputError` if it cannot be read."""
+def read_settings_file(path: Path, *, accept_pipe: bool = False) -> SettingsSource:
+    """Return the settings in a TOML file; raise `InputError` if it cannot be read.
+
+    Args:
+        path: the file.
+        accept_pipe: whether it may be a pipe, which the user has named; opening a pipe may wait forever.
+    """
     try:
-        with path.open("rb") as file:  # may be a pipe
+        if not accept_pipe:
+            check_regular_file(path)
+        with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
-from albertine.train.checkpoints import Checkpoint, CheckpointContents
+from albertine.json_input import JsonError
+from albertine.train.checkpoints import STATE_FILE, Checkpoint, CheckpointContents
 from albertine.train.distributed import Distributed
 from albertine.train.doctor import MAX_ROLLBACKS
 from albertine.train.optimizers import Optimizers
@@ -131,13 +132,19 @@ class Checkpointing:
             checkpoint: the checkpoint in the main process; None in the others, which receive its content.
         """
         values = self._distributed.broadcast(checkpoint.state if checkpoint else None)
-        self._trainable.check_same_data(values["data_fingerprint"])
+        try:
+            self._trainable.check_same_data(values.get("data_fingerprint"))
+        except JsonError as error:
+            raise _unusable_state("data_fingerprint", error) from None
         weights = self._distributed.broadcast_tensors(checkpoint.load_weights() if checkpoint else {})
         self._load_weights(weights)
         optimizer_state = checkpoint.load_optimizer_state() if checkpoint else {}
         self._optimizers.load_state_tensors(self._distributed.broadcast_tensors(optimizer_state))
         state = TrainerState.from_json(values)
-        self._trainable.seek(state.step, state.data_position)
+        try:
+            self._trainable.seek(state.step, state.data_position)
+        except JsonError as error:
+            raise _unusable_state("data_position", error) from None
         return state
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
@@ -151,6 +158,10 @@ class Checkpointing:
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():
                 parameter.copy_(shard_like(weights[name].to(parameter.device), parameter))
+
+
+def _unusable_state(name: str, error: JsonError) -> InputError:
+    return InputError(f"{STATE_FILE} of the newest checkpoint: {name}: {error}; remove that checkpoint")
 
 
 def _version(state: TrainerState) -> tuple[int, ...]:

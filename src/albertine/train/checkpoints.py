@@ -32,6 +32,7 @@ from albertine.errors import InputError, WorkError, check_format
 from albertine.input_files import check_regular_file, read_json_object
 from albertine.interop.huggingface import load_folder
 from albertine.interop.safetensors_file import write_tensors
+from albertine.json_input import JsonError
 from albertine.settings.schema import display_text
 from albertine.train.trainer_state import TrainerState
 
@@ -255,7 +256,7 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
     check_format(file, state_format, STATE_FORMAT, OTHER_FORMAT_ADVICE)
     try:
         TrainerState.from_json(state)
-    except (AttributeError, KeyError, TypeError) as error:
+    except JsonError as error:
         return f"{STATE_FILE}: {error}", {}
     try:
         for name in sorted({path.name for path in folder.iterdir()} - {STATE_FILE, *checksums}):

@@ -77,13 +77,13 @@ class Trainable(Protocol):
         """Return the loss of each objective on a micro-batch."""
 
     def seek(self, step: int, data_position: dict[str, Any]) -> None:
-        """Continue at a `data_position`, with this step."""
+        """Continue at a `data_position`, with this step; raise `JsonError` for values of another type."""
 
     def close(self) -> None:
         """Stop the processes that prepare batches."""
 
-    def check_same_data(self, fingerprint: dict[str, Any]) -> None:
-        """Raise `InputError` if the data do not have this fingerprint."""
+    def check_same_data(self, fingerprint: Any) -> None:
+        """Raise `InputError` if the data do not have this fingerprint, `JsonError` if it is not one."""
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:
         """Return metrics on held-out data; empty if there are no held-out data."""

@@ -1,8 +1,10 @@
 """The state of a training run besides weights and optimizers, as `state.json` of a checkpoint holds it."""
 
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from albertine.json_input import JsonError, dataclass_from_json
 from albertine.train.doctor import Doctor
 
 
@@ -53,24 +55,29 @@ class TrainerState:
     def from_json(cls, values: dict[str, Any]) -> "TrainerState":
         """Return the state from the JSON values of `to_json`; other keys are ignored.
 
-        Raises `KeyError` or `TypeError` for values of another origin.
+        Raises `JsonError` for values of another type.
         """
-        names = ("step", "tokens", "seconds", "last_evaluated_step")
-        numbers = [*[values[name] for name in names], *values["metrics"].values(), *values["doctor"].values()]
-        numbers += [] if values["best"] is None else values["best"].values()
-        is_valid = all(isinstance(number, int | float | None) for number in numbers)
-        if not is_valid or not isinstance(values["step"], int):
-            raise TypeError("a value that is not a number")
-        best = None if values["best"] is None else BestEvaluation(**values["best"])
-        return cls(
-            step=values["step"],
-            tokens=values["tokens"],
-            seconds=values["seconds"],
-            data_position=values["data_position"],
-            metrics=values["metrics"],
-            last_evaluated_step=values["last_evaluated_step"],
-            best=best,
-            # Earlier versions did not save it.
-            last_improved_step=values.get("last_improved_step", best.step if best else 0),
-            doctor=Doctor(**values["doctor"]),
-        )
+        names = [field.name for field in fields(cls)]
+        optional = "last_improved_step"  # earlier versions did not save it
+        missing = next((name for name in names if name not in values and name != optional), None)
+        if missing:
+            raise JsonError(f"no field {missing}")
+        # Metrics and scores may be NaN or infinite, which the checks of types refuse.
+        checked = {name: _with_finite_numbers(values[name]) for name in names if name in values}
+        state = dataclass_from_json(cls, checked)
+        state.metrics = values["metrics"]
+        if state.best is not None:
+            state.best = BestEvaluation(**values["best"])
+        if optional not in values:
+            state.last_improved_step = state.best.step if state.best else 0
+        negative = next((name for name, value in vars(state.doctor).items() if (value or 0) < 0), None)
+        if negative:
+            raise JsonError(f"doctor: {negative} is negative")
+        return state
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    """Return a JSON value with 0 in place of NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: _with_finite_numbers(item) for key, item in value.items()}
+    return 0.0 if isinstance(value, float) and not math.isfinite(value) else value
