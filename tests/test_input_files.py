@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from albertine.checksums import file_checksum
+from albertine.corpus.checked_json import read_checked_json
+from albertine.corpus.manifest import read_manifest
 from albertine.corpus.shards import Shard
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_ensemble
@@ -34,6 +36,8 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("metrics.jsonl", lambda file: read_metrics(file.parent)),
     ("dev-00000.arrow", file_checksum),
     ("dev-00000.arrow", Shard),
+    ("manifest.json", lambda file: read_manifest(file.parent)),
+    ("build.json", read_checked_json),
     ("metrics.jsonl", lambda file: read_last_metrics(file.parent)),
 ]
 

@@ -158,7 +158,7 @@ def write_one_of_several_files(file: Path, text: str) -> None:
     After an interruption, the same calls complete the set. They never replace other files.
     """
     if file.exists():
-        if file.read_bytes() != text.encode():
+        if not file.is_file() or file.read_bytes() != text.encode():
             raise InputError(f"{file}: exists already with other content; name another path or remove it")
         return
     with atomic_file(file) as partial:

@@ -149,7 +149,7 @@ def _read_build(file: Path, advice: str) -> Any:
 def _record_shard_settings(work: Path, settings: dict[str, Any]) -> None:
     """Record the settings of the shards; remove shards that were written with others."""
     file, text = work / "shards.json", json.dumps(settings)
-    if file.exists() and file.read_bytes() == text.encode():
+    if file.is_file() and file.read_bytes() == text.encode():
         return
     for split in ("train", "dev"):
         for shard in work.parent.glob(f"{split}-*.arrow"):

@@ -6,6 +6,7 @@ from typing import Any
 
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
+from albertine.input_files import check_regular_file
 
 
 def write_checked_json(file: Path, value: Any) -> None:
@@ -17,6 +18,7 @@ def write_checked_json(file: Path, value: Any) -> None:
 def read_checked_json(file: Path) -> Any:
     """Return the value in a file of `write_checked_json`; raise `ValueError` if the file is damaged."""
     try:
+        check_regular_file(file)
         document = json.loads(file.read_text(encoding="utf-8"))
         value, expected = document["value"], document["sha256"]
     except (KeyError, TypeError, RecursionError) as error:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.errors import InputError, check_format
+from albertine.input_files import check_regular_file
 from albertine.json_input import JsonError, dataclass_from_json, read_json
 
 MANIFEST_FILE = "manifest.json"
@@ -96,6 +97,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a corpus."""
     file = folder / MANIFEST_FILE
     try:
+        check_regular_file(file)
         with file.open("rb") as stream:
             values = read_json(stream)
         if not isinstance(values, dict):

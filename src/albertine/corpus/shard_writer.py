@@ -91,7 +91,7 @@ def write_shards(
 def _write_shard(file: Path, documents: EncodedDocuments, work: Path) -> str:
     """Write a shard unless an undamaged one exists; return its checksum, which is recorded in `work`."""
     record = work / f"{file.name}.sha256"
-    if file.exists() and record.exists():
+    if file.is_file() and record.is_file():
         found = file_checksum(file)
         if found.encode() == record.read_bytes():
             return found

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from albertine.errors import InputError
+from albertine.input_files import check_regular_file
 from albertine.train.settings import TrackerName
 
 
@@ -50,6 +51,7 @@ class _WandbTracker:
         id_file = run / "wandb" / "id"  # several runs may have the same name
         if not id_file.exists():
             id_file.write_text(uuid4().hex, encoding="utf-8")
+        check_regular_file(id_file)
         try:
             self._run = wandb.init(
                 project="albertine",
