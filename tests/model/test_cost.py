@@ -34,7 +34,12 @@ def test_flops_of_a_tiny_model() -> None:
         embedding_projection + 3 * (attention_projections + scores_and_values + ffn) + pooler
     )
     assert flops.heads_per_token == pytest.approx(0.15 * (mlm_projection + mlm_logits) + pair_logits)
-    assert flops.training_per_token == pytest.approx(3 * (flops.forward_per_token + flops.heads_per_token))
+    unread_share = 1 - 0.15 - 1 / length  # of the tokens, the last layer gives these no output
+    skipped = unread_share * (2 * 4 * 4 + ffn)
+    training = 3 * (flops.forward_per_token + flops.heads_per_token - skipped)
+    assert flops.training_per_token == pytest.approx(training)
+    layers = 3 * (attention_projections + scores_and_values + ffn)
+    assert flops.training_with_recomputation_per_token == pytest.approx(training + layers - skipped)
 
 
 def test_sharing_does_not_change_flops() -> None:

@@ -72,6 +72,38 @@ def test_encoder_weights_depend_on_seed_not_head() -> None:
             assert not torch.equal(parameter, with_other_seed[name])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ComputeOptions(),
+        ComputeOptions(kernels=False),
+        ComputeOptions(recompute=True),
+        ComputeOptions(dtype=torch.bfloat16),
+    ],
+    ids=["fp32", "plain", "recomputed", "bf16"],
+)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_last_layer_at_some_tokens_has_the_values_of_all_tokens(options: ComputeOptions, depth: int) -> None:
+    """The strip is not sorted by length, and an index may occur twice."""
+    encoder = Model(SMALL, seed=3).encoder
+    encoder.compute_options = options
+    indices = torch.tensor([6, 0, 11, 3, 3, 12])
+    everywhere = encoder(STRIP, depth=depth).index_select(0, indices)
+    chosen = encoder(STRIP, indices, depth=depth)
+    weight = torch.randn(chosen.shape, generator=torch.Generator().manual_seed(0))
+    parameters = list(encoder.parameters())
+    expected, gradients = (
+        torch.autograd.grad((hidden * weight).sum(), parameters) for hidden in (everywhere, chosen)
+    )
+    tolerance = 0.02 if options.dtype == torch.bfloat16 else 1e-5
+    for actual, value in zip((chosen, *gradients), (everywhere, *expected), strict=True):
+        assert (actual - value).norm() <= tolerance * value.norm()
+
+
+def test_no_token_may_be_chosen() -> None:
+    assert Model(SMALL).encoder(STRIP, torch.tensor([], dtype=torch.long)).shape == (0, SMALL.hidden_size)
+
+
 def test_initial_weights_are_fixed_values() -> None:
     weights = Model(SMALL, seed=7).encoder.embedding.tokens.weight.detach()
     first_values = [round(float(weight), 7) for weight in weights.flatten()[:4]]

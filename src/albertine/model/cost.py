@@ -19,7 +19,7 @@ from albertine.settings import ModelSettings
 Precision = Literal["fp32", "bf16"]
 BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "int8": 1}
 
-# Fraction of the tokens that are masked and reach the MLM head.
+# Fraction of the tokens that are masked; the pre-training heads read them and the first token.
 MASKED_FRACTION = 0.15
 
 
@@ -32,7 +32,8 @@ class FlopsPerToken:
         attention_per_token: the attention scores and the weighted sums of values, which grow with the
             sequence length; a part of `forward_per_token`.
         heads_per_token: forward pass of the pre-training heads.
-        training_per_token: forward and backward pass of encoder and heads.
+        training_per_token: forward and backward pass of encoder and heads. After its attention, the last
+            layer runs only for the tokens that the heads read.
         training_with_recomputation_per_token: the same, with one more forward pass of the layers.
     """
 
@@ -52,13 +53,15 @@ def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     pooler = 2.0 * h * h / length
     forward = layers + projection + pooler
     heads = MASKED_FRACTION * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
-    training = 3.0 * (forward + heads)  # a backward pass costs as much as two forward passes
+    unread = max(0.0, 1.0 - MASKED_FRACTION - 1.0 / length)
+    skipped = unread * (2.0 * h * h + 4.0 * h * f)  # output projection and feed-forward of the last layer
+    training = 3.0 * (forward - skipped + heads)  # a backward pass costs as much as two forward passes
     return FlopsPerToken(
         forward_per_token=forward,
         attention_per_token=attention,
         heads_per_token=heads,
         training_per_token=training,
-        training_with_recomputation_per_token=training + layers,
+        training_with_recomputation_per_token=training + layers - skipped,
     )
 
 
@@ -107,12 +110,18 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     # One layer keeps, of width h: its input; q, k and v; the output of attention; input and output of
     # the first norm; input of the second norm. Of width f: input and output of the activation. And one
     # fp32 number per token and head, the log-sum-exp of flash attention.
-    layer = value_bytes * (1 + 3 + 1 + 1 + 1 + 1) * h + value_bytes * 2 * f + 4 * model.heads
+    up_to_attention = value_bytes * (1 + 3 + 1) * h + 4 * model.heads
+    after_attention = value_bytes * ((1 + 1 + 1) * h + 2 * f)
     if model.dropout:
-        layer += 2 * h  # two masks, one byte per value
+        after_attention += 2 * h  # two masks, one byte per value
+    layer = up_to_attention + after_attention
+    # The rest of the last layer runs for the masked tokens only, on a copy of the output of attention.
+    last_layer = up_to_attention + MASKED_FRACTION * (value_bytes * h + after_attention)
     # With recomputation each layer keeps its input only; one layer at a time is recomputed in full.
     layers = (
-        value_bytes * h * (model.applied_layers - 1) + layer if recompute else layer * model.applied_layers
+        value_bytes * h * (model.applied_layers - 1) + layer
+        if recompute
+        else layer * (model.applied_layers - 1) + last_layer
     )
     # The embedding keeps the input and output of its norm. The MLM head keeps, for the masked tokens
     # only, its activations and, in fp32, the probabilities of the vocabulary; if the rest is in bf16,

@@ -62,17 +62,23 @@ class Encoder(nn.Module):
         self.ffn = nn.ModuleList(FeedForward(settings) for _ in range(settings.ffn_block_count))
         self.compute_options = ComputeOptions()  # set by Model.configure
 
-    def forward(self, strip: Strip, *, depth: int | None = None) -> Tensor:
-        """Return the hidden states of a strip, [tokens, hidden].
+    def forward(self, strip: Strip, indices: Tensor | None = None, *, depth: int | None = None) -> Tensor:
+        """Return the hidden states of a strip, [tokens, hidden], or those of some of its tokens.
 
         Args:
             strip: the sequences.
+            indices: indices in the strip of the tokens to return, by default all. In the last layer, only
+                these have an output after attention, which saves most of this layer.
             depth: number of layers to apply, by default all; see `depth_plan`.
         """
-        layout = self._layout(strip)
-        for hidden in self._sorted_hidden_states(strip, layout, depth):  # noqa: B007  # only the last is used
+        layout, options = self._layout(strip), self.compute_options
+        rows = None
+        if indices is not None:
+            rows = options.selected_kernels.pad_rows(layout.rows(indices), options.dtype)
+        states = self._sorted_hidden_states(strip, layout, depth, rows)
+        for hidden in states:  # noqa: B007  # only the last is used
             pass
-        return layout.restore_order(hidden)
+        return layout.restore_order(hidden) if indices is None else hidden.narrow(0, 0, len(indices))
 
     def hidden_states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [tokens, hidden]."""
@@ -109,11 +115,12 @@ class Encoder(nn.Module):
         return options.selected_kernels.layout(strip, options.dtype)
 
     def _sorted_hidden_states(
-        self, strip: Strip, layout: AttentionLayout, depth: int | None
+        self, strip: Strip, layout: AttentionLayout, depth: int | None, last_rows: Tensor | None = None
     ) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, with rows sorted by `layout`, [rows, hidden].
 
-        There can be more rows than tokens: `layout` may add spare rows at the end.
+        There can be more rows than tokens: `layout` may add spare rows at the end. The last output has only
+        `last_rows`, if given.
         """
         options, kernels = self.compute_options, self.compute_options.selected_kernels
         self.embedding.check_ids(strip)
@@ -122,10 +129,15 @@ class Encoder(nn.Module):
         attend = partial(
             kernels.attention, layout=layout, heads=self.settings.heads, dropout=self.attention_dropout
         )
-        yield from self.apply_layers(hidden, attend, options, depth)
+        yield from self.apply_layers(hidden, attend, options, depth, last_rows)
 
     def apply_layers(
-        self, hidden: Tensor, attend: AttentionFunction, options: ComputeOptions, depth: int | None = None
+        self,
+        hidden: Tensor,
+        attend: AttentionFunction,
+        options: ComputeOptions,
+        depth: int | None = None,
+        last_rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
         """Yield `hidden` itself and then the output of each layer of the depth plan, [..., hidden].
 
@@ -134,6 +146,7 @@ class Encoder(nn.Module):
             attend: attention function for these tokens.
             options: precision, memory use and speed.
             depth: number of layers to apply, by default all; see `depth_plan`.
+            last_rows: rows of `hidden` whose output the last layer computes, by default all.
         """
         plan = depth_plan(self.settings, depth)
         # Each block is cast once, however many layers use it.
@@ -143,12 +156,13 @@ class Encoder(nn.Module):
         # the model is in evaluation mode by then.
         apply_layer = partial(encoder_layer, attend=attend, options=self._layer_options(options))
         yield hidden
-        for blocks in plan:
+        for number, blocks in enumerate(plan, start=1):
             weights = attention_weights[blocks.attention], feed_forward_weights[blocks.ffn]
+            rows = last_rows if number == len(plan) else None
             if options.recompute and torch.is_grad_enabled():
-                hidden = checkpoint(apply_layer, hidden, *weights, use_reentrant=False)
+                hidden = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
             else:
-                hidden = apply_layer(hidden, *weights)
+                hidden = apply_layer(hidden, *weights, rows)
             yield hidden
 
     def _layer_options(self, options: ComputeOptions) -> LayerOptions:

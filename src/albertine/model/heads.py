@@ -1,14 +1,15 @@
 """The heads: layers that map hidden states to predictions, and their losses.
 
 A head owns everything above the encoder, the pooler included. Only the decoder matrix of the
-masked-LM head belongs to the encoder: it is the token embedding. Called with the hidden states
-[tokens, hidden] of a strip, a head returns an output dataclass, with the loss if targets are
-given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` gives the
+masked-LM head belongs to the encoder: it is the token embedding. A head says which tokens of a
+strip it reads. Called with their hidden states, it returns an output dataclass, with the loss if
+targets are given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` gives the
 logits alone, for hidden states of any shape [..., hidden]. `span_head` has the head for
 question answering.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,11 @@ from albertine.settings import HeadSettings, ModelSettings
 
 
 class Head(nn.Module):
-    """Base class of the heads."""
+    """Base class of the heads; `forward` takes the hidden states of the tokens that the head reads."""
+
+    def indices_to_read(self, strip: Strip, targets: Any) -> Tensor | None:  # noqa: ARG002
+        """Return the indices in the strip of the tokens that the head reads; None for all tokens."""
+        return None
 
     def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
         """Return all logits of the head by name.
@@ -45,11 +50,6 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy in fp32 over the targets that are not -100; 0 if there are none."""
     summed = functional.cross_entropy(logits.float(), targets, reduction="sum")
     return summed / (targets != -100).sum().clamp(min=1)
-
-
-def first_hidden(hidden: Tensor, strip: Strip) -> Tensor:
-    """Return the hidden state of the first token of each sequence, [sequences, hidden]."""
-    return hidden.index_select(0, strip.cls_indices)
 
 
 class Pooler(nn.Module):
@@ -105,12 +105,14 @@ class MaskedLMHead(Head):
         """Return mlm_logits [..., vocab]."""
         return {"mlm_logits": self.token_logits(hidden)}
 
+    def indices_to_read(self, strip: Strip, targets: MaskedLMTargets | None) -> Tensor | None:  # noqa: ARG002
+        """Return the indices of the masked tokens; without targets, None for all tokens."""
+        return None if targets is None else targets.indices
+
     def forward(self, hidden: Tensor, strip: Strip, targets: MaskedLMTargets | None = None) -> MaskedLMOutput:  # noqa: ARG002  # all heads have this signature
         """Return the predictions of the masked tokens; without targets, of every token."""
-        if targets is None:
-            return MaskedLMOutput(self.token_logits(hidden), None)
-        logits = self.token_logits(hidden.index_select(0, targets.indices))
-        return MaskedLMOutput(logits, mean_cross_entropy(logits, targets.labels))
+        logits = self.token_logits(hidden)
+        return MaskedLMOutput(logits, None if targets is None else mean_cross_entropy(logits, targets.labels))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the vocabulary for each token: [..., hidden] to [..., vocab]."""
@@ -164,14 +166,20 @@ class PretrainingHead(Head):
         """Return mlm_logits [..., vocab] and pair_logits [sequences, 2]."""
         return {"mlm_logits": self.masked.token_logits(hidden), "pair_logits": self.pair_logits(cls_hidden)}
 
+    def indices_to_read(self, strip: Strip, targets: PretrainingTargets | None) -> Tensor | None:
+        """Return the indices of the masked and then of the first tokens; without targets, None for all."""
+        return None if targets is None else torch.cat([targets.masked.indices, strip.cls_indices])
+
     def forward(
         self, hidden: Tensor, strip: Strip, targets: PretrainingTargets | None = None
     ) -> PretrainingOutput:
         """Return the predictions of the masked tokens and of the segment pairs."""
-        masked = self.masked(hidden, strip, None if targets is None else targets.masked)
-        pair_logits = self.pair_logits(first_hidden(hidden, strip))
         if targets is None:
-            return PretrainingOutput(masked, pair_logits, None, None)
+            pair_logits = self.pair_logits(hidden.index_select(0, strip.cls_indices))
+            return PretrainingOutput(self.masked(hidden, strip), pair_logits, None, None)
+        masked_hidden, cls_hidden = hidden.split([len(targets.masked.indices), len(strip)])
+        masked = self.masked(masked_hidden, strip, targets.masked)
+        pair_logits = self.pair_logits(cls_hidden)
         pair_loss = mean_cross_entropy(pair_logits, targets.pair_labels)
         return PretrainingOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
 
@@ -207,9 +215,13 @@ class ClassificationHead(Head):
         """Return logits with the shape that `sequence_logits` documents."""
         return {"logits": self.sequence_logits(cls_hidden)}
 
-    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
+    def indices_to_read(self, strip: Strip, targets: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Return the indices of the first tokens."""
+        return strip.cls_indices
+
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
         """Return the logits of each sequence, and the loss if there are targets."""
-        logits = self.sequence_logits(first_hidden(hidden, strip))
+        logits = self.sequence_logits(hidden)
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:

@@ -163,14 +163,20 @@ def encoder_layer(
     hidden: Tensor,
     attention_weights: AttentionWeights,
     feed_forward_weights: FeedForwardWeights,
+    rows: Tensor | None = None,
     *,
     attend: AttentionFunction,
     options: LayerOptions,
 ) -> Tensor:
-    """Apply one layer, attention and then feed-forward: [..., hidden] to [..., hidden]."""
-    qkv = functional.linear(hidden, attention_weights.qkv, attention_weights.qkv_bias)
+    """Apply one layer, attention and then feed-forward: [..., hidden] to [..., hidden].
+
+    With `rows`, the output has only these rows of `hidden`, which must have two dimensions.
+    """
+    context = attend(functional.linear(hidden, attention_weights.qkv, attention_weights.qkv_bias))
+    if rows is not None:
+        hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
     rest_of_layer = options.kernels.maybe_compile(after_attention)
-    return rest_of_layer(hidden, attend(qkv), attention_weights, feed_forward_weights, options)
+    return rest_of_layer(hidden, context, attention_weights, feed_forward_weights, options)
 
 
 def encoder_layer_at(

@@ -64,7 +64,8 @@ class Model(nn.Module):
             targets: targets of the head's type; without them the output has no loss.
             depth: number of layers to apply, by default all; see `depth_plan`.
         """
-        return self.head(self.encoder(strip, depth=depth), strip, targets)
+        indices = self.head.indices_to_read(strip, targets)
+        return self.head(self.encoder(strip, indices, depth=depth), strip, targets)
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
-from albertine.model.heads import Head, first_hidden, linear, mean_cross_entropy
+from albertine.model.heads import Head, linear, mean_cross_entropy
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -70,7 +70,7 @@ class SpanHead(Head):
         start_logits, end_logits = self.boundary_logits(hidden)
         answerable_logits = None
         if self.answerable is not None:
-            answerable_logits = linear(self.answerable, first_hidden(hidden, strip)).squeeze(1)
+            answerable_logits = linear(self.answerable, hidden.index_select(0, strip.cls_indices)).squeeze(1)
         if targets is None:
             return SpanOutput(start_logits, end_logits, answerable_logits, None)
         start_loss = _boundary_loss(start_logits, strip, targets.start)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from albertine.model.attention import AttentionLayout, attention_by_length
 from albertine.model.kernels.short_attention import short_attention
-from albertine.model.kernels.spare_rows import add_spare_rows, rounded_row_count
+from albertine.model.kernels.spare_rows import add_spare_rows, pad_to_rounded_count, rounded_row_count
 
 HEADS, WIDTH = 3, 48
 
@@ -52,6 +52,11 @@ def test_restore_order_drops_spare_rows(lengths: list[int]) -> None:
     restored.sum().backward()
     assert rows.grad is not None
     assert rows.grad.flatten().tolist() == [1] * 17 + [0] * 15
+
+
+def test_padded_indices_repeat_row_0() -> None:
+    assert pad_to_rounded_count(torch.tensor([4, 2])).tolist() == [4, 2, *[0] * 14]
+    assert pad_to_rounded_count(torch.tensor([], dtype=torch.long)).tolist() == []
 
 
 def test_row_counts_are_few_and_close_to_the_token_counts() -> None:

@@ -13,7 +13,7 @@ from albertine.model.kernels.dropout import sixteen_bit_dropout
 from albertine.model.kernels.flash_attention import flash_attention, is_supported_head_size
 from albertine.model.kernels.fused_linear_gelu import fused_linear_gelu, has_fast_linear_gelu
 from albertine.model.kernels.short_attention import short_attention
-from albertine.model.kernels.spare_rows import add_spare_rows
+from albertine.model.kernels.spare_rows import add_spare_rows, pad_to_rounded_count
 from albertine.model.strip import Strip
 
 
@@ -23,7 +23,7 @@ class Kernels:
 
     | operation | plain version | kernel, and where it runs |
     |---|---|---|
-    | layout | sequences sorted by length | spare rows: CPU, bf16 |
+    | layout, rows of the last layer | sequences sorted by length; exact | spare rows: CPU, bf16 |
     | attention | one call per sequence length | flash attention: CUDA, half precision, no dropout |
     | | | groups of short sequences: CPU, with gradients |
     | linear and GELU | two operations | one oneDNN call: CPU with AVX-512, bf16, no gradients |
@@ -41,9 +41,11 @@ class Kernels:
     def layout(self, strip: Strip, dtype: torch.dtype) -> AttentionLayout:
         """Return the layout of a strip for matrix products in `dtype`."""
         layout = AttentionLayout.from_strip(strip)
-        if self.enabled and strip.tokens.is_cpu and dtype == torch.bfloat16:
-            return add_spare_rows(layout)
-        return layout
+        return add_spare_rows(layout) if self._has_slow_new_shapes(strip.tokens, dtype) else layout
+
+    def pad_rows(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return indices of rows for matrix products in `dtype`; further ones may follow."""
+        return pad_to_rounded_count(rows) if self._has_slow_new_shapes(rows, dtype) else rows
 
     def attention(self, qkv: Tensor, layout: AttentionLayout, heads: int, dropout: float) -> Tensor:
         """Return the attention of each sequence over itself: [rows, 3 * hidden] to [rows, hidden]."""
@@ -77,6 +79,9 @@ class Kernels:
     def maybe_compile(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return the function, compiled if `compile` is set."""
         return compiled_function(function) if self.compile else function
+
+    def _has_slow_new_shapes(self, values: Tensor, dtype: torch.dtype) -> bool:
+        return self.enabled and values.is_cpu and dtype == torch.bfloat16
 
 
 def _is_eager_cpu(values: Tensor) -> bool:

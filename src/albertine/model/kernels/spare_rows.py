@@ -9,6 +9,7 @@ no result contains them, and they have no gradient. See docs/decisions/spare-row
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from albertine.model.attention import AttentionLayout
@@ -22,6 +23,11 @@ def rounded_row_count(tokens: int) -> int:
     """Return the number of rows for a number of tokens: at most a 16th more, or up to 15 more."""
     multiple = max(_MIN_ROW_MULTIPLE, (1 << max(0, tokens - 1).bit_length()) // _ROW_COUNTS_PER_POWER_OF_TWO)
     return -(-tokens // multiple) * multiple
+
+
+def pad_to_rounded_count(rows: Tensor) -> Tensor:
+    """Return indices of rows with index 0 repeated at the end, up to a rounded number."""
+    return functional.pad(rows, (0, rounded_row_count(len(rows)) - len(rows)))
 
 
 def add_spare_rows(layout: AttentionLayout) -> AttentionLayout:
