@@ -1,0 +1,202 @@
+"""ALBERT with the switches of a `Variation`; with the defaults it computes what `albertine.model` does."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from albertine.model.attention import AttentionLayout, attention_by_length
+from albertine.model.kernels.short_attention import short_attention
+from albertine.model.strip import Strip
+from experiments.variation import Variation
+
+_EPSILON = 1e-12
+
+
+class VariantEncoder(nn.Module):
+    """One shared layer, and what the layers have of their own."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, variation: Variation, vocab_size: int, max_length: int):
+        super().__init__()
+        self.variation = v = variation
+        hidden, width, ffn = v.hidden_size, v.embedding_size, v.effective_ffn_size
+        self.tokens = nn.Embedding(vocab_size, width)
+        self.segments = nn.Embedding(2, width)
+        self.positions = None if v.rotary else nn.Embedding(max_length, width)
+        self.norm = nn.LayerNorm(width, eps=_EPSILON)
+        self.projection = nn.Linear(width, hidden)
+        self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.up, self.down = nn.Linear(hidden, ffn * (2 if v.gated else 1)), nn.Linear(ffn, hidden)
+        self.norms = nn.ModuleDict({name: nn.LayerNorm(hidden, eps=_EPSILON) for name in self._norm_names()})
+        if v.step_gains:
+            self.gains = nn.Parameter(torch.ones(v.layers, 2, hidden))
+        if v.step_biases:
+            self.biases = nn.Parameter(torch.zeros(v.layers, 2, hidden))
+        if v.step_rank:
+            self.rank_in = nn.Parameter(0.02 * torch.randn(v.layers, 2, v.step_rank, hidden))
+            self.rank_qkv = nn.Parameter(torch.zeros(v.layers, 3 * hidden, v.step_rank))
+            self.rank_up = nn.Parameter(torch.zeros(v.layers, self.up.out_features, v.step_rank))
+        if v.value_embeddings:
+            self.value_projection = nn.Linear(width, hidden, bias=False)
+            self.value_gains = nn.Parameter(torch.full((v.layers,), 0.5))
+        if v.embedding_skip:
+            self.mix = nn.Parameter(torch.tensor([[1.0, 0.0]] * v.layers))
+        if v.rotary:
+            size = hidden // v.heads
+            angles = torch.arange(max_length)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
+            self.register_buffer("cos", angles.cos().repeat(1, 2)[:, None])
+            self.register_buffer("sin", angles.sin().repeat(1, 2)[:, None])
+
+    def _norm_names(self) -> list[str]:
+        before = ["attention_in", "ffn_in", "last"] if self.variation.norm != "after" else []
+        after = ["attention_out", "ffn_out"] if self.variation.norm != "before" else []
+        return before + after
+
+    def forward(
+        self, strip: Strip, indices: Tensor | None = None, depth: int | None = None, *, causal: bool = False
+    ) -> Tensor:
+        """Return the hidden states of a strip, or of the tokens with these indices; see `Encoder.forward`."""
+        v, depth = self.variation, depth or self.variation.layers
+        layout = AttentionLayout.from_strip(strip)
+        tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
+        embedded = self.tokens(tokens) + self.segments(segments)
+        if self.positions is not None:
+            embedded = embedded + self.positions(positions)
+        embedded = self.norm(embedded)
+        hidden = first = self.projection(embedded)
+        values = self.value_projection(embedded) if v.value_embeddings else None
+        for layer in range(depth):
+            if v.embedding_skip:
+                hidden = self.mix[layer, 0] * hidden + self.mix[layer, 1] * first
+            qkv = self._qkv(self._block_input(hidden, layer, 0), layer, values)
+            context = self._attend(qkv, layout, positions, causal=causal)
+            if indices is not None and layer == depth - 1:
+                rows = layout.rows(indices)
+                hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
+            hidden = self._add(hidden, self.out(context), layer, 0)
+            hidden = self._add(hidden, self._ffn(self._block_input(hidden, layer, 1), layer), layer, 1)
+        if v.norm != "after":
+            hidden = self.norms["last"](hidden)
+        return layout.restore_order(hidden) if indices is None else hidden
+
+    def _block_input(self, hidden: Tensor, layer: int, block: int) -> Tensor:
+        if self.variation.norm != "after":
+            hidden = self.norms[("attention_in", "ffn_in")[block]](hidden)
+        return hidden + self.biases[layer, block] if self.variation.step_biases else hidden
+
+    def _add(self, hidden: Tensor, update: Tensor, layer: int, block: int) -> Tensor:
+        v, name = self.variation, ("attention_out", "ffn_out")[block]
+        if v.norm == "both":
+            update = self.norms[name](update)
+        if v.step_gains:
+            update = update * self.gains[layer, block]
+        hidden = hidden + v.residual_scale * update
+        return self.norms[name](hidden) if v.norm == "after" else hidden
+
+    def _qkv(self, block_input: Tensor, layer: int, values: Tensor | None) -> Tensor:
+        qkv: Tensor = self.qkv(block_input)
+        if self.variation.step_rank:
+            qkv = qkv + block_input @ self.rank_in[layer, 0].T @ self.rank_qkv[layer].T
+        if values is not None:
+            extra = functional.pad(self.value_gains[layer] * values, (2 * values.shape[1], 0))
+            qkv = qkv + extra
+        return qkv
+
+    def _ffn(self, block_input: Tensor, layer: int) -> Tensor:
+        up: Tensor = self.up(block_input)
+        if self.variation.step_rank:
+            up = up + block_input @ self.rank_in[layer, 1].T @ self.rank_up[layer].T
+        gate = up.chunk(2, 1)[0] if self.variation.gated else up
+        if self.variation.activation == "gelu":
+            gate = functional.gelu(gate, approximate="tanh")
+        else:
+            gate = functional.relu(gate).square()
+        down: Tensor = self.down(gate * up.chunk(2, 1)[1] if self.variation.gated else gate)
+        return down
+
+    def _attend(self, qkv: Tensor, layout: AttentionLayout, positions: Tensor, *, causal: bool) -> Tensor:
+        heads = self.variation.heads
+        if self.variation.rotary:
+            query, key, value = qkv.view(len(qkv), 3, heads, -1).unbind(1)
+            qkv = torch.stack([self._rotated(query, positions), self._rotated(key, positions), value], 1)
+            qkv = qkv.flatten(1)
+        if causal:
+            return _causal_attention(qkv, layout, heads)
+        if qkv.requires_grad:
+            return short_attention(qkv, layout.length_runs, heads, 0.0)
+        return attention_by_length(qkv, layout.length_runs, heads, 0.0)
+
+    def _rotated(self, values: Tensor, positions: Tensor) -> Tensor:
+        first, second = values.chunk(2, -1)
+        return values * self.cos[positions] + torch.cat([-second, first], -1) * self.sin[positions]
+
+
+def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
+    outputs, start = [], 0
+    for count, length in layout.length_runs:
+        rows = qkv[start : start + count * length].view(count, length, 3, heads, -1)
+        query, key, value = rows.permute(2, 0, 3, 1, 4)
+        output = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        outputs.append(output.transpose(1, 2).reshape(count * length, -1))
+        start += count * length
+    return torch.cat(outputs)
+
+
+class VariantModel(nn.Module):
+    """The encoder with the heads of pre-training, and one that finds replaced tokens."""
+
+    def __init__(self, variation: Variation, vocab_size: int, max_length: int = 512):
+        super().__init__()
+        hidden, width = variation.hidden_size, variation.embedding_size
+        self.encoder = VariantEncoder(variation, vocab_size, max_length)
+        self.dense, self.norm = nn.Linear(hidden, width), nn.LayerNorm(width, eps=_EPSILON)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.pooler, self.pair = nn.Linear(hidden, hidden), nn.Linear(hidden, 2)
+        if variation.replaced_weight:
+            self.replaced_dense, self.replaced = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the vocabulary: [tokens, hidden] to [tokens, vocab]."""
+        values = self.norm(functional.gelu(self.dense(hidden), approximate="tanh"))
+        return functional.linear(values, self.encoder.tokens.weight, self.bias)
+
+    def pair_logits(self, cls_hidden: Tensor) -> Tensor:
+        """Return the logits of both labels of each pair, [sequences, 2]."""
+        logits: Tensor = self.pair(torch.tanh(self.pooler(cls_hidden)))
+        return logits
+
+    def replaced_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logit of each token as replaced, [tokens]."""
+        logits: Tensor = self.replaced(functional.gelu(self.replaced_dense(hidden), approximate="tanh"))
+        return logits.squeeze(1)
+
+    def forward(self, strip: Strip, targets: Any, *, depth: int | None = None) -> Any:
+        """Return the logits of the masked tokens and of the pairs, in the form of `PretrainingOutput`."""
+        indices = torch.cat([targets.masked.indices, strip.cls_indices])
+        hidden = self.encoder(strip, indices, depth)
+        masked, cls_hidden = hidden.split([len(targets.masked.indices), len(strip)])
+        masked_output = SimpleNamespace(logits=self.token_logits(masked))
+        return SimpleNamespace(masked=masked_output, pair_logits=self.pair_logits(cls_hidden))
+
+
+class VariantEngine:
+    """The members of an `Engine` with which `PseudoLikelihoodScorer` scores minimal pairs."""
+
+    micro_batch_tokens = 8192
+
+    def __init__(self, model: VariantModel, model_settings: Any, head_settings: Any):
+        self.model, self.model_settings, self.head_settings = model, model_settings, head_settings
+
+    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the logits at one token of each sequence, [sequences, vocab]."""
+        with torch.no_grad():
+            return self.model.token_logits(self.model.encoder(strip, indices))
+
+    def run(self, strip: Strip) -> Any:
+        """Not used for scoring."""
+        raise NotImplementedError

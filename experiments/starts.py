@@ -1,0 +1,221 @@
+"""Initial weights: those of Albertine, heads that match tokens, and the context start."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from albertine.corpus.corpus import Corpus
+from albertine.model.model import INITIALIZER_RANGE, Model, truncated_normal
+from albertine.pretrain.local_start import apply_local_start
+from albertine.pretrain.position_extrapolation import Sinusoids
+from albertine.settings import HeadSettings, ModelSettings
+from experiments.network import VariantModel
+from experiments.variation import Variation
+
+_OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, cyclically, as in the local start
+_LINEAR_BIAS = 2.0  # with this bias GELU is nearly linear, and the norm behind it removes the constant
+_MASKED_NEIGHBOURS = 0.15
+_BATCH_SIZE, _LR = 2048, 0.004
+
+
+def new_model(variation: Variation, corpus: Corpus, token_counts: NDArray[np.float64]) -> VariantModel:
+    """Return a model whose published parts have the initial weights of `albertine pretrain`."""
+    vocab_size = len(corpus.tokenizer)
+    torch.manual_seed(variation.seed)
+    model = VariantModel(variation, vocab_size)
+    generator = torch.Generator().manual_seed(variation.seed)
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight.data = truncated_normal(module.weight.shape, generator) * INITIALIZER_RANGE
+            if module.bias is not None:
+                module.bias.data.zero_()
+    _copy_published_start(model, variation, vocab_size)
+    model.encoder.segments.weight.data.mul_(variation.segment_scale)
+    log_shares = torch.from_numpy(np.log((token_counts + 1) / (token_counts + 1).sum())).float()
+    model.bias.data.copy_(log_shares)
+    if variation.match_heads:
+        _set_match_heads(model)
+    if variation.context_seconds:
+        apply_context_start(model, corpus)
+    return model
+
+
+def _copy_published_start(model: VariantModel, variation: Variation, vocab_size: int) -> None:
+    """Copy the weights that a new ALBERT of the same size has, with or without the local start."""
+    v = variation
+    settings = ModelSettings(
+        vocab_size=vocab_size,
+        embedding_size=v.embedding_size,
+        hidden_size=v.hidden_size,
+        layers=v.layers,
+        heads=v.heads,
+    )
+    published: Any = Model(settings, HeadSettings(kind="pretrain"), seed=v.seed)
+    if v.local_start and not v.rotary:
+        apply_local_start(published, v.seed, v.layers)
+    embedding, block = published.encoder.embedding, published.encoder.attention[0]
+    encoder, head = model.encoder, published.head
+    pairs: list[tuple[Any, Any]] = [
+        (encoder.tokens, embedding.tokens),
+        (encoder.segments, embedding.segments),
+        (encoder.projection, embedding.projection),
+        (encoder.qkv, block.qkv),
+        (encoder.out, block.out),
+        (model.dense, head.masked.dense),
+        (model.pooler, head.pooler.dense),
+        (model.pair, head.pair),
+    ]
+    if encoder.positions is not None:
+        pairs.append((encoder.positions, embedding.positions))
+    for target, source in pairs:
+        target.weight.data.copy_(source.weight.data)
+
+
+def _position_size(model: VariantModel) -> int:
+    """Return how many elements of an embedding hold sinusoids in the local start."""
+    v = model.encoder.variation
+    settings = ModelSettings(embedding_size=v.embedding_size, hidden_size=v.hidden_size, heads=v.heads)
+    return 2 * len(Sinusoids.for_model(settings))
+
+
+def _set_match_heads(model: VariantModel, score: float = 8.0, other_segment_score: float = 2.0) -> None:
+    """Let the last heads attend to equal tokens, and to the other segment rather than to their own.
+
+    The last element of an embedding holds the segment, as a sign.
+    """
+    v, encoder = model.encoder.variation, model.encoder
+    head_size, position_size = v.hidden_size // v.heads, _position_size(model)
+    rest, width = v.embedding_size - position_size - 1, v.embedding_size
+    amplitude = 3 * INITIALIZER_RANGE
+    with torch.no_grad():
+        encoder.segments.weight.zero_()
+        encoder.segments.weight[:, -1] = torch.tensor([amplitude, -amplitude])
+        encoder.tokens.weight[:, -1] = 0
+    variance = INITIALIZER_RANGE**2 * (width - 1 + 4 * position_size) / width + amplitude**2 / width
+    token_size, segment_size = INITIALIZER_RANGE / math.sqrt(variance), amplitude / math.sqrt(variance)
+    to_embedding = torch.linalg.pinv(encoder.projection.weight.double())
+    count = min(head_size - 1, rest)
+    generator = torch.Generator().manual_seed(v.seed)
+    for head in range(v.heads - v.match_heads, v.heads):
+        rotation = torch.linalg.qr(torch.randn(rest, rest, generator=generator, dtype=torch.float64))[0]
+        query = torch.zeros(head_size, width, dtype=torch.float64)
+        scale = math.sqrt(score * math.sqrt(head_size) / (count * token_size**2))
+        query[:count, position_size : position_size + rest] = scale * rotation[:count]
+        key = query.clone()
+        query[-1, -1] = math.sqrt(other_segment_score * math.sqrt(head_size)) / segment_size
+        key[-1, -1] = -query[-1, -1]
+        rows = slice(head * head_size, (head + 1) * head_size)
+        encoder.qkv.weight.data[rows] = (query @ to_embedding).float()
+        encoder.qkv.weight.data[v.hidden_size :][rows] = (key @ to_embedding).float()
+
+
+def apply_context_start(model: VariantModel, corpus: Corpus) -> None:
+    """Train a linear model that predicts a token from its neighbours, and write it into the weights.
+
+    The heads of the local start fetch the neighbours; their values and outputs, the token embeddings and
+    the MLM head are what the linear model has. It predicts every token, and its only large product is with
+    the vocabulary, so that it sees ten times as many targets per second as the transformer. Its output
+    goes to the directions of the hidden state that the embedding leaves free.
+    """
+    v, encoder = model.encoder.variation, model.encoder
+    started = time.process_time()
+    encoder.segments.weight.data.mul_(0.1)  # a random segment vector would change the fetched values
+    free = torch.linalg.svd(encoder.projection.weight.double())[0][:, v.embedding_size :].float()
+    neighbours = _Neighbours(model, free.shape[1])
+    ids = torch.from_numpy(
+        np.concatenate([shard.tokens for shard in corpus.shards("train")]).astype(np.int64)
+    )
+    optimizer = torch.optim.Adam(neighbours.groups(), betas=(0.9, 0.99))
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    generator = torch.Generator().manual_seed(v.seed)
+    while (fraction := (time.process_time() - started) / v.context_seconds) < 1:
+        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+            group["lr"] = peak * min(1.0, (1 - fraction) / 0.7)
+        indices = torch.randint(4, len(ids) - 4, (_BATCH_SIZE,), generator=generator)
+        logits = neighbours(ids, indices, generator)
+        functional.cross_entropy(logits, ids[indices]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    neighbours.write(free, corpus.tokenizer.special_ids.mask)
+
+
+class _Neighbours(nn.Module):
+    """The linear model: the sum of one matrix per head times the embedding of its neighbour."""
+
+    def __init__(self, model: VariantModel, free_size: int):
+        super().__init__()
+        v, encoder = model.encoder.variation, model.encoder
+        self.model, self.position_size = [model], _position_size(model)
+        head_size, rest = v.hidden_size // v.heads, v.embedding_size - self.position_size
+        self.offsets = [_OFFSETS[head % len(_OFFSETS)] for head in range(v.heads)]
+        self.tokens = nn.Parameter(encoder.tokens.weight.detach().clone())
+        self.values = nn.Parameter(torch.stack([_orthogonal(head_size, rest) for _ in self.offsets]))
+        self.outputs = nn.Parameter(
+            0.5 * torch.stack([_orthogonal(free_size, head_size) for _ in self.offsets])
+        )
+        self.gain = nn.Parameter(torch.ones(v.embedding_size))
+        self.bias = nn.Parameter(model.bias.detach().clone())
+        self.dense = nn.Parameter(_orthogonal(v.embedding_size, free_size), requires_grad=False)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return the parameters with their learning rates."""
+        return [
+            {"params": [self.tokens], "lr": _LR / 2},
+            {"params": [self.values, self.outputs, self.bias], "lr": _LR},
+            {"params": [self.gain], "lr": 5 * _LR},
+        ]
+
+    def forward(self, ids: Tensor, indices: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the logits of the tokens at some indices of a long text, [indices, vocab]."""
+        encoder = self.model[0].encoder
+        assert encoder.positions is not None
+        updates = []
+        for offset, value, output in zip(self.offsets, self.values, self.outputs, strict=True):
+            positions = torch.randint(0, 128, (len(indices),), generator=generator)
+            embedded = self.tokens[ids[indices + offset]] + encoder.segments.weight[0].detach()
+            embedded = embedded + encoder.positions.weight[positions].detach()
+            embedded = functional.layer_norm(embedded, embedded.shape[-1:])[:, self.position_size :]
+            visible = torch.rand(len(indices), 1, generator=generator) >= _MASKED_NEIGHBOURS
+            updates.append((embedded * visible) @ value.T @ output.T)
+        total = torch.stack(updates).sum(0)
+        total = total * torch.rsqrt(total.square().mean(1, keepdim=True) + 1e-4)
+        dense = functional.gelu(0.5 * total @ self.dense.T + _LINEAR_BIAS, approximate="tanh")
+        predicted = functional.layer_norm(dense, dense.shape[-1:]) * self.gain
+        return functional.linear(predicted, self.tokens, self.bias)
+
+    @torch.no_grad()
+    def write(self, free: Tensor, mask_id: int, out_scale: float = 0.15) -> None:
+        """Write the linear model into the weights of the model.
+
+        Args:
+            free: directions of the hidden state that the embedding leaves free, [hidden, free].
+            mask_id: id of [MASK], which is no context.
+            out_scale: size of what one layer adds; small, because every layer adds it.
+        """
+        model, encoder, hidden = self.model[0], self.model[0].encoder, free.shape[0]
+        scale = INITIALIZER_RANGE / self.tokens.square().mean(1).sqrt().mean()
+        encoder.tokens.weight.copy_(self.tokens * scale)
+        encoder.tokens.weight[mask_id, self.position_size :] = 0
+        model.norm.weight.copy_(self.gain / scale)
+        model.bias.copy_(self.bias)
+        to_rest = torch.linalg.pinv(encoder.projection.weight.double())[self.position_size :].float()
+        head_size = self.values.shape[1]
+        for head, (value, output) in enumerate(zip(self.values, self.outputs, strict=True)):
+            columns = slice(head * head_size, (head + 1) * head_size)
+            encoder.qkv.weight[2 * hidden :][columns] = value @ to_rest
+            encoder.out.weight[:, columns] = out_scale * free @ output
+        encoder.down.weight.zero_()
+        # A prediction that the layers have added up has about this size in the normalized hidden state.
+        size = min(1.0, out_scale * encoder.variation.layers)
+        model.dense.weight.copy_(0.5 / size * self.dense @ free.T)
+        model.dense.bias.fill_(_LINEAR_BIAS)
+
+
+def _orthogonal(rows: int, columns: int) -> Tensor:
+    return nn.init.orthogonal_(torch.empty(rows, columns))

@@ -1,0 +1,76 @@
+"""The research code: without variations it is ALBERT, and every variation trains."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from experiments.network import VariantModel
+from experiments.screen import screen
+from experiments.variation import Variation
+
+from albertine.corpus.corpus import Corpus
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.model import Model
+from albertine.settings import HeadSettings, ModelSettings
+from tests.model.model_fixtures import random_strip
+
+SMALL = Variation(hidden_size=24, layers=3, heads=4, embedding_size=10, batch_tokens=256, local_start=False)
+
+
+def test_model_without_variations_is_albert() -> None:
+    settings = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4)
+    albert: Any = Model(settings, HeadSettings(kind="pretrain"), seed=1)
+    for parameter in albert.parameters():
+        parameter.data.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
+    model, block, ffn = VariantModel(SMALL, 61), albert.encoder.attention[0], albert.encoder.ffn[0]
+    encoder, embedding, head = model.encoder, albert.encoder.embedding, albert.head
+    for variant, original in (
+        (encoder.tokens, embedding.tokens),
+        (encoder.segments, embedding.segments),
+        (encoder.positions, embedding.positions),
+        (encoder.norm, embedding.norm),
+        (encoder.projection, embedding.projection),
+        (encoder.qkv, block.qkv),
+        (encoder.out, block.out),
+        (encoder.norms["attention_out"], block.norm),
+        (encoder.up, ffn.up),
+        (encoder.down, ffn.down),
+        (encoder.norms["ffn_out"], ffn.norm),
+        (model.dense, head.masked.dense),
+        (model.norm, head.masked.norm),
+        (model.pooler, head.pooler.dense),
+        (model.pair, head.pair),
+    ):
+        assert variant is not None
+        variant.load_state_dict(original.state_dict())
+    model.bias.data.copy_(head.masked.bias)
+    strip = random_strip([9, 3, 14, 3])
+    labels = torch.zeros(4, dtype=torch.long)
+    targets = PretrainingTargets(MaskedLMTargets(torch.tensor([1, 8, 20]), labels[:3]), labels)
+    for depth in (1, 3):
+        expected, actual = (one(strip, targets, depth=depth) for one in (albert, model))
+        torch.testing.assert_close(actual.masked.logits, expected.masked.logits, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(actual.pair_logits, expected.pair_logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm": "before", "residual_scale": 0.5, "step_gains": True, "step_biases": True, "step_rank": 2},
+        {"norm": "both", "gated": True, "rotary": True, "value_embeddings": True, "embedding_skip": True},
+        {"activation": "squared-relu", "causal_share": 0.5, "replaced_weight": 1.0, "z_loss": 1e-4},
+        {"optimizer": "adamw", "schedule": "cosine", "average": 0.9, "pair": "none"},
+        {"masked": "0.4, 0.2 from 0.5", "length": "32, 64 from 0.5", "depth": "1, 3 from 0.5"},
+        {"hidden_size": 64, "embedding_size": 32, "local_start": True, "context_seconds": 0.2},
+        {"hidden_size": 64, "embedding_size": 32, "local_start": True, "match_heads": 1},
+    ],
+    ids=str,
+)
+def test_every_variation_trains(changes: dict[str, Any], corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    screen(replace(SMALL, **changes), corpus=corpus.folder, seconds=1.0, out=out)
+    assert out.read_text().count("mask_loss") == 1
