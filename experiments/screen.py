@@ -89,18 +89,18 @@ class _Run:
         self._used = v.context_seconds
         self._costs: dict[tuple[Any, ...], list[float]] = {}
         self._curve: list[tuple[float, int, float]] = []
-        self._masked, self._length = _stages("mlm_probability", v.masked), _stages("length", v.length)
-        self._depth = _stages("depth", v.depth or str(v.layers))
+        self._masked, self._length = _stages(v.masked, 0.01, 0.9), _stages(v.length, 8, 512)
+        self._batch_tokens = _stages(v.batch, 64, 2**20)
+        self._depth, self._causal = _stages(v.depth or str(v.layers), 1, 100), _stages(v.causal, 0, 1)
         self._optimizers = _optimizers(model)
         self._average: dict[str, Tensor] = {}
         self._generator = torch.Generator().manual_seed(v.seed)
 
     def train(self) -> None:
         """Train until the time is used up; the model then has the weights to evaluate."""
-        v = self.variation
         for batch, kind in self._batches():
             started = time.process_time()
-            is_causal = torch.rand((), generator=self._generator).item() < v.causal_share
+            is_causal = torch.rand((), generator=self._generator).item() < self._value(self._causal)
             self._step(batch, depth=kind[-1], causal=is_causal)
             self.steps, self.tokens = self.steps + 1, self.tokens + len(batch.strip.tokens)
             self._count_time((*kind, is_causal), time.process_time() - started, len(batch.strip.tokens))
@@ -135,13 +135,18 @@ class _Run:
         """Yield batches with the stage they are of, until the time is used up."""
         position = 0.0
         while self._fraction < 1:
-            stage = self._value(self._masked), self._value(self._length)
+            stage = self._stage
             loader = self._loader(*stage, position)
             for batch in loader:
                 yield batch, (*stage, self._current_depth)
                 position = loader.position.sample_index / loader.epoch_samples
-                if self._fraction >= 1 or stage != (self._value(self._masked), self._value(self._length)):
+                if self._fraction >= 1 or stage != self._stage:
                     break
+
+    @property
+    def _stage(self) -> tuple[float, float, float]:
+        """What the samples and batches depend on."""
+        return self._value(self._masked), self._value(self._length), self._value(self._batch_tokens)
 
     def _value(self, stages: CurriculumStages) -> float:
         """Return the current value of a schedule."""
@@ -152,7 +157,7 @@ class _Run:
     def _current_depth(self) -> int:
         return int(self._value(self._depth))
 
-    def _loader(self, masked: float, length: float, position: float) -> BatchLoader:
+    def _loader(self, masked: float, length: float, batch_tokens: float, position: float) -> BatchLoader:
         objective = ObjectiveSettings(
             pair=self.variation.pair,
             max_length=int(length),
@@ -162,7 +167,7 @@ class _Run:
         )
         dataset = PretrainDataset(self.corpus, objective)
         start = DataPosition(int(position * len(dataset)), 0)
-        return BatchLoader(dataset, self.variation.batch_tokens, position=start)
+        return BatchLoader(dataset, int(batch_tokens), position=start)
 
     def _count_time(self, kind: tuple[Any, ...], seconds: float, tokens: int) -> None:
         costs = self._costs.setdefault(kind, [])
@@ -249,9 +254,9 @@ class _Run:
         }
 
 
-def _stages(key: str, text: str) -> CurriculumStages:
-    bounds = {"mlm_probability": (0.01, 0.9), "length": (8, 512), "depth": (1, 100)}[key]
-    return parse_stages(key, text, *bounds)
+def _stages(text: str, minimum: float, maximum: float) -> CurriculumStages:
+    key = "length" if minimum >= 1 else "mlm_probability"  # the key only matters for messages
+    return parse_stages(key, text, minimum, maximum)
 
 
 def _rate_factor(fraction: float, variation: Variation) -> float:

@@ -34,14 +34,14 @@ class Variation:
         masked: schedule of the fraction of tokens to predict.
         length: schedule of the maximum length of samples.
         depth: schedule of the layers; by default `layers`.
+        causal: schedule of the share of steps that predict the next token from those before it.
+        batch: schedule of the tokens of a step.
         pair: objective of the segment pairs.
-        causal_share: share of the steps that predict the next token from those before it.
         replaced_weight: weight of the loss of finding replaced tokens; 0 for none.
         z_loss: weight of the squared logarithm of the softmax's denominator.
         optimizer: Muon with AdamW for the rest, or AdamW alone.
         lr: peak learning rate of Muon, or of AdamW alone.
         adamw_lr: peak learning rate of AdamW beside Muon.
-        batch_tokens: tokens of a step.
         warmup: fraction of the time with a rising rate.
         schedule: the rate after the warm-up.
         average: decay of the moving average of the weights that is evaluated; 0 for none.
@@ -71,14 +71,14 @@ class Variation:
     masked: str = "0.15"
     length: str = "128"
     depth: str | None = None
+    causal: str = "0"
+    batch: str = "4096"
     pair: Literal["sop", "nsp", "none"] = "sop"
-    causal_share: float = 0.0
     replaced_weight: float = 0.0
     z_loss: float = 0.0
     optimizer: Literal["muon", "adamw"] = "muon"
     lr: float = 0.004
     adamw_lr: float = 0.0007
-    batch_tokens: int = 4096
     warmup: float = 0.1
     schedule: Literal["linear", "cosine", "trapezoid"] = "linear"
     average: float = 0.0

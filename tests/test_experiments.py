@@ -16,7 +16,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip
 
-SMALL = Variation(hidden_size=24, layers=3, heads=4, embedding_size=10, batch_tokens=256, local_start=False)
+SMALL = Variation(hidden_size=24, layers=3, heads=4, embedding_size=10, batch="256", local_start=False)
 
 
 def test_model_without_variations_is_albert() -> None:
@@ -62,9 +62,14 @@ def test_model_without_variations_is_albert() -> None:
         {},
         {"norm": "before", "residual_scale": 0.5, "step_gains": True, "step_biases": True, "step_rank": 2},
         {"norm": "both", "gated": True, "rotary": True, "value_embeddings": True, "embedding_skip": True},
-        {"activation": "squared-relu", "causal_share": 0.5, "replaced_weight": 1.0, "z_loss": 1e-4},
+        {"activation": "squared-relu", "causal": "0.5", "replaced_weight": 1.0, "z_loss": 1e-4},
         {"optimizer": "adamw", "schedule": "cosine", "average": 0.9, "pair": "none"},
-        {"masked": "0.4, 0.2 from 0.5", "length": "32, 64 from 0.5", "depth": "1, 3 from 0.5"},
+        {
+            "masked": "0.4, 0.2 from 0.5",
+            "length": "32, 64 from 0.5",
+            "depth": "1, 3 from 0.5",
+            "batch": "128, 256 from 0.5",
+        },
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "context_seconds": 0.2},
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "match_heads": 1},
     ],
