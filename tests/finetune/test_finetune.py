@@ -161,6 +161,9 @@ def test_resume_with_changed_settings_or_data(
     finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
     with pytest.raises(InputError, match=r"a run with train.steps = 4, not 5"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=5, warmup=1))
+    (tmp_path / "run" / "settings.toml").unlink()  # the checkpoints have the settings, too
+    with pytest.raises(InputError, match=r"a run with train.steps = 4, not 5"):
+        finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=5, warmup=1))
     data = Path(finetune_settings.data or "")
     data.write_text(data.read_text().replace("ka ka ka", "ka ka lo"))
     with pytest.raises(InputError, match="the examples differ from those that the run started with"):

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import settings_to_toml
+from albertine.settings import build_settings, settings_to_toml
 from albertine.train import checkpoints, recorder
 from albertine.train.optimizers import Optimizers
 from albertine.train.run_folder import publish_model, read_run_settings
@@ -353,8 +354,11 @@ def test_changed_corpus_raises(
         pretrain(tmp_path / "run", settings)
 
 
-def test_changed_settings_raise_and_are_named(
-    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_changed_settings_raise_or_are_named(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     interrupted_run(settings, tmp_path / "run", monkeypatch)
     with pytest.raises(
@@ -369,6 +373,43 @@ def test_changed_settings_raise_and_are_named(
     pretrain(
         tmp_path / "run", with_train(settings, micro_batch_tokens=64, keep_checkpoints=1, save_minutes=1.0)
     )
+    output = capsys.readouterr().err
+    assert re.findall(r"settings\.toml: resuming with (\S+) = (\S+), not", output) == [
+        ("train.micro_batch_tokens", "64"),
+        ("train.save_minutes", "1.0"),
+        ("train.keep_checkpoints", "1"),
+    ]
+
+
+def test_edited_settings_file_is_refused(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints have the settings, too, so that nothing depends on a file that people edit."""
+    run = tmp_path / "run"
+    interrupted_run(settings, run, monkeypatch)
+    text = (run / "settings.toml").read_text()
+    for steps in ("", "steps = 30\n"):
+        (run / "settings.toml").write_text(text.replace("steps = 12\n", steps))
+        edited = build_settings(PretrainSettings, read_run_settings(run))
+        with pytest.raises(InputError, match=rf"a run with train\.steps = 12, not {edited.train.steps};"):
+            pretrain(run, edited)
+    (run / "settings.toml").unlink()
+    with pytest.raises(InputError, match=r"a run with train\.steps = 12, not 30; .* or another --out"):
+        pretrain(run, with_train(settings, steps=30))
+    pretrain(run, settings)
+    assert (run / "settings.toml").read_text() == text
+
+
+def test_checkpoint_without_settings_is_compared_with_the_file(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions saved the settings only in the run folder."""
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "settings_to_toml", lambda _: None)
+        interrupted_run(settings, tmp_path / "run", monkeypatch)
+    with pytest.raises(InputError, match=r"a run with train\.steps = 12, not 30"):
+        pretrain(tmp_path / "run", with_train(settings, steps=30))
+    pretrain(tmp_path / "run", settings)
 
 
 def test_kernels_may_be_switched_off_on_resume(

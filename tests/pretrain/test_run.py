@@ -425,7 +425,7 @@ def test_resume_uses_the_settings_of_the_run(
     for options in (["--resume"], ["--corpus", str(settings.corpus)]):
         exit_codes, output = fork_server.run("pretrain", "--out", str(tmp_path / "classifier"), *options)
         assert exit_codes == [2]
-        assert "classifier: a run of another command (its settings.toml sets task); name another" in output
+        assert "classifier: a run of another command (its settings have task); name another" in output
     exit_codes, output = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
     assert (exit_codes, output.count("\n")) == ([0], 1)
     assert (tmp_path / "run" / "curve.svg").exists()

@@ -1,7 +1,7 @@
 """Tests of reading settings from TOML and command-line options, and of writing them as TOML."""
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -94,7 +94,7 @@ def test_command_line_options_read_back_equal(settings: ExampleSettings) -> None
         "name": settings.name,
         "rate": str(settings.rate),
         "fast": str(settings.fast).lower(),
-        "model": {key: str(getattr(settings.model, key)) for key in settings.model.__dataclass_fields__},
+        "model": {key: str(value) for key, value in asdict(settings.model).items()},
     }
     assert build_settings(ExampleSettings, SettingsSource(options)) == replace(settings, out=None)
 

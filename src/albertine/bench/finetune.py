@@ -128,7 +128,7 @@ def _finetune_ours(
         run = Path(scratch)
         (run / CHECKPOINTS_FOLDER).mkdir()
         trainer = build_trainer(run, settings, prepared, distributed, can_collapse=False)
-        with trainer.recorder.open(-1, {}):
+        with trainer.recorder.open(-1):
             trainer.train()
         scorer = Scorer(TorchEngine(trainer.model.eval(), distributed.device), prepared.task_type)
         started = synchronized_time(distributed.device)

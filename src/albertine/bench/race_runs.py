@@ -111,7 +111,7 @@ def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> Race
         run = Path(scratch)
         (run / CHECKPOINTS_FOLDER).mkdir()
         trainer = build_trainer(run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining)
-        with trainer.recorder.open(-1, {}):
+        with trainer.recorder.open(-1):
             trainer.train()
         lines = read_metrics(run)
     training_lines = {line["step"]: line for line in lines if "seconds" in line}

@@ -7,7 +7,7 @@ restarts at half the learning rate with twice the warm-up, at most twice, and pr
 
 import json
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -109,7 +109,7 @@ def finetune_run(
             trainer.resume()
             try:
                 if not trainer.is_finished:
-                    recording = trainer.recorder.open(trainer.last_saved_step, asdict(settings))
+                    recording = trainer.recorder.open(trainer.last_saved_step)
                     with recording if distributed.is_main else nullcontext():
                         trainer.train()
                 break
@@ -183,7 +183,9 @@ def build_trainer(
         is_sharded=train.shard and distributed.world_size > 1,
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
-    return assemble_trainer(run, model, finetuning, train, distributed, published="best", lr_scales=lr_scales)
+    return assemble_trainer(
+        run, model, finetuning, train, settings, distributed, published="best", lr_scales=lr_scales
+    )
 
 
 def _learning_rate_scales(model: Model, layer_decay: float) -> dict[str, float]:

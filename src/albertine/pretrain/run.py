@@ -1,7 +1,6 @@
 """A pre-training run: from its settings to the folder of a model."""
 
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 
 from albertine import progress
@@ -59,10 +58,9 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
             if distributed.is_main and not (run / CURVE_FILE).exists():
                 draw_curve(run)
             return trainer.state.metrics
-        is_main, run_settings = distributed.is_main, asdict(settings)
-        with trainer.recorder.open(trainer.last_saved_step, run_settings) if is_main else nullcontext():
+        with trainer.recorder.open(trainer.last_saved_step) if distributed.is_main else nullcontext():
             trainer.train()
-        if is_main:
+        if distributed.is_main:
             draw_curve(run)
         return trainer.state.metrics
 
@@ -110,7 +108,7 @@ def build_trainer(
         max(micro_batch_tokens, settings.longest_sample()),
     )
     baselines = {"mlm": ("unigram", unigram_loss)}
-    return assemble_trainer(run, model, trainable, train, distributed, baselines=baselines)
+    return assemble_trainer(run, model, trainable, train, settings, distributed, baselines=baselines)
 
 
 def _apply_starts(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:

@@ -16,7 +16,7 @@ from albertine.settings.model import HeadSettings, ModelSettings
 from albertine.settings.presets import MODEL_PRESETS
 from albertine.settings.schema import SettingError, Settings, setting
 from albertine.settings.sources import SettingsSource, build_settings
-from albertine.settings.toml import read_settings_file, settings_to_toml
+from albertine.settings.toml import read_settings_file, settings_from_toml, settings_to_toml
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
@@ -33,5 +33,6 @@ __all__ = [
     "build_settings",
     "read_settings_file",
     "setting",
+    "settings_from_toml",
     "settings_to_toml",
 ]

@@ -96,6 +96,7 @@ def setting(default: T, doc: str, *, minimum: float | None = None, maximum: floa
     return field  # type: ignore[no-any-return]  # dataclasses replace the field by its value
 
 
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """Base class of all settings; subclasses are frozen dataclasses.
 
@@ -133,7 +134,7 @@ class Settings:
 def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
     """Return the fields of a settings class with their resolved types."""
     hints = get_type_hints(settings_class)
-    return [(field, hints[field.name]) for field in dataclasses.fields(settings_class)]  # type: ignore[arg-type]
+    return [(field, hints[field.name]) for field in dataclasses.fields(settings_class)]
 
 
 def _explicit_keys(settings: Settings, default: Settings, prefix: str) -> Iterator[str]:

@@ -30,16 +30,21 @@ def read_settings_file(path: Path, *, accept_pipe: bool = False) -> SettingsSour
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")
-        text = content.decode()
-        if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
-            raise InputError(f"{path}: a line with more than {_MAX_DOTS} dots; remove the line")
-        return SettingsSource(tomllib.loads(text), str(path))
+        return settings_from_toml(content.decode(), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give --config a TOML file") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+
+
+def settings_from_toml(text: str, file_name: str) -> SettingsSource:
+    """Return the settings in TOML text; raise `InputError`, which names the file, if it is not valid."""
+    if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
+        raise InputError(f"{file_name}: a line with more than {_MAX_DOTS} dots; remove the line")
+    try:
+        return SettingsSource(tomllib.loads(text), file_name)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+        raise InputError(f"{file_name}: not valid TOML: {error}") from None
 
 
 def settings_to_toml(settings: Settings) -> str:

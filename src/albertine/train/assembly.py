@@ -8,6 +8,7 @@ from typing import Literal
 from albertine.device import choose_precision
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
+from albertine.settings import Settings
 from albertine.train.distributed import Distributed, broadcast_parameters
 from albertine.train.gradients import make_gradients
 from albertine.train.optimizers import Optimizers
@@ -23,6 +24,7 @@ def assemble_trainer(
     model: Model,
     trainable: Trainable,
     settings: TrainerSettings,
+    run_settings: Settings,
     distributed: Distributed,
     *,
     baselines: Mapping[str, tuple[str, float]] = MappingProxyType({}),
@@ -36,6 +38,7 @@ def assemble_trainer(
         model: the model, on the CPU.
         trainable: data, losses and evaluation.
         settings: settings with learning rate and warm-up.
+        run_settings: all settings of the run, to record.
         distributed: the processes that train together.
         baselines: name and loss of the baseline of an objective, to show beside its loss.
         published: which checkpoint is copied into the folder of the run.
@@ -53,6 +56,6 @@ def assemble_trainer(
         Optimizers(model, settings, dtype, lr_scales),
         make_gradients(model),
         settings,
-        RunRecorder(run, settings, baselines, published),
+        RunRecorder(run, settings, run_settings, baselines, published),
         distributed,
     )

@@ -41,6 +41,7 @@ MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safeten
 # Weights as trained on transformed targets; the model has weights that predict in original units instead.
 TRAINED_WEIGHTS_FILE = "trained_weights.safetensors"
 STATE_FORMAT = 2
+SETTINGS_KEY = "settings"  # of the settings of the run, as TOML, in the state; older checkpoints have none
 OTHER_FORMAT_ADVICE = "resume it with that version, or start a new run with another --out"
 
 

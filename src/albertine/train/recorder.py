@@ -5,12 +5,14 @@ Only the main process opens its recorder; the other processes record nothing.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from albertine import progress
 from albertine.errors import WorkError
-from albertine.train.checkpoints import Checkpoint, CheckpointContents, CheckpointStore
+from albertine.settings import Settings, settings_to_toml
+from albertine.train.checkpoints import SETTINGS_KEY, Checkpoint, CheckpointContents, CheckpointStore
 from albertine.train.display import TrainingDisplay
 from albertine.train.metrics_log import HELD_OUT_PREFIX, EventType, MetricsLog
 from albertine.train.run_folder import publish_model
@@ -30,6 +32,7 @@ class RunRecorder:
         self,
         run: Path,
         settings: TrainerSettings,
+        run_settings: Settings,
         baselines: Mapping[str, tuple[str, float]],
         published: Literal["newest", "best"] = "newest",
     ):
@@ -38,10 +41,12 @@ class RunRecorder:
         Args:
             run: folder of the run.
             settings: tracker and number of checkpoints to keep.
+            run_settings: all settings of the run, for its checkpoints and the tracker.
             baselines: name and loss of the baseline of an objective.
             published: which checkpoint is copied into the folder of the run.
         """
         self._run, self._settings, self._published = run, settings, published
+        self._run_settings = run_settings
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
         self._baselines = baselines
         self._display = TrainingDisplay(settings.steps, baselines)
@@ -49,15 +54,14 @@ class RunRecorder:
         self._tracker: Tracker | None = None
 
     @contextmanager
-    def open(self, step: int, run_settings: dict[str, Any]) -> Iterator[None]:
+    def open(self, step: int) -> Iterator[None]:
         """Record what happens while the block runs.
 
         Args:
             step: step of the checkpoint from which the run resumes; -1 for a new run.
-            run_settings: settings of the run, for the tracker.
         """
         self._metrics_log = MetricsLog(self._run, step)
-        self._tracker = make_tracker(self._settings.tracker, self._run, step, run_settings)
+        self._tracker = make_tracker(self._settings.tracker, self._run, step, asdict(self._run_settings))
         if step < 0:
             baseline_losses = {
                 f"{objective}_{name}_loss": baseline_loss
@@ -137,4 +141,5 @@ class RunRecorder:
         """Start writing a checkpoint; training continues meanwhile."""
         if self._metrics_log:
             self._metrics_log.sync()
-        self.checkpoints.start_writing(contents)
+        state = contents.state | {SETTINGS_KEY: settings_to_toml(self._run_settings)}
+        self.checkpoints.start_writing(replace(contents, state=state))

@@ -15,17 +15,27 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from albertine import progress
 from albertine.atomic import atomic_file, is_unused, partial_paths, remove_path
+from albertine.checksums import json_checksum
 from albertine.errors import InputError, WorkError, check_format
 from albertine.file_lock import file_lock
 from albertine.input_files import read_json_object
-from albertine.settings import Settings, SettingsSource, build_settings, read_settings_file, settings_to_toml
+from albertine.settings import (
+    Settings,
+    SettingsSource,
+    build_settings,
+    read_settings_file,
+    settings_from_toml,
+    settings_to_toml,
+)
 from albertine.settings.schema import display_value, is_table, typed_fields
 from albertine.train.checkpoints import (
     CHECKPOINTS_FOLDER,
     MODEL_FILE,
     OPTIMIZER_FILE,
     OTHER_FORMAT_ADVICE,
+    SETTINGS_KEY,
     STATE_FILE,
     STATE_FORMAT,
     TRAINED_WEIGHTS_FILE,
@@ -44,8 +54,8 @@ _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuni
 def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Iterator[None]:
     """Lock the folder of a run and write its settings.
 
-    The settings of an existing run may differ only in the `changeable` keys. A file of the run that
-    somebody removes while the block runs is a `WorkError`.
+    The settings may differ from those in the newest checkpoint only in the `changeable` keys. A file of
+    the run that somebody removes while the block runs is a `WorkError`.
     """
     _check_run_format(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
@@ -54,8 +64,7 @@ def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Itera
     lock.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(lock, f"{run}: another process is training there; wait for it, or name another folder"):
         _remove_partial_files(run)
-        if has_checkpoints(run):
-            _check_same_settings(run, settings, changeable)
+        _check_same_settings(run, settings, changeable)
         with atomic_file(run / SETTINGS_FILE) as file:
             file.write_text(settings_to_toml(settings), encoding="utf-8")
         try:
@@ -86,14 +95,19 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
         raise InputError(f"{run}: no run (it has no {SETTINGS_FILE})")
     _check_run_format(run)
     source = read_settings_file(run / SETTINGS_FILE)
-    known = {field.name for field, _ in typed_fields(settings_type)} if settings_type else _COMMAND_SETTINGS
+    if settings_type is not None:
+        _check_command(run, source, settings_type)
+    return source
+
+
+def _check_command(run: Path, source: SettingsSource, settings_type: type[Settings]) -> None:
+    """Raise `InputError` if settings are those of another command than `settings_type`."""
+    known = {field.name for field, _ in typed_fields(settings_type)}
     foreign_setting = next((key for key in source.values if key in _COMMAND_SETTINGS - known), None)
     if foreign_setting is not None:
         raise InputError(
-            f"{run}: a run of another command (its {SETTINGS_FILE} sets {foreign_setting}); "
-            "name another folder"
+            f"{run}: a run of another command (its settings have {foreign_setting}); name another folder"
         )
-    return source
 
 
 def unfinished_run_message(run: Path) -> str | None:
@@ -147,13 +161,37 @@ def _remove_partial_files(run: Path) -> None:
 
 
 def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[str]) -> None:
-    before = build_settings(type(settings), read_run_settings(run, type(settings)))
-    for key, was, now in _setting_differences(before, settings, ""):
-        if key not in changeable:
+    """Compare settings with those of the checkpoints: print what differs, or raise `InputError`."""
+    source = _checkpoint_settings(run)
+    if source is None:
+        if not has_checkpoints(run):
+            return
+        source = read_settings_file(run / SETTINGS_FILE)  # that of an older checkpoint
+    _check_command(run, source, type(settings))
+    for key, was, now in _setting_differences(build_settings(type(settings), source), settings, ""):
+        if key in changeable:
+            progress.print_message(
+                f"{run / SETTINGS_FILE}: resuming with {key} = {display_value(now)}, not {display_value(was)}"
+            )
+        else:
             raise InputError(
                 f"{run}: a run with {key} = {display_value(was)}, not {display_value(now)}; "
-                "give the settings of the run, or another --out"
+                f"give the settings of the run (--resume reads its {SETTINGS_FILE}), or another --out"
             )
+
+
+def _checkpoint_settings(run: Path) -> SettingsSource | None:
+    """Return the settings in the newest checkpoint whose state is intact; None if there are none.
+
+    Unlike the file of settings, which people may edit, they are covered by a checksum.
+    """
+    for file in sorted((run / CHECKPOINTS_FOLDER).glob(f"step-*/{STATE_FILE}"), reverse=True):
+        with suppress(InputError, OSError, KeyError, TypeError):
+            document = read_json_object(file, "")
+            if document["sha256"] == json_checksum(document["state"]):
+                text = document["state"].get(SETTINGS_KEY)
+                return settings_from_toml(text, str(file)) if isinstance(text, str) else None
+    return None
 
 
 def _setting_differences(before: Settings, after: Settings, prefix: str) -> Iterator[tuple[str, Any, Any]]:
