@@ -90,13 +90,24 @@ def _is_unused(run: Path) -> bool:
 
 
 def read_run_settings(run: Path, settings_type: type[Settings] | None = None) -> SettingsSource:
-    """Return the settings of a run; raise `InputError` if the run is not one of `settings_type`."""
+    """Return the settings of a run.
+
+    Raise `InputError` if the run is not one of `settings_type`, or if its file of settings lacks one that
+    its newest checkpoint has: the file was cut or edited, and a default would take the place of the setting.
+    """
     if not (run / SETTINGS_FILE).exists():
         raise InputError(f"{run}: no run (it has no {SETTINGS_FILE})")
     _check_run_format(run)
     source = read_settings_file(run / SETTINGS_FILE)
     if settings_type is not None:
         _check_command(run, source, settings_type)
+    stored = _checkpoint_settings(run)
+    missing = sorted(stored.keys - source.keys) if stored else []
+    if missing:
+        raise InputError(
+            f"{run / SETTINGS_FILE}: {missing[0]} is missing, which the checkpoints of the run have; "
+            "restore the file"
+        )
     return source
 
 
