@@ -224,6 +224,9 @@ def test_incomplete_settings_are_refused(tmp_path: Path, pretraining_run: Path) 
     shutil.copytree(pretraining_run, run)
     settings = (run / "settings.toml").read_text()
     (run / "settings.toml").write_text(settings[: settings.index("\nlr = ")])
+    with pytest.raises(InputError, match=r"settings\.toml: train\.\w+ is missing, which the checkpoints"):
+        write_report(run)
+    shutil.rmtree(run / "checkpoints")  # no copy of the settings is left
     with pytest.raises(InputError, match=r"settings\.toml: train\.lr is missing"):
         write_report(run)
 
