@@ -18,7 +18,6 @@ from tests.campaign.messages import MAX_LINE_LENGTH, PREFIX, find_defect
 LIMITS = Limits(seconds=10.0, memory=1 << 30)
 # For a second run after exceeded seconds: on a busy machine only the processor time shows a slow command.
 PATIENT_LIMITS = replace(LIMITS, seconds=40.0)
-LARGE_INPUT_BYTES = 20 << 20  # of more input than this, only the memory is limited: the time grows with it
 _EXCEEDED = "it took more than"
 _ACCEPTED = (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -30,7 +29,8 @@ def find_problem(
     folder: Path,
     new_files: Collection[str],
     resumable: Sequence[str],
-    input_bytes: int,
+    *,
+    is_large: bool,
 ) -> str | None:
     """Return what is wrong with the outcome of a command in one line, or None.
 
@@ -40,9 +40,8 @@ def find_problem(
         folder: folder in which it ran.
         new_files: paths in the folder that did not exist before.
         resumable: files and folders that a failed command may leave, because the same command resumes.
-        input_bytes: size of the damaged file, decompressed.
+        is_large: whether the time may grow with the size of the damaged file.
     """
-    is_large = input_bytes > LARGE_INPUT_BYTES
     if is_large and outcome.exceeded == "seconds":
         return None
     if outcome.exceeded or (outcome.cpu_seconds > LIMITS.seconds and not is_large):

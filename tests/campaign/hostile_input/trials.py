@@ -22,6 +22,8 @@ from tests.campaign.hostile_input.special_files import SPECIAL_FILES
 # Shares of the trials.
 _SPECIAL_SHARE, _QUIET_SHARE, _PROCESS_SHARE = 0.03, 0.5, 0.02
 _NUM_SEEDS = 1 << 32
+# A command may take longer for a file with more bytes or lines than this; its memory is limited even so.
+_LARGE_BYTES, _LARGE_LINES = 20_000_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -117,24 +119,25 @@ def run_trial(trial: Trial, folder: Path, limits: Limits = LIMITS) -> str | None
     arguments = arguments_of(trial, folder)
     before = _files(folder)
     run = run_process if trial.is_process else run_forked
-    input_bytes = _decompressed_size(folder / trial.reader.file)
+    is_large = _is_large(folder / trial.reader.file)
     outcome: Outcome = run(arguments, folder, limits)
     new_files = _files(folder) - before
-    return find_problem(outcome, arguments, folder, new_files, trial.reader.resumable, input_bytes)
+    return find_problem(outcome, arguments, folder, new_files, trial.reader.resumable, is_large=is_large)
 
 
-def _decompressed_size(path: Path) -> int:
-    """Return the number of bytes in a file, decompressed up to damage; 0 for what is no file."""
-    size = 0
+def _is_large(path: Path) -> bool:
+    """Return whether a file, decompressed up to damage, is so large that commands may take longer."""
+    num_bytes = num_lines = 0
+    if not path.is_file():
+        return False
     try:
-        if not path.is_file() or path.suffix != ".gz":
-            return path.stat().st_size
-        with gzip.open(path) as stream:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             while block := stream.read(1 << 20):
-                size += len(block)
+                num_bytes += len(block)
+                num_lines += block.count(b"\n")
     except (OSError, EOFError, zlib.error):  # a broken link, a damaged archive
         pass
-    return size
+    return num_bytes > _LARGE_BYTES or num_lines > _LARGE_LINES
 
 
 def _files(folder: Path) -> set[str]:
