@@ -5,6 +5,7 @@ the command starts in milliseconds. This process must stay single-threaded, beca
 inherit threads. `run_process` starts a new Python process instead, as a user does.
 """
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -130,6 +131,7 @@ def run_forked(
                 in_child()
             status = run_command(app, arguments)
         finally:
+            gc.collect()  # else, unlike at Python's exit, semaphores of process pools would be leaked
             sys.stderr.flush()
             os._exit(status)
 
