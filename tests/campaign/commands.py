@@ -119,6 +119,7 @@ def run_forked(
             return pid
         status = _CRASHED
         try:
+            gc.freeze()  # the last line collects only what the command has left
             os.setsid()
             os.chdir(folder)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
