@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,22 @@ def test_failure_leaves_no_files(tmp_path: Path, is_folder: bool) -> None:
     with pytest.raises(OSError, match="full"):
         fail_while_writing(tmp_path / "made", is_folder=is_folder)
     assert not list(tmp_path.iterdir())
+
+
+def test_interruption_just_after_the_partial_folder_is_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder = Path.mkdir
+
+    def make_folder_and_interrupt(path: Path, **options: Any) -> None:
+        make_folder(path, **options)
+        if path.suffix == ".partial":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", make_folder_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "out"):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_old_file_is_replaced_only_when_the_new_one_is_finished(tmp_path: Path) -> None:

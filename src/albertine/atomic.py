@@ -57,15 +57,19 @@ def partial_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _folder_in_use(path):
         partial = _partial_path(path)
-        try:
-            partial.mkdir()
-        except OSError as error:
-            _name_final_path(error, partial, path)
-            raise
-        try:
+        try:  # an interruption may also come just after the folder is made
+            _make_partial_folder(partial, path)
             yield partial
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _make_partial_folder(partial: Path, path: Path) -> None:
+    try:
+        partial.mkdir()
+    except OSError as error:
+        _name_final_path(error, partial, path)
+        raise
 
 
 @contextmanager
