@@ -1,5 +1,6 @@
 """ALBERT with the switches of a `Variation`; with the defaults it computes what `albertine.model` does."""
 
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.model.attention import AttentionLayout, attention_by_length
+from albertine.model.kernels.selection import Kernels
 from albertine.model.kernels.short_attention import short_attention
 from albertine.model.strip import Strip
 from experiments.variation import Variation
@@ -160,10 +162,18 @@ class VariantModel(nn.Module):
         if variation.replaced_weight:
             self.replaced_dense, self.replaced = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
 
+    def decoder_input(self, hidden: Tensor) -> Tensor:
+        """Return what the decoder maps to logits: [tokens, hidden] to [tokens, width]."""
+        values: Tensor = self.norm(functional.gelu(self.dense(hidden), approximate="tanh"))
+        return values
+
+    def token_loss(self, values: Tensor, labels: Tensor) -> Tensor:
+        """Return the sum of the losses of tokens, from their inputs of the decoder."""
+        return Kernels().vocabulary_loss(values, self.encoder.tokens.weight, self.bias, labels)[0]
+
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the vocabulary: [tokens, hidden] to [tokens, vocab]."""
-        values = self.norm(functional.gelu(self.dense(hidden), approximate="tanh"))
-        return functional.linear(values, self.encoder.tokens.weight, self.bias)
+        return functional.linear(self.decoder_input(hidden), self.encoder.tokens.weight, self.bias)
 
     def pair_logits(self, cls_hidden: Tensor) -> Tensor:
         """Return the logits of both labels of each pair, [sequences, 2]."""
@@ -180,8 +190,18 @@ class VariantModel(nn.Module):
         indices = torch.cat([targets.masked.indices, strip.cls_indices])
         hidden = self.encoder(strip, indices, depth)
         masked, cls_hidden = hidden.split([len(targets.masked.indices), len(strip)])
-        masked_output = SimpleNamespace(logits=self.token_logits(masked))
-        return SimpleNamespace(masked=masked_output, pair_logits=self.pair_logits(cls_hidden))
+        return SimpleNamespace(masked=_Masked(self, masked), pair_logits=self.pair_logits(cls_hidden))
+
+
+class _Masked:
+    """The output for the masked tokens; `logits` are computed when they are needed."""
+
+    def __init__(self, model: VariantModel, hidden: Tensor):
+        self.values, self._model = model.decoder_input(hidden), model
+
+    @cached_property
+    def logits(self) -> Tensor:
+        return functional.linear(self.values, self._model.encoder.tokens.weight, self._model.bias)
 
 
 class VariantEngine:

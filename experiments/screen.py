@@ -201,14 +201,14 @@ class _Run:
         """Return the share of a micro-batch in the mean losses of the step."""
         v, model, targets = self.variation, self.model, part.targets
         out = model(part.strip, targets, depth=depth)
-        logits, labels = out.masked.logits, targets.masked.labels
-        loss = functional.cross_entropy(logits, labels, reduction="sum") / counts[0]
+        loss = model.token_loss(out.masked.values, targets.masked.labels) / counts[0]
         if v.pair != "none":
             pair_loss = functional.cross_entropy(out.pair_logits, targets.pair_labels, reduction="sum")
             loss = loss + pair_loss / counts[1]
         if v.z_loss:
-            loss = loss + v.z_loss * logits.logsumexp(1).square().sum() / counts[0]
+            loss = loss + v.z_loss * out.masked.logits.logsumexp(1).square().sum() / counts[0]
         if v.replaced_weight:
+            logits = out.masked.logits.detach()
             loss = loss + v.replaced_weight * self._replaced_loss(part, logits, depth) / counts[2]
         return loss
 
@@ -217,7 +217,7 @@ class _Run:
         masked, strip = part.targets.masked, part.strip
         tokens = strip.tokens.clone()
         original = tokens.index_copy(0, masked.indices, masked.labels)
-        drawn = torch.distributions.Categorical(logits=logits.detach()).sample()
+        drawn = torch.distributions.Categorical(logits=logits).sample()
         tokens[masked.indices] = drawn
         hidden = self.model.encoder(Strip(tokens, strip.segments, strip.offsets), None, depth)
         is_replaced = (tokens != original).float()
@@ -233,7 +233,7 @@ class _Run:
         indices = (~is_last).nonzero().squeeze(1)
         whole = Strip(tokens, strip.segments, strip.offsets)
         hidden = self.model.encoder(whole, indices, depth, causal=True)
-        return functional.cross_entropy(self.model.token_logits(hidden), tokens[indices + 1], reduction="sum")
+        return self.model.token_loss(self.model.decoder_input(hidden), tokens[indices + 1])
 
     def _evaluate(self, samples: int) -> dict[str, float]:
         """Return the loss on [MASK] tokens and the pair accuracy on fixed held-out samples."""

@@ -8,7 +8,9 @@ logits alone, for hidden states of any shape [..., hidden]. `span_head` has the 
 question answering.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,13 +18,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
+from albertine.model.kernels.selection import Kernels
 from albertine.model.layers import gelu_approximation
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
 
 class Head(nn.Module):
-    """Base class of the heads; `forward` takes the hidden states of the tokens that the head reads."""
+    """Base class of the heads; `forward` takes the hidden states of the tokens that the head reads.
+
+    Attributes:
+        kernels: implementations of its operations, from `Model.configure`.
+    """
+
+    kernels = Kernels()
 
     def indices_to_read(self, strip: Strip, targets: Any) -> Tensor | None:  # noqa: ARG002
         """Return the indices in the strip of the tokens that the head reads; None for all tokens."""
@@ -82,12 +91,19 @@ class MaskedLMOutput:
     """Output of the masked-LM head.
 
     Attributes:
-        logits: with targets those of the masked tokens, [masked, vocab]; without, [tokens, vocab].
         loss: mean loss over the masked tokens; None without targets.
+        correct: number of masked tokens whose original token is most probable; None without targets.
+        compute_logits: computes `logits`, without which the loss may be computed faster.
     """
 
-    logits: Tensor
     loss: Tensor | None
+    correct: Tensor | None
+    compute_logits: Callable[[], Tensor] = field(repr=False)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The logits: with targets those of the masked tokens, [masked, vocab]; without, [tokens, vocab]."""
+        return self.compute_logits()
 
 
 class MaskedLMHead(Head):
@@ -111,13 +127,26 @@ class MaskedLMHead(Head):
 
     def forward(self, hidden: Tensor, strip: Strip, targets: MaskedLMTargets | None = None) -> MaskedLMOutput:  # noqa: ARG002  # all heads have this signature
         """Return the predictions of the masked tokens; without targets, of every token."""
-        logits = self.token_logits(hidden)
-        return MaskedLMOutput(logits, None if targets is None else mean_cross_entropy(logits, targets.labels))
+        values = self._decoder_input(hidden)
+        if targets is None:
+            return MaskedLMOutput(None, None, lambda: self._decode(values))
+        decoder, labels = self._token_embedding[0].weight, targets.labels
+        summed, correct, logits = self.kernels.vocabulary_loss(values, decoder, self.bias, labels)
+        loss = summed / (labels != -100).sum().clamp(min=1)
+        return MaskedLMOutput(loss, correct, lambda: self._decode(values) if logits is None else logits)
 
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the vocabulary for each token: [..., hidden] to [..., vocab]."""
+        return self._decode(self._decoder_input(hidden))
+
+    def _decoder_input(self, hidden: Tensor) -> Tensor:
+        """Return what the decoder maps to logits: [..., hidden] to [..., embedding]."""
         values = functional.gelu(linear(self.dense, hidden), approximate=self.gelu_approximation)
-        values = self.norm(values.to(self.norm.weight.dtype)).to(hidden.dtype)
+        normalized: Tensor = self.norm(values.to(self.norm.weight.dtype)).to(hidden.dtype)
+        return normalized
+
+    def _decode(self, values: Tensor) -> Tensor:
+        """Return logits: [..., embedding] to [..., vocab]."""
         decoder = self._token_embedding[0].weight
         return functional.linear(values, decoder.to(values.dtype), self.bias.to(values.dtype))
 

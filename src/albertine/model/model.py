@@ -55,6 +55,9 @@ class Model(nn.Module):
         if options.kernels:
             limit_primitive_cache()
         self.encoder.compute_options = options
+        for module in self.head.modules():
+            if isinstance(module, Head):
+                module.kernels = options.selected_kernels
 
     def forward(self, strip: Strip, targets: Any = None, *, depth: int | None = None) -> Any:
         """Return the output of the head for a strip.

@@ -209,10 +209,9 @@ class Pretraining:
         targets = micro_batch.batch.targets
         out = model(micro_batch.batch.strip, targets, depth=self.settings.depth_at(step))
         with torch.no_grad():
-            masked_correct = (out.masked.logits.argmax(1) == targets.masked.labels).sum()
             pair_correct = (out.pair_logits.argmax(1) == targets.pair_labels).sum()
         objective_losses = (
-            ObjectiveLoss(out.masked.loss, masked_correct),
+            ObjectiveLoss(out.masked.loss, out.masked.correct),
             ObjectiveLoss(out.pair_loss, pair_correct),
         )
         return objective_losses if self._has_pairs else objective_losses[:1]

@@ -26,6 +26,7 @@ KERNEL_NAMES = (
     "pad_to_rounded_count",
     "short_attention",
     "sixteen_bit_dropout",
+    "vocabulary_loss",
 )
 
 
@@ -75,7 +76,7 @@ def test_kernels_of_training_on_a_cpu(called: set[str]) -> None:
     model = Model(SMALL_WITH_DROPOUT, seed=1).train()
     model.configure(ComputeOptions())
     loss_and_gradients(model)
-    assert called == {"limit_primitive_cache", "short_attention", "sixteen_bit_dropout"}
+    assert called == {"limit_primitive_cache", "short_attention", "sixteen_bit_dropout", "vocabulary_loss"}
 
 
 def test_bf16_on_a_cpu_has_spare_rows(called: set[str]) -> None:

@@ -14,6 +14,7 @@ from albertine.model.kernels.flash_attention import flash_attention, is_supporte
 from albertine.model.kernels.fused_linear_gelu import fused_linear_gelu, has_fast_linear_gelu
 from albertine.model.kernels.short_attention import short_attention
 from albertine.model.kernels.spare_rows import add_spare_rows, pad_to_rounded_count
+from albertine.model.kernels.vocabulary_loss import vocabulary_loss
 from albertine.model.strip import Strip
 
 
@@ -28,6 +29,7 @@ class Kernels:
     | | | groups of short sequences: CPU, with gradients |
     | linear and GELU | two operations | one oneDNN call: CPU with AVX-512, bf16, no gradients |
     | dropout | torch's | 16 random bits per value: CPU |
+    | loss over the vocabulary | logits of all rows | some rows at a time: CPU, fp32, with gradients |
     | rest of a layer after attention | not compiled | compiled: only with `compile` |
 
     Attributes:
@@ -75,6 +77,20 @@ class Kernels:
         if self.enabled and _is_eager_cpu(values):
             return sixteen_bit_dropout(values, rate)
         return functional.dropout(values, rate)
+
+    def vocabulary_loss(
+        self, values: Tensor, decoder: Tensor, bias: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed cross-entropy of linear(values, decoder, bias), and the number of correct rows.
+
+        Rows with the label -100 do not count. The loss is computed in fp32. The third value is the logits,
+        unless the kernel has done without all of them.
+        """
+        if self.enabled and _is_eager_cpu(values) and values.dtype == torch.float32 and values.requires_grad:
+            return *vocabulary_loss(values, decoder, bias, labels), None
+        logits = functional.linear(values, decoder.to(values.dtype), bias.to(values.dtype))
+        loss = functional.cross_entropy(logits.float(), labels, reduction="sum")
+        return loss, (logits.detach().argmax(1) == labels).sum(), logits
 
     def maybe_compile(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return the function, compiled if `compile` is set."""
