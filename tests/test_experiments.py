@@ -1,5 +1,6 @@
 """The research code: without variations it is ALBERT, and every variation trains."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import torch
 from experiments.network import VariantModel
 from experiments.screen import screen
+from experiments.table import table
 from experiments.variation import Variation
 
 from albertine.corpus.corpus import Corpus
@@ -79,3 +81,17 @@ def test_every_variation_trains(changes: dict[str, Any], corpus: Corpus, tmp_pat
     out = tmp_path / "results.jsonl"
     screen(replace(SMALL, **changes), corpus=corpus.folder, seconds=1.0, out=out)
     assert out.read_text().count("mask_loss") == 1
+
+
+def test_table_compares_runs_of_the_same_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(name: str, seed: int, loss: float) -> str:
+        values = {"name": name, "variation": {"seed": seed}, "mask_loss": loss, "tokens": 1_250_000}
+        return json.dumps(values | {"encoder_parameters": 823_000, "blimp": 0.525})
+
+    lines = [run("plain", 1, 9.0), run("plain", 1, 5.9), run("plain", 2, 5.7)]
+    (tmp_path / "results.jsonl").write_text("\n".join([*lines, run("deep", 2, 5.2), run("deep", 3, 5.0)]))
+    table(tmp_path / "results.jsonl")
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| deep | 2 3 | 5.200 5.000 | -0.500 | 52.5 | 1.25M | 823k |",
+        "| plain | 1 2 | 5.900 5.700 | +0.000 | 52.5 | 1.25M | 823k |",
+    ]
