@@ -619,6 +619,16 @@ def test_missing_answerable_layer_is_initialized_with_a_message(
     assert "head span is newly initialized (head.answerable)" in capsys.readouterr().err
 
 
+def test_fine_tuned_model_without_its_answerable_layer_is_refused(tmp_path: Path) -> None:
+    head = HeadSettings(kind="span", answerable=True)
+    save_folder(Model(small_settings(ModelSettings()), head), tmp_path)
+    (tmp_path / "task.json").write_text("{}")
+    (tmp_path / "answerable.safetensors").unlink()
+    with pytest.raises(InputError, match=r"answerable\.safetensors: missing; get the file again"):
+        load(tmp_path)
+    load(tmp_path, head="span")
+
+
 @pytest.mark.parametrize(
     "content", ["[]", '{"weight_map": [1]}', '{"weight_map": {"a": 5}}', '{"weight_map": {"a": ".."}}']
 )

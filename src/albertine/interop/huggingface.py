@@ -15,6 +15,7 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder
+from albertine.errors import InputError
 from albertine.interop.model_from_tensors import (
     ANSWERABLE_MAPPINGS,
     check_no_unnamed_head,
@@ -100,7 +101,11 @@ def build_model(
     answerable_file = config_file.parent / _ANSWERABLE_FILE
     if head_settings.answerable:
         mappings += ANSWERABLE_MAPPINGS
-        tensors |= read_safetensors(answerable_file) if answerable_file.is_file() else {}
+        if answerable_file.is_file():
+            tensors |= read_safetensors(answerable_file)
+        elif own_head is not None and (config_file.parent / TASK_CARD_FILE).exists():
+            # Folders that `transformers` has written lack both files; there the layer begins anew.
+            raise InputError(f"{answerable_file}: missing; get the file again")
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
