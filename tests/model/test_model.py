@@ -285,6 +285,8 @@ def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: boo
         # On a CPU the probabilities of short sequences are kept; the estimate is for flash attention,
         # which keeps one fp32 number per token and head.
         expected += demo.layers * tokens * demo.heads * (dtype.itemsize * length - 4)
+    if dtype == torch.float32:  # on a CPU the probabilities of the vocabulary are not kept
+        expected -= 4 * demo.vocab_size * round(0.15 * tokens)
     assert sum(saved_bytes.values()) == pytest.approx(expected, rel=0.05)
 
 

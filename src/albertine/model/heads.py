@@ -93,7 +93,7 @@ class MaskedLMOutput:
     Attributes:
         loss: mean loss over the masked tokens; None without targets.
         correct: number of masked tokens whose original token is most probable; None without targets.
-        compute_logits: computes `logits`, without which the loss may be computed faster.
+        compute_logits: returns `logits`; computes them if a kernel has computed the loss without them.
     """
 
     loss: Tensor | None
@@ -129,7 +129,8 @@ class MaskedLMHead(Head):
         """Return the predictions of the masked tokens; without targets, of every token."""
         values = self._decoder_input(hidden)
         if targets is None:
-            return MaskedLMOutput(None, None, lambda: self._decode(values))
+            all_logits = self._decode(values)
+            return MaskedLMOutput(None, None, lambda: all_logits)
         decoder, labels = self._token_embedding[0].weight, targets.labels
         summed, correct, logits = self.kernels.vocabulary_loss(values, decoder, self.bias, labels)
         loss = summed / (labels != -100).sum().clamp(min=1)
