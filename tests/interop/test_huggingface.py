@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -485,6 +487,28 @@ def test_plain_pickle_and_shards_load(tmp_path: Path) -> None:
     for folder in ("shards", "pickle"):
         for name, parameter in load(tmp_path / folder).named_parameters():
             assert torch.equal(parameter, expected[name]), name
+
+
+def test_damaged_pickle_is_refused(tmp_path: Path) -> None:
+    folder = save_transformers(transformers_model("Bert", "mlm"), tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    file = folder / "pytorch_model.bin"
+    torch.save(transformers_model("Bert", "mlm").state_dict(), file)
+    content = file.read_bytes()
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(folder / "new", "w", zipfile.ZIP_DEFLATED) as new:
+        for name in archive.namelist():
+            new.writestr(name, archive.read(name))
+    (folder / "new").replace(file)
+    with pytest.raises(InputError, match="compressed, as torch never writes it"):
+        load(folder)
+    directory = content.index(b"PK\x01\x02")
+    for position in range(directory, len(content), 11):
+        file.write_bytes(content[:position] + b"\xff" + content[position + 1 :])
+        with suppress(InputError):
+            load(folder)
+    file.write_bytes(content[:directory] + b"??" + content[directory + 2 :])
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: damaged, or not a checkpoint"):
+        load(folder)
 
 
 def test_save_neither_overwrites_nor_leaves_partial_files(

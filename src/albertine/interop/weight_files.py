@@ -85,11 +85,9 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
 
 def _read_pickle(file: Path) -> dict[str, Tensor]:
     check_regular_file(file)
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
-            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-                raise InputError(f"{file}: compressed, as torch never writes it; get the file again")
     try:
+        if _is_compressed(file):
+            raise InputError(f"{file}: compressed, as torch never writes it; get the file again")
         content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
@@ -97,7 +95,9 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
             f"{file}: refused: it holds objects that could run code ({display_long(reason)}); "
             "if you trust it, convert it to safetensors elsewhere"
         ) from None
-    except Exception as error:  # a damaged pickle can raise anything
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive or pickle can raise anything
         raise InputError(
             f"{file}: damaged, or not a checkpoint ({display_long(error)}); get the file again"
         ) from None
@@ -106,3 +106,11 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
     ):
         raise InputError(f"{file}: must hold tensors by name and nothing else; save a state dict")
     return content
+
+
+def _is_compressed(file: Path) -> bool:
+    """Return whether a file is an archive with compressed members, whose size would be unknown."""
+    if not zipfile.is_zipfile(file):
+        return False
+    with zipfile.ZipFile(file) as archive:
+        return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
