@@ -1,0 +1,53 @@
+"""The application of the command line: its help, the groups of its commands, and what they share."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+import albertine
+
+MODELS = Group("Models", sort_key=1)
+TEXTS = Group("Text and corpora", sort_key=2)
+PRETRAINING = Group("Pre-training", sort_key=3)
+TASKS = Group("Tasks", sort_key=4)
+CHECKPOINTS = Group("Checkpoints", sort_key=5)
+BENCHMARKS = Group("Benchmarks", sort_key=6)
+WORLDS = Group("Synthetic data", sort_key=7)
+SETUP = Group("Setup", sort_key=8)
+
+JsonFlag = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        help="Print the result as JSON, with stable keys.",
+    ),
+]
+
+app = App(
+    name="albertine",
+    help_format="plaintext",  # importing a Markdown renderer takes longer than printing the help
+    help="ALBERT from raw text to a served model.",
+    version=albertine.__version__,
+    help_epilogue="Examples: albertine info albert-large --compare bert-large; "
+    "albertine tokenizer train novels/ --out my-tokenizer; "
+    "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
+    "albertine world write my-world; albertine serve judge; albertine convert OLD NEW; "
+    "albertine bench startup. "
+    "Help for one command: albertine info --help",
+)
+
+app["--help"].group = SETUP
+app["--version"].group = SETUP
+app.register_install_completion_command(group=SETUP, help="Install tab completion for the current shell.")
+
+
+def report_unfinished_runs(*sources: str) -> None:
+    """Print a message for each source that is a run which has not taken all its steps."""
+    from albertine import progress
+    from albertine.train.run_folder import unfinished_run_message
+
+    for source in sources:
+        if message := unfinished_run_message(Path(source)):
+            progress.print_message(message)

@@ -1,0 +1,170 @@
+"""Commands that compare a part of Albertine with another implementation."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App
+
+from albertine.bench.settings import (
+    CorpusBenchSettings,
+    FinetuneBenchSettings,
+    GradientBenchSettings,
+    ModelBenchSettings,
+    RaceSettings,
+    ScoreBenchSettings,
+    StartupBenchSettings,
+)
+from albertine.cli.application import BENCHMARKS, JsonFlag, app
+from albertine.command import DEFAULT_OPTIONS, MODEL_SETTINGS_PARAMETER, SETTINGS_PARAMETER, CommonOptions
+
+bench = App(
+    name="bench",
+    help="Compare a part of Albertine with another implementation, in one run.",
+    group=BENCHMARKS,
+)
+
+
+app.command(bench)
+
+
+@bench.command(name="startup")
+def bench_startup(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the startup time of the command line with bare Python.
+
+    Example: albertine bench startup --runs 9
+    """
+    from albertine.bench import startup
+
+    startup.show_startup(startup.measure_startup(options.read_settings(StartupBenchSettings)), as_json=json)
+
+
+@bench.command(name="model")
+def bench_model(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[ModelBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare training and forward passes with `transformers`, on the same weights and batches.
+
+    Example: albertine bench model --batch sentences --precision fp32
+    """
+    from albertine.bench import model
+
+    model.show_comparisons(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
+
+
+@bench.command(name="gradients")
+def bench_gradients(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[GradientBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
+
+    Example: albertine bench gradients --model albert-large --processes 2
+    """
+    from albertine.bench import gradients
+
+    gradients.show_gradients(
+        gradients.measure_gradients(options.read_settings(GradientBenchSettings)), as_json=json
+    )
+
+
+@bench.command(name="pretrain")
+def bench_pretrain(
+    *,
+    plot: Path | None = None,
+    json: JsonFlag = False,
+    settings: Annotated[RaceSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.
+
+    The model is albert-tiny unless --model or the settings file names another.
+
+    Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
+
+    Args:
+        plot: File for a plot of both curves, .svg or .png.
+    """
+    from albertine.bench import race, race_table
+
+    race_table.show_race(race.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
+
+
+@bench.command(name="finetune")
+def bench_finetune(
+    model: str,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare fine-tuning with `transformers` from the same checkpoint: scores and examples per second.
+
+    Example: albertine bench finetune my-run --task mrpc --data glue/
+
+    Args:
+        model: The checkpoint that both sides start from.
+    """
+    from albertine.bench import finetune as finetune_bench
+
+    finetune_bench.show_finetuning(
+        *finetune_bench.measure_finetuning(model, options.read_settings(FinetuneBenchSettings)), as_json=json
+    )
+
+
+@bench.command(name="corpus")
+def bench_corpus(
+    *text: str,
+    tokenizer: Path,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare corpus building and sampling with the `tokenizers` library and the reference algorithm.
+
+    Example: albertine bench corpus novels/ --tokenizer my-tokenizer
+
+    Args:
+        text: Files, folders or globs; a few tens of megabytes are enough.
+        tokenizer: The folder of a tokenizer.
+    """
+    from albertine.bench import corpus
+
+    corpus.show_corpus(
+        corpus.measure_corpus(text, tokenizer, options.read_settings(CorpusBenchSettings)), as_json=json
+    )
+
+
+@bench.command(name="score")
+def bench_score(
+    data: str,
+    /,
+    *,
+    tokenizer: Path,
+    json: JsonFlag = False,
+    settings: Annotated[ScoreBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the scoring of minimal pairs with `transformers`, on the same weights and sentences.
+
+    Example: albertine bench score blimp/data --tokenizer my-tokenizer --pairs 10
+
+    Args:
+        data: A folder of .jsonl files with minimal pairs, or one file.
+        tokenizer: The folder of a tokenizer.
+    """
+    from albertine.bench import score as score_bench
+
+    score_bench.show_scoring(
+        score_bench.measure_scoring(data, tokenizer, options.read_settings(ScoreBenchSettings)), as_json=json
+    )

@@ -1,0 +1,134 @@
+"""Commands about models: sizes, conversion, the demo, reports and report cards."""
+
+from pathlib import Path
+from typing import Annotated
+
+from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
+from albertine.command import (
+    DEFAULT_OPTIONS,
+    MODEL_SETTINGS_PARAMETER,
+    SETTINGS_PARAMETER,
+    CommonOptions,
+    NoSettings,
+)
+from albertine.demo.settings import DemoSettings
+from albertine.errors import InputError
+from albertine.info.model_info import InfoSettings
+from albertine.report_card.settings import ReportCardSettings
+
+
+@app.command(group=MODELS)
+def info(
+    source: str | None = None,
+    /,
+    *,
+    compare: str | None = None,
+    json: JsonFlag = False,
+    settings: Annotated[InfoSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Show parameters, operations and memory of a model, next to BERT and the paper.
+
+    Without SOURCE, show all presets in one table.
+
+    Example: albertine info albert-large --model.share attention
+
+    Args:
+        source: A preset (see `albertine info`), or a checkpoint: its folder or its hub name.
+        compare: A second preset, shown next to the first model.
+    """
+    from albertine.info import info_table, model_info
+
+    folder = model_info.checkpoint_folder(source)
+    if folder:
+        resolved_settings = model_info.checkpoint_info_settings(
+            folder, options.read_settings(InfoSettings), is_model_changed=options.sets_table("model")
+        )
+    else:
+        resolved_settings = options.read_settings(InfoSettings, model=source)
+    if source or compare or options.sets_table("model"):
+        info_table.show_models(model_info.compared_infos(resolved_settings, source, compare), as_json=json)
+    else:
+        info_table.show_presets(model_info.preset_infos(resolved_settings), as_json=json)
+
+
+@app.command(group=CHECKPOINTS)
+def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
+    """Convert a checkpoint to the layout of `transformers`, and verify the result.
+
+    Example: albertine convert old-checkpoint new-folder
+
+    Args:
+        source: A checkpoint: a folder of transformers or of Google's code for ALBERT or BERT, or a hub name.
+        destination: A new folder.
+    """
+    from albertine.interop.convert import convert_checkpoint
+
+    options.read_settings(NoSettings)
+    convert_checkpoint(source, destination)
+
+
+@app.command(group=MODELS)
+def demo(
+    *,
+    out: Path = Path("albertine-demo"),
+    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Run the whole workflow in about six minutes: text, pre-training, fine-tuning, report.
+
+    If interrupted, run the same command again to resume.
+
+    Example: albertine demo --text my-texts/ --out my-demo
+
+    Args:
+        out: The folder for all results.
+    """
+    from albertine.demo.run import run_demo
+
+    run_demo(out, options.read_settings(DemoSettings))
+
+
+@app.command(group=MODELS)
+def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
+    """Write a report of a pre-training or fine-tuning run to RUN/report.html.
+
+    Example: albertine report my-run
+
+    Args:
+        run: The folder of a run of `albertine pretrain` or `albertine finetune`.
+    """
+    from albertine.report.write import write_report
+
+    options.read_settings(NoSettings)
+    write_report(run)
+
+
+@app.command(group=MODELS)
+def report_card(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    json: JsonFlag = False,
+    settings: Annotated[ReportCardSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Measure a pre-trained model: held-out text, BLiMP, and five tasks with and without pre-training.
+
+    Parts whose data is missing are skipped. If interrupted, run the same command again to resume.
+
+    Example: albertine report-card my-run --corpus my-corpus --data tasks/ --out my-card
+
+    Args:
+        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        out: The folder of the card: a new one, or one to complete.
+    """
+    from albertine.report_card.run import make_report_card
+    from albertine.report_card.table import show_card
+
+    resolved_settings = options.read_settings(ReportCardSettings)
+    if out is None:
+        raise InputError("--out is missing; give the folder of the report card")
+    report_unfinished_runs(model)
+    show_card(make_report_card(model, out, resolved_settings), as_json=json)

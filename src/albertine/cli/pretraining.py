@@ -1,0 +1,121 @@
+"""Commands that pre-train a model, and look at what it has learned."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from albertine.cli.application import PRETRAINING, JsonFlag, app, report_unfinished_runs
+from albertine.command import (
+    DEFAULT_OPTIONS,
+    MODEL_SETTINGS_PARAMETER,
+    SETTINGS_PARAMETER,
+    CommonOptions,
+    NoSettings,
+)
+from albertine.errors import InputError
+from albertine.inference.settings import FillMaskSettings, ScoreSettings
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+
+
+@app.command(group=PRETRAINING)
+def pretrain(
+    *,
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    plot: Path | None = None,
+    settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
+
+    Example: albertine pretrain --corpus my-corpus --out my-run --model albert-small --train.steps 5000
+
+    Args:
+        out: The folder of the run: a new one, or one to resume. It holds the newest checkpoint as a model.
+        resume: Resume the run in --out with its saved settings.
+        plot: Draw the loss curve of this run as curve.svg and curve.png in its folder, and stop.
+    """
+    from albertine.pretrain import curve_plot
+    from albertine.pretrain.run import pretrain as run_pretraining
+    from albertine.train.run_folder import read_run_settings
+
+    if plot is not None:
+        options.read_settings(NoSettings)
+        curve_plot.draw_curve(plot)
+        return
+    saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
+    resolved_settings = options.read_settings(PretrainSettings, saved_settings)
+    if out is None:
+        raise InputError("--out is missing; give the folder of the run")
+    run_pretraining(out, resolved_settings)
+
+
+@app.command(group=PRETRAINING)
+def probe(
+    checkpoint: str,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Evaluate a checkpoint on held-out text: masked tokens, sentence order, next sentence.
+
+    Example: albertine probe my-run --corpus my-corpus
+
+    Args:
+        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+    """
+    from albertine.pretrain.probe import probe as run_probe
+    from albertine.pretrain.probe import show_probe
+
+    show_probe(checkpoint, run_probe(checkpoint, options.read_settings(ProbeSettings)), as_json=json)
+
+
+@app.command(group=PRETRAINING)
+def fill_mask(
+    checkpoint: str,
+    /,
+    *text: str,
+    json: JsonFlag = False,
+    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Predict the masked tokens of a text, or of held-out samples, with a pre-trained model.
+
+    Example: albertine fill-mask my-run "The old [MASK] was locked."
+
+    Args:
+        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        text: Texts with [MASK] in them; default: held-out samples of --corpus.
+    """
+    from albertine.inference.show_fill_mask import show_fill_mask
+
+    show_fill_mask(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
+
+
+@app.command(group=PRETRAINING)
+def score(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    settings: Annotated[ScoreSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Score each text of a file with a pre-trained model: its pseudo-log-likelihood.
+
+    A higher score means a more probable text. The file may have any size.
+
+    Example: albertine score my-run --data sentences.txt --out scores.jsonl
+
+    Args:
+        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        out: A new .jsonl, .csv or .tsv file; default: JSON lines on standard output.
+    """
+    from albertine.inference.score import score as score_file
+
+    resolved_settings = options.read_settings(ScoreSettings)
+    report_unfinished_runs(model)
+    score_file(model, resolved_settings, out)

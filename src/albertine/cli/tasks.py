@@ -1,0 +1,147 @@
+"""Commands that fine-tune a model on a task, evaluate it and serve it."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from albertine.cli.application import TASKS, JsonFlag, app, report_unfinished_runs
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.deploy.settings import ServeSettings
+from albertine.errors import InputError, NothingLearned
+from albertine.finetune.settings import SweepSettings
+from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
+
+
+@app.command(group=TASKS)
+def finetune(
+    model: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    sweep: Annotated[bool, Parameter(negative="")] = False,
+    json: JsonFlag = False,
+    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Fine-tune a model on a task of the paper or on your own labeled file. Resumes if interrupted.
+
+    The exit status is 3 if the run is complete but its model has learned nothing.
+
+    Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
+
+    Args:
+        model: The model to start from: a run, the folder of a checkpoint, or a hub name.
+        out: The folder of the run: a new one, or one to resume. It holds the best model on dev.
+        sweep: Try a grid of learning rates, batch sizes and dropouts (--grid.*), and keep the best.
+    """
+    from albertine.finetune.finetune import finetune as run_finetuning
+    from albertine.finetune.results_table import show_finetune_results
+
+    resolved_settings = options.read_settings(SweepSettings)
+    if out is None:
+        raise InputError("--out is missing; give the folder of the run")
+    results = run_finetuning(model, out, resolved_settings, sweep=sweep)
+    show_finetune_results(out, results, as_json=json)
+    if results.problem is not None:
+        raise NothingLearned(f"{out}: {results.problem}")
+
+
+@app.command(group=TASKS)
+def evaluate(
+    *model: str,
+    json: JsonFlag = False,
+    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Evaluate fine-tuned models with their tasks' official metrics, or pre-trained ones on minimal pairs.
+
+    Several models are also averaged as in the paper. Column names default to those used for fine-tuning.
+    With --task blimp, pre-trained models compare the sentences of minimal pairs.
+
+    Example: albertine evaluate my-cola my-mnli --data glue/
+
+    Args:
+        model: Runs, folders of checkpoints (also of transformers) or ensembles, or hub names.
+    """
+    from albertine.inference.show_evaluation import show_evaluation
+
+    resolved_settings = options.read_settings(EvaluateSettings)
+    report_unfinished_runs(*model)
+    show_evaluation(model, resolved_settings, as_json=json)
+
+
+@app.command(group=TASKS)
+def predict(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Predict each row of a file with a fine-tuned model; the file may have any size.
+
+    Column names default to those used for fine-tuning.
+
+    Example: albertine predict judge --data new.csv --out answers.csv
+
+    Args:
+        model: A fine-tuned run, a folder of a checkpoint (also of transformers) or ensemble, or a hub name.
+        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; default: JSON on stdout.
+    """
+    from albertine.inference.predict import predict as predict_file
+
+    resolved_settings = options.read_settings(PredictSettings)
+    report_unfinished_runs(model)
+    predict_file(model, resolved_settings, out)
+
+
+@app.command(group=TASKS)
+def ensemble(
+    *model: str,
+    out: Path | None = None,
+    save: Path | None = None,
+    json: JsonFlag = False,
+    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Average the predictions of several fine-tuned models, selected on dev, and show the gain.
+
+    Example: albertine ensemble run/seed-0 run/seed-1 run/seed-2 --data glue/RTE --save rte-ensemble
+
+    Args:
+        model: Candidates, fine-tuned on the same task.
+        out: A new file or folder for the predictions on the test split, as in `albertine predict`.
+        save: A new folder for the ensemble as a model, for `albertine predict`, `evaluate` and `serve`.
+    """
+    from albertine.inference import results_table
+    from albertine.inference.ensemble import evaluate_ensemble
+
+    resolved_settings = options.read_settings(EnsembleSettings)
+    report_unfinished_runs(*model)
+    results_table.show_ensemble(evaluate_ensemble(model, resolved_settings, out, save), as_json=json)
+
+
+@app.command(group=TASKS)
+def serve(
+    model: str,
+    /,
+    *,
+    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Serve a fine-tuned or pre-trained model over HTTP, with a web page for trying it.
+
+    The command prints the address; GET /info lists the endpoints and their fields.
+
+    Example: albertine serve judge --port 8080
+
+    Args:
+        model: A run, the folder of a checkpoint (also of transformers) or ensemble, or a hub name.
+    """
+    from albertine.deploy.server import run_server
+
+    resolved_settings = options.read_settings(ServeSettings)
+    report_unfinished_runs(model)
+    run_server(model, resolved_settings, debug=options.debug)

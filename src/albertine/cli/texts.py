@@ -1,0 +1,139 @@
+"""Commands that make vocabularies and corpora from text."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from albertine.cli.application import TEXTS, JsonFlag, app
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
+from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
+from albertine.text.settings import ReadingSettings, TokenizerSettings
+
+tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=TEXTS)
+
+
+app.command(tokenizer)
+
+
+@tokenizer.command(name="train")
+def tokenizer_train(
+    *text: str,
+    out: Path,
+    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Train a unigram vocabulary of subword tokens on text, the kind that ALBERT uses.
+
+    Example: albertine tokenizer train novels/ --vocab-size 30000 --out my-tokenizer
+
+    Args:
+        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
+        out: A new folder, which `transformers` can also load.
+    """
+    from albertine.text.tokenizer_training import build_tokenizer
+
+    build_tokenizer(text, out, options.read_settings(TokenizerSettings))
+
+
+@tokenizer.command(name="show")
+def tokenizer_show(
+    folder: Path,
+    text: str | None = None,
+    /,
+    *,
+    stats: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: JsonFlag = False,
+    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Show the tokens and ids of a text, or statistics of a vocabulary on files.
+
+    Example: albertine tokenizer show my-tokenizer "The cat sat." --stats novel.txt
+
+    Args:
+        folder: The folder of a tokenizer, or of a checkpoint that contains one.
+        text: The text to tokenize.
+        stats: File, folder or quoted glob, for tokens per word and unknown tokens in it; repeatable.
+    """
+    from albertine.text import show
+    from albertine.text.tokenizer import load_tokenizer
+    from albertine.text.unicode_check import check_text
+
+    reading_settings = options.read_settings(ReadingSettings)
+    check_text(text or "", "TEXT")
+    tokenizer = load_tokenizer(folder)
+    stats_result = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
+    show.show_tokenizer(folder, tokenizer, text, stats_result, as_json=json)
+
+
+corpus = App(name="corpus", help="Build, inspect or verify a corpus.", group=TEXTS)
+
+
+app.command(corpus)
+
+
+@corpus.command(name="build")
+def corpus_build(
+    *text: str,
+    tokenizer: Path,
+    out: Path,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Tokenize text into shards for pre-training. If interrupted, run the same command again to resume.
+
+    Example: albertine corpus build novels/ --tokenizer my-tokenizer --held-out 0.01 --out my-corpus
+
+    Args:
+        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
+        tokenizer: The folder of a tokenizer, or of a checkpoint that contains one.
+        out: A new folder, or the folder of an interrupted build.
+    """
+    from albertine.corpus import show
+    from albertine.corpus.build import build_corpus
+
+    manifest = build_corpus(text, tokenizer, out, options.read_settings(CorpusSettings))
+    show.show_manifest(out, manifest, as_json=json)
+
+
+@corpus.command(name="show")
+def corpus_show(
+    folder: Path,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Show samples as the model gets them: segments, order, masked tokens.
+
+    Example: albertine corpus show my-corpus --objective.pair nsp --samples 5
+
+    Args:
+        folder: The folder of a corpus.
+    """
+    from albertine.corpus import show
+    from albertine.corpus.corpus import Corpus
+
+    resolved_settings = options.read_settings(CorpusShowSettings)
+    show.show_samples(Corpus(folder), resolved_settings, as_json=json)
+
+
+@corpus.command(name="check")
+def corpus_check(
+    folder: Path, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
+) -> None:
+    """Verify the checksums, counts and order of a corpus, and report a damaged shard.
+
+    Example: albertine corpus check my-corpus
+
+    Args:
+        folder: The folder of a corpus.
+    """
+    from albertine.corpus import show
+    from albertine.corpus.check import check_corpus
+
+    options.read_settings(NoSettings)
+    show.show_manifest(folder, check_corpus(folder).manifest, as_json=json)

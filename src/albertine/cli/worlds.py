@@ -1,0 +1,60 @@
+"""Commands that generate a little world."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App
+
+from albertine.cli.application import WORLDS, JsonFlag, app
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.world.settings import StorySettings, WorldSettings
+
+world = App(
+    name="world", help="Generate a little world: stories, and tasks with known answers.", group=WORLDS
+)
+
+
+app.command(world)
+
+
+@world.command(name="write")
+def world_write(
+    out: Path,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Generate stories for a corpus, and GLUE, SQuAD and RACE tasks about them in their official layouts.
+
+    Example: albertine world write my-world --stories 20000 --train 2000 --seed 1
+
+    Args:
+        out: A new folder.
+    """
+    from albertine.world import show
+    from albertine.world.write import write_world
+
+    show.show_written_world(out, *write_world(out, options.read_settings(WorldSettings)), as_json=json)
+
+
+@world.command(name="show")
+def world_show(
+    number: int = 0,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Show a story and the events in it.
+
+    Example: albertine world show 7 --genre mystery
+
+    Args:
+        number: The number of the story; any number is valid.
+    """
+    from albertine.world import show
+
+    show.show_story(number, options.read_settings(StorySettings), as_json=json)
