@@ -64,6 +64,15 @@ def test_pickle_is_converted_to_safetensors(
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["new", "source"]
 
 
+def test_a_lost_tokenizer_is_said(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkpoint / "vocab.txt").unlink()
+    assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
+    assert "without a tokenizer" in capsys.readouterr().err
+    assert not (tmp_path / "new" / "vocab.txt").exists()
+
+
 @pytest.mark.parametrize(
     "problem", ["missing source", "existing destination", "missing weights", "unknown setting"]
 )

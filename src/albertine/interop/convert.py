@@ -39,6 +39,8 @@ def convert_checkpoint(source: str, destination: Path) -> None:
     progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
     if ids_result:
         progress.print_message(f"{destination}: {ids_result}")
+    if tokenizer is None:
+        progress.print_message(f"{destination}: without a tokenizer; {source} has no tokenizer.json")
 
 
 def verify_copy(model: Model, copy: Model, folder: Path) -> None:
