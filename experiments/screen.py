@@ -162,7 +162,6 @@ class _Run:
             pair=self.variation.pair,
             max_length=int(length),
             mlm_probability=masked,
-            max_predictions=1000,
             seed=self.variation.seed + 1,
         )
         dataset = PretrainDataset(self.corpus, objective)

@@ -221,9 +221,9 @@ def test_masked_positions_are_uniform_over_the_sequence(many_samples: list[Pretr
 
 @pytest.mark.parametrize(
     ("length", "max_predictions", "expected"),
-    [(64, 77, 10), (512, 77, 77), (513, 77, 77), (8, 77, 1), (10, 20, 2), (512, 20, 20), (4, 20, 1)],
+    [(64, None, 10), (512, None, 77), (514, None, 77), (8, 77, 1), (10, 20, 2), (512, 20, 20), (4, 20, 1)],
 )
-def test_prediction_count(length: int, max_predictions: int, expected: int) -> None:
+def test_prediction_count(length: int, max_predictions: int | None, expected: int) -> None:
     assert prediction_count(length, ObjectiveSettings(max_predictions=max_predictions)) == expected
 
 

@@ -21,7 +21,8 @@ from albertine.randomness import RandomStream, integers, uniform
 
 def prediction_count(length: int, objective: ObjectiveSettings) -> int:
     """Return the number of tokens to predict in a sample of `length` tokens."""
-    return min(objective.max_predictions, max(1, round(length * objective.mlm_probability)))
+    count = max(1, round(length * objective.mlm_probability))
+    return count if objective.max_predictions is None else min(objective.max_predictions, count)
 
 
 def choose_masked_positions(

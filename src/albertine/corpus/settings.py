@@ -42,7 +42,9 @@ class ObjectiveSettings(Settings):
     mlm_probability: float = setting(
         0.15, "Fraction of a sample's tokens to predict.", minimum=0.01, maximum=0.9
     )
-    max_predictions: int = setting(77, "Maximum tokens to predict per sample.", minimum=1)
+    max_predictions: int | None = setting(
+        None, "Maximum tokens to predict per sample; by default as many as mlm_probability gives.", minimum=1
+    )
     max_ngram: int = setting(
         3,
         "Maximum words per masked n-gram; n words have probability proportional to 1/n.",
