@@ -33,7 +33,9 @@ from albertine.pretrain.scores import SUM_COLUMNS, sample_sums
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.train.muon import Muon
+from experiments.copied_pairs import CopiedPairsDataset
 from experiments.network import VariantEngine, VariantModel
+from experiments.save import save
 from experiments.starts import new_model
 from experiments.variation import Variation
 
@@ -54,6 +56,7 @@ def screen(
     seconds: float = 600.0,
     name: str = "albert",
     out: Path = Path("screening.jsonl"),
+    save_to: Path | None = None,
 ) -> None:
     """Train a variation, score it, and append the result to a file.
 
@@ -65,12 +68,15 @@ def screen(
         seconds: processor time of the training.
         name: name of the variation in the result.
         out: file of results.
+        save_to: folder to write the model to, if its network is that of ALBERT.
     """
     torch.set_num_threads(1)
     data = open_corpus(corpus)
     model = new_model(variation, data, TokenFrequencies.from_corpus(data).counts.astype(float))
     run = _Run(model, data, seconds)
     run.train()
+    if save_to is not None:
+        save(model, data, save_to)
     result = {"name": name, "seconds": seconds, "variation": asdict(variation), **run.result()}
     if blimp is not None:
         result["blimp"] = _blimp_accuracy(model, data, blimp, pairs)
@@ -162,9 +168,10 @@ class _Run:
             pair=self.variation.pair,
             max_length=int(length),
             mlm_probability=masked,
+            max_ngram=self.variation.ngram,
             seed=self.variation.seed + 1,
         )
-        dataset = PretrainDataset(self.corpus, objective)
+        dataset = CopiedPairsDataset(self.corpus, objective, self.variation.copies)
         start = DataPosition(int(position * len(dataset)), 0)
         return BatchLoader(dataset, int(batch_tokens), position=start)
 
@@ -175,6 +182,8 @@ class _Run:
 
     def _step(self, batch: Batch, depth: int, *, causal: bool) -> None:
         v = self.variation
+        if v.only_masks:
+            batch.strip.tokens[batch.targets.masked.indices] = self.corpus.tokenizer.special_ids.mask
         counts = len(batch.targets.masked.labels), len(batch.strip), len(batch.strip.tokens)
         for part in batch.split(_MICRO_BATCH_TOKENS):
             loss = self._causal_loss(part, depth) / counts[2] if causal else self._loss(part, depth, counts)

@@ -32,11 +32,14 @@ class Variation:
         match_heads: number of heads that begin by attending to equal tokens, rather in the other segment.
         segment_scale: factor on the initial segment embeddings.
         masked: schedule of the fraction of tokens to predict.
+        only_masks: whether all tokens to predict are replaced by [MASK], and none stays or becomes random.
+        ngram: maximum words that are masked together.
         length: schedule of the maximum length of samples.
         depth: schedule of the layers; by default `layers`.
         causal: schedule of the share of steps that predict the next token from those before it.
         batch: schedule of the tokens of a step.
         pair: objective of the segment pairs.
+        copies: share of samples whose second segment is a noisy copy of the first.
         replaced_weight: weight of the loss of finding replaced tokens; 0 for none.
         z_loss: weight of the squared logarithm of the softmax's denominator.
         optimizer: Muon with AdamW for the rest, or AdamW alone.
@@ -69,11 +72,14 @@ class Variation:
     match_heads: int = 0
     segment_scale: float = 1.0
     masked: str = "0.15"
+    only_masks: bool = False
+    ngram: int = 3
     length: str = "128"
     depth: str | None = None
     causal: str = "0"
     batch: str = "4096"
     pair: Literal["sop", "nsp", "none"] = "sop"
+    copies: float = 0.0
     replaced_weight: float = 0.0
     z_loss: float = 0.0
     optimizer: Literal["muon", "adamw"] = "muon"

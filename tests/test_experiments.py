@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from experiments.network import VariantModel
+from experiments.save import published_modules
 from experiments.screen import screen
 from experiments.table import table
 from experiments.variation import Variation
 
+import albertine
 from albertine.corpus.corpus import Corpus
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
@@ -26,28 +28,10 @@ def test_model_without_variations_is_albert() -> None:
     albert: Any = Model(settings, HeadSettings(kind="pretrain"), seed=1)
     for parameter in albert.parameters():
         parameter.data.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
-    model, block, ffn = VariantModel(SMALL, 61), albert.encoder.attention[0], albert.encoder.ffn[0]
-    encoder, embedding, head = model.encoder, albert.encoder.embedding, albert.head
-    for variant, original in (
-        (encoder.tokens, embedding.tokens),
-        (encoder.segments, embedding.segments),
-        (encoder.positions, embedding.positions),
-        (encoder.norm, embedding.norm),
-        (encoder.projection, embedding.projection),
-        (encoder.qkv, block.qkv),
-        (encoder.out, block.out),
-        (encoder.norms["attention_out"], block.norm),
-        (encoder.up, ffn.up),
-        (encoder.down, ffn.down),
-        (encoder.norms["ffn_out"], ffn.norm),
-        (model.dense, head.masked.dense),
-        (model.norm, head.masked.norm),
-        (model.pooler, head.pooler.dense),
-        (model.pair, head.pair),
-    ):
-        assert variant is not None
+    model = VariantModel(SMALL, 61)
+    for variant, original in published_modules(model, albert):
         variant.load_state_dict(original.state_dict())
-    model.bias.data.copy_(head.masked.bias)
+    model.bias.data.copy_(albert.head.masked.bias)
     strip = random_strip([9, 3, 14, 3])
     labels = torch.zeros(4, dtype=torch.long)
     targets = PretrainingTargets(MaskedLMTargets(torch.tensor([1, 8, 20]), labels[:3]), labels)
@@ -74,6 +58,7 @@ def test_model_without_variations_is_albert() -> None:
         },
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "context_seconds": 0.2},
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "match_heads": 1},
+        {"copies": 0.5, "only_masks": True, "ngram": 1},
     ],
     ids=str,
 )
@@ -81,6 +66,14 @@ def test_every_variation_trains(changes: dict[str, Any], corpus: Corpus, tmp_pat
     out = tmp_path / "results.jsonl"
     screen(replace(SMALL, **changes), corpus=corpus.folder, seconds=1.0, out=out)
     assert out.read_text().count("mask_loss") == 1
+
+
+@pytest.mark.slow
+def test_saved_model_opens(corpus: Corpus, tmp_path: Path) -> None:
+    screen(
+        SMALL, corpus=corpus.folder, seconds=1.0, out=tmp_path / "results.jsonl", save_to=tmp_path / "model"
+    )
+    assert albertine.load(tmp_path / "model").settings.layers == SMALL.layers
 
 
 def test_table_compares_runs_of_the_same_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
