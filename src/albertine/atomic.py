@@ -61,7 +61,18 @@ def partial_folder(path: Path) -> Iterator[Path]:
             _make_partial_folder(partial, path)
             yield partial
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove_partial(partial)
+
+
+def _remove_partial(partial: Path) -> None:
+    """Remove a partial file or folder if it exists, also if an interruption comes meanwhile."""
+    try:
+        with suppress(OSError):
+            remove_path(partial)
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            remove_path(partial)
+        raise
 
 
 def _make_partial_folder(partial: Path, path: Path) -> None:
@@ -86,8 +97,7 @@ def atomic_file(file: Path) -> Iterator[Path]:
             _name_final_path(error, partial, file)
             raise
         finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+            _remove_partial(partial)
 
 
 def _partial_path(path: Path) -> Path:

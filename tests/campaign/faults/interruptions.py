@@ -54,6 +54,28 @@ def stop_request(trial: FaultTrial) -> bool:
     trial.prepare()
     number = trial.rng.choice(list(_STOP_STATUSES))
     outcome = _run_and_signal(trial, number)
+    _check_stopped(trial, number, outcome)
+    return outcome.status == _STOP_STATUSES[number]
+
+
+def signal_before(trial: FaultTrial, operation: int, number: signal.Signals) -> None:
+    """Kill the command before one of its file operations, or request its stop; then run it to its end.
+
+    Args:
+        trial: the trial.
+        operation: number of the operation, from 0.
+        number: SIGKILL, SIGTERM or SIGINT.
+    """
+    trial.prepare()
+    outcome = _run_and_signal_before(trial, operation, number)
+    if number == signal.SIGKILL:
+        trial.finish()
+    else:
+        _check_stopped(trial, number, outcome)
+
+
+def _check_stopped(trial: FaultTrial, number: signal.Signals, outcome: Outcome) -> None:
+    """Raise `BrokenPromise` if a stopped command has not cleaned up, or does not resume."""
     check_end(outcome, {_STOP_STATUSES[number], trial.reference.status})
     leftovers = {path.name for path in trial.folder.rglob(".*")} - {_REMOVED_BUILD_FOLDER}
     if leftovers:
@@ -61,7 +83,6 @@ def stop_request(trial: FaultTrial) -> bool:
     if outcome.status == trial.reference.status:
         trial.check_result(f"despite {number.name}, status {outcome.status}, but")
     trial.finish()
-    return outcome.status == _STOP_STATUSES[number]
 
 
 def pause(trial: FaultTrial) -> bool:
@@ -110,14 +131,17 @@ def _run_and_signal(trial: FaultTrial, number: signal.Signals) -> Outcome:
     moments = ["time", "appearance"] if trial.is_fresh else ["operation", "operation", "time"]
     match trial.rng.choice(moments):
         case "operation":
-            first = trial.rng.randrange(trial.reference.operations)
-            action = send_signal_once(number)
-            return trial.run(in_child=partial(install_hook, trial.folder, OperationCounter(), first, action))
+            return _run_and_signal_before(trial, trial.rng.randrange(trial.reference.operations), number)
         case "appearance":
             is_due = _after_new_files(trial.folder, trial.rng.choice([1, 1, 2, 3, 5, 8]), trial.rng)
         case _:
             is_due = _after_seconds(_draw_seconds(trial))
     return trial.run(on_poll=_with_elapsed(_send_once(number, is_due)))
+
+
+def _run_and_signal_before(trial: FaultTrial, operation: int, number: signal.Signals) -> Outcome:
+    action = send_signal_once(number)
+    return trial.run(in_child=partial(install_hook, trial.folder, OperationCounter(), operation, action))
 
 
 def _draw_seconds(trial: FaultTrial) -> float:
