@@ -1,6 +1,6 @@
 """Stops and kills commands that write before each of their file operations, in turn.
 
-    python -m tests.campaign.faults.every_operation [--share 1/2] [COMMAND ...]
+    python -m tests.campaign.faults.every_operation [--signals TERM] [--share 1/2] [COMMAND ...]
 
 The campaign draws such moments at random and finds rare defects late; this tries each one, in some hours on
 one core. It prints each problem, and returns 1 if there are any.
@@ -21,18 +21,18 @@ from tests.campaign.faults.trial import FaultTrial, run_undisturbed
 from tests.campaign.faults.unfinished import make_unfinished_examples
 from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 
-_SIGNALS = (signal.SIGTERM, signal.SIGKILL)
+_SIGNALS = {"TERM": signal.SIGTERM, "INT": signal.SIGINT, "KILL": signal.SIGKILL}
 _TOO_SLOW = ("demo",)
 
 
-def _try_operations(name: str, work: Path, share: tuple[int, int]) -> int:
+def _try_operations(name: str, signals: list[str], work: Path, share: tuple[int, int]) -> int:
     """Signal a command before each operation of a share of them; return the number of problems."""
     writer, folder = WRITING_COMMANDS[name], work / "trial"
     reference = run_undisturbed(writer, work / "examples", folder)
     index, num_shares = share
     problems = 0
     for operation in range(index - 1, reference.operations, num_shares):
-        for number in _SIGNALS:
+        for number in map(_SIGNALS.__getitem__, signals):
             trial = FaultTrial(writer, folder, work / "examples", reference, random.Random(0))
             try:
                 signal_before(trial, operation, number)
@@ -48,6 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [name for name in WRITING_COMMANDS if name not in _TOO_SLOW]
     parser.add_argument("commands", nargs="*", help=f"some of {', '.join(names)}; default: all")
+    parser.add_argument("--signals", nargs="+", choices=_SIGNALS, default=["TERM", "KILL"])
     parser.add_argument("--share", default="1/1", help="I/N: every N-th operation, from the I-th on")
     options = parser.parse_args()
     index, num_shares = map(int, options.share.split("/"))
@@ -57,7 +58,10 @@ def main() -> int:
         work = Path(temporary)
         build_examples(work / "examples")
         make_unfinished_examples(work / "examples", work / "trial")
-        problems = sum(_try_operations(name, work, (index, num_shares)) for name in options.commands or names)
+        problems = sum(
+            _try_operations(name, options.signals, work, (index, num_shares))
+            for name in options.commands or names
+        )
     return 1 if problems else 0
 
 
