@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from albertine.atomic import atomic_file, atomic_folder, is_unused, refuse_existing_file
+from albertine.atomic import atomic_file, atomic_folder, is_unused, refuse_existing_file, remove_path
 from albertine.errors import InputError
 
 
@@ -45,6 +45,29 @@ def test_interruption_just_after_the_partial_folder_is_made_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "out"):
         raise AssertionError
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_interruption_of_the_removal_leaves_nothing(
+    is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Path] = []
+
+    def interrupted_once(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove_path(path)
+
+    monkeypatch.setattr("albertine.atomic.remove_path", interrupted_once)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        (atomic_folder if is_folder else atomic_file)(tmp_path / "result") as partial,
+    ):
+        (partial / "file" if is_folder else partial).write_text("text")
+        raise ValueError
+    assert len(calls) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_old_file_is_replaced_only_when_the_new_one_is_finished(tmp_path: Path) -> None:
