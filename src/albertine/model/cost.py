@@ -104,7 +104,7 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     """Estimate the bytes that a forward pass over `tokens` tokens keeps for the backward pass, on a GPU.
 
     On a CPU the attention probabilities of short sequences are kept too (`kernels/short_attention.py`), and
-    in fp32 those of the vocabulary are not (`kernels/vocabulary_loss.py`).
+    those of the vocabulary are not (`kernels/vocabulary_loss.py`).
     """
     value_bytes = BYTES_PER_VALUE[precision]
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size

@@ -29,7 +29,7 @@ class Kernels:
     | | | groups of short sequences: CPU, with gradients |
     | linear and GELU | two operations | one oneDNN call: CPU with AVX-512, bf16, no gradients |
     | dropout | torch's | 16 random bits per value: CPU |
-    | loss over the vocabulary | logits of all rows | some rows at a time: CPU, fp32, with gradients |
+    | loss over the vocabulary | logits of all rows | some rows at a time: CPU, with gradients |
     | rest of a layer after attention | not compiled | compiled: only with `compile` |
 
     Attributes:
@@ -86,7 +86,7 @@ class Kernels:
         Rows with the label -100 do not count. The loss is computed in fp32. The third value is the logits,
         unless the kernel has done without all of them.
         """
-        if self.enabled and _is_eager_cpu(values) and values.dtype == torch.float32 and values.requires_grad:
+        if self.enabled and _is_eager_cpu(values) and values.requires_grad:
             return *vocabulary_loss(values, decoder, bias, labels), None
         logits = functional.linear(values, decoder.to(values.dtype), bias.to(values.dtype))
         loss = functional.cross_entropy(logits.float(), labels, reduction="sum")
