@@ -64,7 +64,9 @@ class VariantEncoder(nn.Module):
     ) -> Tensor:
         """Return the hidden states of a strip, or of the tokens with these indices; see `Encoder.forward`."""
         v, depth = self.variation, depth or self.variation.layers
-        layout = AttentionLayout.from_strip(strip)
+        dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+        layout = Kernels().layout(strip, dtype)
+        rows = None if indices is None else Kernels().pad_rows(layout.rows(indices), dtype)
         tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
         embedded = self.tokens(tokens) + self.segments(segments)
         if self.positions is not None:
@@ -77,14 +79,13 @@ class VariantEncoder(nn.Module):
                 hidden = self.mix[layer, 0] * hidden + self.mix[layer, 1] * first
             qkv = self._qkv(self._block_input(hidden, layer, 0), layer, values)
             context = self._attend(qkv, layout, positions, causal=causal)
-            if indices is not None and layer == depth - 1:
-                rows = layout.rows(indices)
+            if rows is not None and layer == depth - 1:
                 hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
             hidden = self._add(hidden, self.out(context), layer, 0)
             hidden = self._add(hidden, self._ffn(self._block_input(hidden, layer, 1), layer), layer, 1)
         if v.norm != "after":
             hidden = self.norms["last"](hidden)
-        return layout.restore_order(hidden) if indices is None else hidden
+        return layout.restore_order(hidden) if indices is None else hidden.narrow(0, 0, len(indices))
 
     def _block_input(self, hidden: Tensor, layer: int, block: int) -> Tensor:
         if self.variation.norm != "after":
@@ -146,6 +147,7 @@ def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tenso
         output = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         outputs.append(output.transpose(1, 2).reshape(count * length, -1))
         start += count * length
+    outputs.append(qkv.new_zeros(len(qkv) - start, qkv.shape[1] // 3))  # spare rows
     return torch.cat(outputs)
 
 

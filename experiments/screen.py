@@ -186,7 +186,10 @@ class _Run:
             batch.strip.tokens[batch.targets.masked.indices] = self.corpus.tokenizer.special_ids.mask
         counts = len(batch.targets.masked.labels), len(batch.strip), len(batch.strip.tokens)
         for part in batch.split(_MICRO_BATCH_TOKENS):
-            loss = self._causal_loss(part, depth) / counts[2] if causal else self._loss(part, depth, counts)
+            with torch.autocast("cpu", torch.bfloat16, enabled=v.precision == "bf16"):
+                loss = (
+                    self._causal_loss(part, depth) / counts[2] if causal else self._loss(part, depth, counts)
+                )
             loss.backward()
         for parameter in self.model.parameters():  # a causal step does not use all of them
             if parameter.grad is None:
@@ -311,7 +314,8 @@ def _optimizers(model: VariantModel) -> list[tuple[Any, float]]:
         {"params": stacked, "weight_decay": _WEIGHT_DECAY, "matrix_count": 3},
         {"params": hidden, "weight_decay": _WEIGHT_DECAY},
     ]
-    return [(Muon(muon_groups, 0.0, torch.float32), v.lr), (adamw, v.adamw_lr)]
+    muon_dtype = torch.bfloat16 if v.precision == "bf16" else torch.float32
+    return [(Muon(muon_groups, 0.0, muon_dtype), v.lr), (adamw, v.adamw_lr)]
 
 
 def _blimp_accuracy(model: VariantModel, corpus: Corpus, folder: Path, pairs: int) -> float:

@@ -48,6 +48,7 @@ class Variation:
         warmup: fraction of the time with a rising rate.
         schedule: the rate after the warm-up.
         average: decay of the moving average of the weights that is evaluated; 0 for none.
+        precision: of the matrix products in training.
         clip: largest norm of the gradient; 0 does not clip.
         seed: seed of weights and samples.
     """
@@ -88,6 +89,7 @@ class Variation:
     warmup: float = 0.1
     schedule: Literal["linear", "cosine", "trapezoid"] = "linear"
     average: float = 0.0
+    precision: Literal["fp32", "bf16"] = "fp32"
     clip: float = 1.0
     seed: int = 0
 
