@@ -18,9 +18,9 @@ from typing import Any
 
 import torch.distributed.fsdp
 
-from albertine.__main__ import InterruptHandler
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.interruptions import InterruptHandler
 
 
 def run_child(arguments: list[str], rank: int, world_size: int, port: int, output: int) -> None:

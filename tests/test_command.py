@@ -1,5 +1,6 @@
 """Tests of exit statuses, error messages and settings of commands."""
 
+import contextlib
 import errno
 import os
 import shlex
@@ -16,6 +17,7 @@ from cyclopts import App
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, run_command
 from albertine.errors import InputError, Terminated, WorkError
 from albertine.info.model_info import InfoSettings
+from albertine.interruptions import InterruptHandler
 
 
 def app_raising(error: BaseException) -> App:
@@ -131,6 +133,24 @@ def test_ctrl_c_exits_with_status_130(tmp_path: Path) -> None:
         _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
     assert stderr == "\nalbertine: interrupted\n"
+
+
+def test_an_error_in_place_of_an_interruption_is_the_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Code in C may replace the exception of a signal handler by an error of its own."""
+    handler = InterruptHandler()
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with contextlib.suppress(Terminated):
+            handler(signal.SIGTERM, None)
+        assert run_command(app_raising(ValueError("strange")), ["work"]) == 143
+        assert capsys.readouterr().err == "\nalbertine: interrupted\n"
+        later = time.monotonic() + 2
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert run_command(app_raising(ValueError("strange")), ["work"]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_closed_pipe_is_not_an_error() -> None:

@@ -33,6 +33,7 @@ from cyclopts import (
 
 from albertine import progress
 from albertine.errors import AlbertineError, ExitStatus, InputError, Terminated, did_you_mean
+from albertine.interruptions import recent_interruption
 from albertine.settings import (
     MODEL_PRESETS,
     Settings,
@@ -152,15 +153,15 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
     except SystemExit as system_exit:
         # Only cyclopts's own commands, such as --install-completion, raise it, and only for wrong arguments.
         return ExitStatus.BAD_INPUT if system_exit.code else ExitStatus.DONE
-    except KeyboardInterrupt as interrupt:
-        progress.end_line()
-        print("\nalbertine: interrupted", file=sys.stderr)
-        return ExitStatus.TERMINATED if isinstance(interrupt, Terminated) else ExitStatus.INTERRUPTED
+    except KeyboardInterrupt as interruption:
+        return _report_interruption(interruption)
     except BrokenPipeError:
         # The reading end closed the pipe, as `head` does: not a failure.
         _discard_output()
         return ExitStatus.DONE
     except Exception as error:
+        if recent := recent_interruption():
+            return _report_interruption(recent)
         progress.end_line()
         if any(word in ("--debug", "--debug=true") for word in args):
             traceback.print_exc()
@@ -170,6 +171,12 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return status
     return ExitStatus.DONE
+
+
+def _report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
+    progress.end_line()
+    print("\nalbertine: interrupted", file=sys.stderr)
+    return ExitStatus.TERMINATED if isinstance(interruption, Terminated) else ExitStatus.INTERRUPTED
 
 
 def _with_dashes(argument: str) -> str:

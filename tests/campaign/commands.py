@@ -25,9 +25,9 @@ from typing import IO
 import torch
 
 import albertine
-from albertine.__main__ import InterruptHandler
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.interruptions import InterruptHandler
 
 _POLL_SECONDS, _FAST_POLL_SECONDS = 0.01, 0.001
 _CRASHED = 99  # status of a fork whose command raised an exception

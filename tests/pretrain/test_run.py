@@ -19,13 +19,14 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError, WorkError
 from albertine.model.losses import ObjectiveLoss
-from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.curriculum import CurriculumSettings, growing_depth
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
 from albertine.settings import MODEL_PRESETS, ModelSettings, build_settings
+from albertine.settings.model import MAX_LAYERS
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import read_run_settings
 from albertine.train.schedule import LearningRateSchedule
@@ -216,6 +217,32 @@ def test_vocab_size_defaults_to_the_corpus(settings: PretrainSettings, corpus: C
     assert resolved.objective.max_length == 128
     padded = replace(settings, model=replace(settings.model, vocab_size=256))
     assert resolved_settings(padded, corpus, None).model.vocab_size == 256
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages"),
+    [
+        (1, "1"),
+        (2, "1, 2 from 0.64"),
+        (3, "1, 2 from 0.68, 3 from 0.84"),
+        (4, "1, 2 from 0.42, 4 from 0.85"),
+        (12, "1, 2 from 0.55, 6 from 0.81, 12 from 0.93"),
+    ],
+)
+def test_growing_depth_has_stages_of_similar_time(layers: int, stages: str) -> None:
+    assert growing_depth(layers, 1000) == stages
+    assert CurriculumSettings(depth=stages).stages("depth") is not None
+
+
+def test_growing_depth_follows_the_layers_of_the_model(settings: PretrainSettings, corpus: Corpus) -> None:
+    growing = replace(settings, curriculum=CurriculumSettings(depth="grow"))
+    for layers, steps in ((2, 1000), (12, 50), (24, 50), (MAX_LAYERS, 50), (12, 10)):
+        deep = with_train(replace(growing, model=replace(MODEL, layers=layers)), steps=steps)
+        resolved = resolved_settings(deep, corpus, None)
+        assert resolved.depth_at(steps - 1) == layers
+        assert resolved.depth_at(0) == (1 if steps >= 50 else layers)
+    with pytest.raises(InputError, match="depth can only grow where"):
+        replace(growing, model=replace(MODEL, share="none"))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[Block
     depth = settings.layers if depth is None else depth
     if depth < 1:
         raise InputError(f"depth {depth}: must be at least 1")
-    if depth > settings.layers and not (settings.share == "all" and settings.groups == 1):
+    if depth > settings.layers and not settings.shares_all_layers:
         raise InputError(
             f"depth {depth}: more than the {settings.layers} layers of this model (share = {settings.share}, "
             f"groups = {settings.groups}); only a fully shared model can be deeper"

@@ -1,6 +1,10 @@
-"""Settings that change during a run: "128, 512 from 0.9" means 128, but 512 in the last tenth of the run."""
+"""Settings that change during a run: "128, 512 from 0.9" means 128, but 512 in the last tenth of the run.
+
+A depth of "grow" means 1, 2, half and finally all layers. See docs/decisions/growing-depth.md.
+"""
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,6 +16,11 @@ _EXAMPLES = {
     "depth": "3, 6 from 0.25, 12 from 0.5",
     "mlm_probability": "0.3, 0.15 from 0.5",
 }
+GROW = "grow"
+# Shares of the time that a growing depth spends with 1, 2, half and all layers.
+_TIME_SHARES = (0.25, 0.2, 0.25, 0.3)
+_FIXED_COST = 0.35  # of a step without any layer, in layers
+_MIN_STEPS, _MIN_STEP_SHARE = 50, 0.04  # of a run, and of each stage
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,30 @@ def parse_stages(key: str, text: str, minimum: float, maximum: float) -> Curricu
     return CurriculumStages(values, starts)
 
 
+def growing_depth(layers: int, steps: int) -> str:
+    """Return the stages of a depth that grows to a number of layers, as the text of the setting.
+
+    A step with few layers takes less time, so stages with few layers have more steps.
+
+    Args:
+        layers: layers of the model, and of the last stage.
+        steps: steps of the run; in a very short one the depth does not grow.
+    """
+    if steps < _MIN_STEPS:
+        return str(layers)
+    depths = (1, min(2, layers), max(1, layers // 2), layers)
+    shares: dict[int, float] = defaultdict(float)  # of the steps
+    for depth, time_share in zip(depths, _TIME_SHARES, strict=True):
+        shares[depth] += time_share / (depth + _FIXED_COST)
+    start = 0.0
+    stages: list[str] = []
+    for later_stages, depth in zip(reversed(range(len(shares))), sorted(shares), strict=True):
+        start = min(start, 1 - _MIN_STEP_SHARE * (later_stages + 1))
+        stages.append(f"{depth} from {start:.2f}" if stages else f"{depth}")
+        start += shares[depth] / sum(shares.values())
+    return ", ".join(stages)
+
+
 @dataclass(frozen=True)
 class CurriculumSettings(Settings):
     """Settings that change during a run.
@@ -71,7 +104,8 @@ class CurriculumSettings(Settings):
     length: str | None = setting(None, f'Maximum length of samples, as in "{_EXAMPLES["length"]}".')
     depth: str | None = setting(
         None,
-        f'Number of layers, as in "{_EXAMPLES["depth"]}"; only for a model whose layers all share weights.',
+        f'Number of layers, as in "{_EXAMPLES["depth"]}", or "{GROW}" for 1, 2, half and then all layers; '
+        "only for a model whose layers all share weights.",
     )
     mlm_probability: str | None = setting(
         None, f'Fraction of the tokens to predict, as in "{_EXAMPLES["mlm_probability"]}".'
@@ -83,7 +117,9 @@ class CurriculumSettings(Settings):
             self.stages(key)
 
     def stages(self, key: str) -> CurriculumStages | None:
-        """Return the stages of a setting; None if it is not set."""
+        """Return the stages of a setting; None if it is not set, or if it is a depth of "grow"."""
         text = getattr(self, key)
+        if key == "depth" and text == GROW:  # depends on the model; the settings of a run have the stages
+            return None
         bounds = {"length": (8, 1_000_000), "depth": (1, 100_000), "mlm_probability": (0.01, 0.9)}[key]
         return None if text is None else parse_stages(key, text, *bounds)

@@ -31,8 +31,7 @@ class PretrainSettings(Settings):
 
     def check(self) -> None:
         """Raise `SettingError` if the depth grows and the model does not share all layers."""
-        depth = self.curriculum.stages("depth")
-        if depth and not (self.model.share == "all" and self.model.groups == 1):
+        if self.curriculum.depth is not None and not self.model.shares_all_layers:
             raise SettingError(
                 "curriculum", self.curriculum.depth, 'depth can only grow where share = "all" and groups = 1'
             )

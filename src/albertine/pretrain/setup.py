@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load
 from albertine.model.model import Model, check_memory
+from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
@@ -33,8 +34,9 @@ def resolved_settings(
     """Return the settings of a run, with all defaults that depend on other values filled in.
 
     These are the architecture (that of the checkpoint), the vocabulary size, the maximum length of
-    samples, the learning rate and the warm-up. Raises `InputError` if the vocabulary of the corpus,
-    the samples or the curriculum do not fit the model, or if a batch cannot hold a sample.
+    samples, the stages of a growing depth, the learning rate and the warm-up. Raises `InputError` if the
+    vocabulary of the corpus, the samples or the curriculum do not fit the model, or if a batch cannot hold
+    a sample.
 
     Args:
         settings: requested settings; those in `settings.explicit_keys` are not changed.
@@ -50,10 +52,15 @@ def resolved_settings(
     objective = settings.objective
     if "objective.max_length" not in explicit_keys:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
+    curriculum = settings.curriculum
+    if curriculum.depth == GROW:
+        curriculum = replace(curriculum, depth=growing_depth(model.layers, settings.train.steps))
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
     folder = corpus.folder.resolve()
-    resolved = replace(settings, corpus=folder, model=model, objective=objective, train=train)
+    resolved = replace(
+        settings, corpus=folder, model=model, objective=objective, curriculum=curriculum, train=train
+    )
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)
     if settings.device == "cpu" or not torch.cuda.is_available():
@@ -126,8 +133,7 @@ def _model_from_checkpoint(
         if has_preset or f"model.{name}" in explicit_keys
     }
     layers = init_model_settings.layers
-    is_fully_shared = init_model_settings.share == "all" and init_model_settings.groups == 1
-    if changes.get("layers", layers) != layers and not is_fully_shared:
+    if changes.get("layers", layers) != layers and not init_model_settings.shares_all_layers:
         raise InputError(
             f"model.layers = {requested.layers}: the checkpoint of --init-from has {layers} layers; only a "
             f"model whose layers all share their weights can change its depth; use --model.layers {layers}"

@@ -114,6 +114,11 @@ class ModelSettings(Settings):
         return self.layers * self.inner_groups
 
     @property
+    def shares_all_layers(self) -> bool:
+        """Whether all layers use the same weights, so that their number may change."""
+        return self.share == "all" and self.groups == 1
+
+    @property
     def attention_block_count(self) -> int:
         """Number of distinct attention blocks."""
         return self.groups * self.inner_groups if self.share in ("all", "attention") else self.layers

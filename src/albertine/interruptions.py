@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM: what interrupts a command.
+
+SIGTERM is handled like Ctrl-C, so that partial files are removed. A job scheduler that ends a process
+group often sends a signal twice; a second one shortly after the first is ignored, because it would
+interrupt the cleanup. The module imports little, because it is there before the command line is.
+"""
+
+import os
+import signal
+import time
+from types import FrameType
+
+from albertine.errors import SAME_REQUEST_SECONDS, Terminated
+
+
+class InterruptHandler:
+    """Signal handler that raises `KeyboardInterrupt` for Ctrl-C and `Terminated` for SIGTERM.
+
+    Attributes:
+        is_finished: whether the command has ended. The handler then exits at once, because Python would only
+            print an exception that is raised during its shutdown.
+    """
+
+    def __init__(self) -> None:
+        self.is_finished = False
+        self._last: tuple[float, KeyboardInterrupt] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature of a handler
+        """Interrupt the main thread."""
+        if self.recent_interruption is not None:
+            return
+        interruption = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        self._last = time.monotonic(), interruption
+        if self.is_finished:
+            os._exit(128 + number)
+        raise interruption
+
+    @property
+    def recent_interruption(self) -> KeyboardInterrupt | None:
+        """What was raised shortly before, if anything."""
+        if self._last is None or time.monotonic() - self._last[0] >= SAME_REQUEST_SECONDS:
+            return None
+        return self._last[1]
+
+
+def recent_interruption() -> KeyboardInterrupt | None:
+    """Return what the handler of this process raised shortly before, if anything.
+
+    Code in other languages may have replaced it by an error of its own.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    return handler.recent_interruption if isinstance(handler, InterruptHandler) else None
