@@ -81,15 +81,16 @@ def growing_depth(layers: int, steps: int) -> str:
     if steps < _MIN_STEPS:
         return str(layers)
     depths = (1, min(2, layers), max(1, layers // 2), layers)
-    shares: dict[int, float] = defaultdict(float)  # of the steps
+    step_shares: dict[int, float] = defaultdict(float)
     for depth, time_share in zip(depths, _TIME_SHARES, strict=True):
-        shares[depth] += time_share / (depth + _FIXED_COST)
+        step_shares[depth] += time_share / (depth + _FIXED_COST)
+    smallest = _MIN_STEP_SHARE * sum(step_shares.values())
+    step_shares = {depth: max(share, smallest) for depth, share in sorted(step_shares.items())}
     start = 0.0
     stages: list[str] = []
-    for later_stages, depth in zip(reversed(range(len(shares))), sorted(shares), strict=True):
-        start = min(start, 1 - _MIN_STEP_SHARE * (later_stages + 1))
+    for depth, share in step_shares.items():
         stages.append(f"{depth} from {start:.2f}" if stages else f"{depth}")
-        start += shares[depth] / sum(shares.values())
+        start += share / sum(step_shares.values())
     return ", ".join(stages)
 
 
