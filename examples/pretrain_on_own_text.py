@@ -12,14 +12,13 @@ from pathlib import Path
 
 import albertine
 from albertine.corpus.build import build_corpus
-from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.corpus.settings import CorpusSettings
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
-from albertine.settings import MODEL_PRESETS
+from albertine.settings import MODEL_PRESETS, SettingsSource, build_settings
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
-from albertine.train.settings import PretrainTrainSettings
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--model", default="albert-tiny", choices=MODEL_PRESETS)
+    parser.add_argument("--model", default="albertine-tiny", choices=MODEL_PRESETS)
     args = parser.parse_args()
     tokenizer, corpus, run = (args.out / name for name in ("tokenizer", "corpus", "run"))
 
@@ -40,13 +39,13 @@ def main() -> None:
     if not (corpus / "manifest.json").exists():
         build_corpus([args.text], tokenizer, corpus, CorpusSettings(held_out=0.05))
 
-    settings = PretrainSettings(
-        corpus=corpus,
-        model=MODEL_PRESETS[args.model],
-        objective=ObjectiveSettings(max_length=128),
-        train=PretrainTrainSettings(steps=args.steps, batch_tokens=4096),
-    )
-    pretrain(run, settings)
+    values = {
+        "corpus": str(corpus),
+        "model": {"preset": args.model},
+        "objective": {"max_length": 128},
+        "train": {"steps": args.steps, "batch_tokens": 4096},
+    }
+    pretrain(run, build_settings(PretrainSettings, SettingsSource(values, "this example")))
 
     probe_result = probe(str(run), ProbeSettings(corpus=corpus, max_length=128))
     loss = f"{probe_result.mlm_loss.value:.2f} ({probe_result.unigram_loss:.2f} from token frequencies alone)"

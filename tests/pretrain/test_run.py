@@ -25,7 +25,7 @@ from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
-from albertine.settings import MODEL_PRESETS, ModelSettings, build_settings
+from albertine.settings import MODEL_PRESETS, ModelSettings, SettingsSource, build_settings
 from albertine.settings.model import MAX_LAYERS
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import read_run_settings
@@ -242,7 +242,32 @@ def test_growing_depth_follows_the_layers_of_the_model(settings: PretrainSetting
         assert resolved.depth_at(steps - 1) == layers
         assert resolved.depth_at(0) == (1 if steps >= 50 else layers)
     with pytest.raises(InputError, match="depth can only grow where"):
-        replace(growing, model=replace(MODEL, share="none"))
+        resolved_settings(replace(growing, model=replace(MODEL, share="none")), corpus, None)
+    with pytest.raises(InputError, match="depth can only grow where"):
+        replace(
+            settings, model=replace(MODEL, share="none"), curriculum=CurriculumSettings(depth="1, 2 from 0.5")
+        )
+
+
+def test_depth_grows_with_a_preset_of_the_family_where_it_can(
+    settings: PretrainSettings, corpus: Corpus
+) -> None:
+    def resolved(values: dict[str, Any], init: ModelSettings | None = None) -> PretrainSettings:
+        model = {"preset": "albertine-tiny", **values.pop("model", {})}
+        source = SettingsSource(
+            {"corpus": str(corpus.folder), "device": "cpu", "model": model, **values}, "x"
+        )
+        return resolved_settings(build_settings(PretrainSettings, source), corpus, init)
+
+    growing = resolved({})
+    assert growing.curriculum.depth == "1, 2 from 0.47, 3 from 0.69, 6 from 0.88"
+    assert growing.objective.mlm_probability == 0.3
+    assert resolved({"model": {"layers": 12}}).depth_at(19_999) == 12
+    assert resolved({"model": {"share": "none"}}).curriculum.depth is None
+    assert resolved({}, growing.model).curriculum.depth is None
+    explicit = resolved({"curriculum": {"depth": "6"}, "objective": {"mlm_probability": 0.15}})
+    assert explicit.curriculum.depth == "6"
+    assert explicit.objective.mlm_probability == 0.15
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from albertine.command import (
 from albertine.errors import InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.settings import SettingsSource
 
 
 @app.command(group=PRETRAINING)
@@ -29,7 +30,7 @@ def pretrain(
 ) -> None:
     """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
 
-    Example: albertine pretrain --corpus my-corpus --out my-run --model albert-small --train.steps 5000
+    Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
     Args:
         out: The folder of the run: a new one, or one to resume. It holds the newest checkpoint as a model.
@@ -45,10 +46,18 @@ def pretrain(
         curve_plot.draw_curve(plot)
         return
     saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
-    resolved_settings = options.read_settings(PretrainSettings, saved_settings)
+    base = saved_settings or _default_preset(options)
+    resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
     run_pretraining(out, resolved_settings)
+
+
+def _default_preset(options: CommonOptions) -> SettingsSource | None:
+    """Return the preset of a run without a settings file; None if a checkpoint gives the architecture."""
+    if options.config is not None or "init_from" in options.overrides:
+        return None
+    return SettingsSource({"model": {"preset": "albertine-base"}})
 
 
 @app.command(group=PRETRAINING)

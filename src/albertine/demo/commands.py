@@ -18,7 +18,7 @@ from albertine.demo.workspace import (
     DemoWorkspace,
 )
 
-_LONGER_TRAINING_OPTIONS = "--model albert-tiny --train.batch-tokens 8192 --train.steps 12000"
+_LONGER_TRAINING_OPTIONS = "--model albertine-tiny --train.batch-tokens 8192 --train.steps 12000"
 
 
 def equivalent_commands(workspace: DemoWorkspace) -> list[str]:

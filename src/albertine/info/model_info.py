@@ -232,6 +232,7 @@ def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
     return [
         model_info(name, replace(settings, model=model, length=min(settings.length, model.max_length)))
         for name, model in MODEL_PRESETS.items()
+        if name == _preset_name(model)  # presets of the same sizes are shown once
     ]
 
 
@@ -261,7 +262,11 @@ def _display_name(model: ModelSettings, source: str | None) -> str:
     """Return the name of a model: checkpoint folder, or preset, with a note if its settings changed."""
     if source is not None and source not in MODEL_PRESETS:
         return Path(source).resolve().name
-    for name, known in MODEL_PRESETS.items():
-        if known == model:
-            return name
-    return f"{source}, changed" if source else "this model"
+    if source is not None and MODEL_PRESETS[source] == model:
+        return source
+    return _preset_name(model) or (f"{source}, changed" if source else "this model")
+
+
+def _preset_name(model: ModelSettings) -> str | None:
+    """Return the name of the first preset with these settings."""
+    return next((name for name, known in MODEL_PRESETS.items() if known == model), None)

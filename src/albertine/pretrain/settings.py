@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.settings import DeviceName, ModelSettings, SettingError, Settings, setting
 from albertine.train.settings import PretrainTrainSettings
 
@@ -31,7 +31,7 @@ class PretrainSettings(Settings):
 
     def check(self) -> None:
         """Raise `SettingError` if the depth grows and the model does not share all layers."""
-        if self.curriculum.depth is not None and not self.model.shares_all_layers:
+        if self.curriculum.depth not in (None, GROW) and not self.model.shares_all_layers:
             raise SettingError(
                 "curriculum", self.curriculum.depth, 'depth can only grow where share = "all" and groups = 1'
             )

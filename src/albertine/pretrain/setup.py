@@ -54,7 +54,8 @@ def resolved_settings(
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     curriculum = settings.curriculum
     if curriculum.depth == GROW:
-        curriculum = replace(curriculum, depth=growing_depth(model.layers, settings.train.steps))
+        depth = _growing_depth(settings, model, has_checkpoint=init_model_settings is not None)
+        curriculum = replace(curriculum, depth=depth)
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
     folder = corpus.folder.resolve()
@@ -67,6 +68,22 @@ def resolved_settings(
         # Weights, gradients and at least one moment, which ranks can share.
         check_memory(model, bytes_per_parameter=max(4, 12 / world_size))
     return resolved
+
+
+def _growing_depth(settings: PretrainSettings, model: ModelSettings, *, has_checkpoint: bool) -> str | None:
+    """Return the stages of a growing depth; None if a preset asks for it and the model has another start.
+
+    Raises `InputError` if the user asks for it and the layers of the model do not share their weights.
+    """
+    is_requested = "curriculum.depth" in settings.explicit_keys
+    if is_requested and not model.shares_all_layers:
+        raise InputError(
+            f'--curriculum.depth {GROW}: depth can only grow where share = "all" and groups = 1, and this '
+            f'model has share = "{model.share}" and groups = {model.groups}'
+        )
+    if not is_requested and (has_checkpoint or not model.shares_all_layers):
+        return None
+    return growing_depth(model.layers, settings.train.steps)
 
 
 def _check_corpus_fits_model(settings: PretrainSettings, corpus: Corpus, *, has_checkpoint: bool) -> None:

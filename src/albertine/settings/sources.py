@@ -1,7 +1,8 @@
 """Merges sources of settings, such as a TOML file and the command line; later ones override earlier ones.
 
 A source may name a preset for a table (`preset = "albert-large"`). The preset sets all keys
-of the table; other keys of the same source override it.
+of the table; other keys of the same source override it. A preset of the model may also set keys of
+other tables, but only those that no source contains.
 
 Keys that no source contains have their defaults. Each value is validated when its source is merged,
 so an invalid value is an error even if a later source overrides it. Combinations are validated after
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from albertine.errors import InputError, did_you_mean
-from albertine.settings.presets import find_preset, has_presets
+from albertine.settings.presets import find_preset, has_presets, training_of_preset
 from albertine.settings.schema import (
     SettingError,
     Settings,
@@ -78,6 +79,7 @@ def build_settings(settings_class: type[S], *sources: SettingsSource) -> S:
     for source in sources:
         merger.explicit_keys |= source.keys
         merger.merge_table(settings_class, source.values, source, "", merger.values)
+    merger.add_training_of_preset(settings_class)
     return merger.build(settings_class, merger.values, "")
 
 
@@ -95,6 +97,7 @@ class _SettingsMerger:
         self.values: dict[str, Any] = {}
         self.explicit_keys: set[str] = set()
         self.origins: dict[str, tuple[SettingsSource, object]] = {}
+        self._training: Mapping[str, Mapping[str, object]] = {}
 
     def record_origin(self, key: str, source: SettingsSource, value: object) -> None:
         """Record the source and the value of a key, and move the key to the end of `origins`."""
@@ -155,6 +158,13 @@ class _SettingsMerger:
         for field, _ in typed_fields(settings_class):
             merged[field.name] = getattr(preset_settings, field.name)
             self.record_origin(prefix + field.name, source, merged[field.name])
+        self._training = training_of_preset(str(name))
+
+    def add_training_of_preset(self, settings_class: type[Settings]) -> None:
+        """Add what the preset of the model sets in other tables, for keys that no source contains."""
+        tables = {field.name for field, hint in typed_fields(settings_class) if is_table(hint)}
+        for table in tables & self._training.keys():
+            self.values[table] = {**self._training[table], **self.values.get(table, {})}
 
     def build(
         self, settings_class: type[S], values: Mapping[str, Any], prefix: str, default: Settings | None = None
