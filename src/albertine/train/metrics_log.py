@@ -25,6 +25,7 @@ EventType = Literal["skipped", "rollback", "stopped early", "diagnosis"]
 METRICS_FILE = "metrics.jsonl"
 HELD_OUT_PREFIX = "held_out_"
 _FLUSH_LINES = 50  # lines that are written together
+_LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _TAIL_BYTES = 1 << 14  # bytes that `read_last_metrics` reads
 
 
@@ -117,9 +118,13 @@ def _parsed_lines(block: bytes) -> list[MetricsLine]:
 def _has_valid_types(line: dict[str, Any]) -> bool:
     """Return whether a line has a step, and all values are numbers or null, and those of an event text."""
     return isinstance(line.get("step"), int) and all(
-        isinstance(value, str if key in ("event", "event_type") else int | float | None)
+        isinstance(value, str) if key in ("event", "event_type") else _is_number_or_null(value)
         for key, value in line.items()
     )
+
+
+def _is_number_or_null(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not abs(value) > _LARGEST_NUMBER)
 
 
 def metric_curve(lines: Sequence[MetricsLine], y_key: str, x_key: str = "step") -> list[CurvePoint]:
