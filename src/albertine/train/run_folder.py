@@ -199,8 +199,9 @@ def _checkpoint_settings(run: Path) -> SettingsSource | None:
     for file in sorted((run / CHECKPOINTS_FOLDER).glob(f"step-*/{STATE_FILE}"), reverse=True):
         with suppress(InputError, OSError, KeyError, TypeError):
             document = read_json_object(file, "")
-            if document["sha256"] == json_checksum(document["state"]):
-                text = document["state"].get(SETTINGS_KEY)
+            state = document["state"]
+            if isinstance(state, dict) and document["sha256"] == json_checksum(state):
+                text = state.get(SETTINGS_KEY)
                 return settings_from_toml(text, str(file)) if isinstance(text, str) else None
     return None
 
