@@ -73,6 +73,9 @@ class TrainerState:
         negative = next((name for name, value in vars(state.doctor).items() if (value or 0) < 0), None)
         if negative:
             raise JsonError(f"doctor: {negative} is negative")
+        negative = next((name for name in ("step", "tokens", "seconds") if getattr(state, name) < 0), None)
+        if negative:
+            raise JsonError(f"{negative} is negative")
         return state
 
 
