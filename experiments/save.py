@@ -8,7 +8,7 @@ from torch import nn
 from albertine.corpus.corpus import Corpus
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.model.model import Model
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import HeadSettings
 from experiments.network import VariantModel
 
 
@@ -39,14 +39,7 @@ def published_modules(model: VariantModel, published: Model) -> list[tuple[nn.Mo
 
 def save(model: VariantModel, corpus: Corpus, folder: Path) -> None:
     """Write a model as ALBERT, into a folder that must not exist."""
-    v = model.encoder.variation
-    settings = ModelSettings(
-        vocab_size=len(corpus.tokenizer),
-        embedding_size=v.embedding_size,
-        hidden_size=v.hidden_size,
-        heads=v.heads,
-        layers=v.layers,
-    )
+    settings = model.encoder.variation.model_settings(len(corpus.tokenizer))
     published = Model(settings, HeadSettings(kind="pretrain"))
     for source, target in published_modules(model, published):
         target.load_state_dict(source.state_dict())

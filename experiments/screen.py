@@ -31,7 +31,7 @@ from albertine.model.strip import Strip
 from albertine.pretrain.curriculum import CurriculumStages, parse_stages
 from albertine.pretrain.scores import SUM_COLUMNS, sample_sums
 from albertine.pretrain.unigram_baseline import TokenFrequencies
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import HeadSettings
 from albertine.train.muon import Muon
 from experiments.copied_pairs import CopiedPairsDataset
 from experiments.network import VariantEngine, VariantModel
@@ -320,15 +320,7 @@ def _optimizers(model: VariantModel) -> list[tuple[Any, float]]:
 
 def _blimp_accuracy(model: VariantModel, corpus: Corpus, folder: Path, pairs: int) -> float:
     """Return the mean accuracy over the paradigms of BLiMP."""
-    v = model.encoder.variation
-    settings = ModelSettings(
-        vocab_size=len(corpus.tokenizer),
-        embedding_size=v.embedding_size,
-        hidden_size=v.hidden_size,
-        heads=v.heads,
-        layers=v.layers,
-        max_length=128,
-    )
+    settings = replace(model.encoder.variation.model_settings(len(corpus.tokenizer)), max_length=128)
     engine = VariantEngine(model, settings, HeadSettings(kind="pretrain"))
     scorer = PseudoLikelihoodScorer(engine, corpus.tokenizer)
     evaluate_settings = replace(EvaluateSettings(), task="blimp", data=str(folder), pairs=pairs)

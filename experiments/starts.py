@@ -14,7 +14,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.model.model import INITIALIZER_RANGE, Model, truncated_normal
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.position_extrapolation import Sinusoids
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import HeadSettings
 from experiments.network import VariantModel
 from experiments.variation import Variation
 
@@ -48,14 +48,7 @@ def new_model(variation: Variation, corpus: Corpus, token_counts: NDArray[np.flo
 
 def _copy_published_start(model: VariantModel, variation: Variation, vocab_size: int) -> None:
     """Copy the weights that a new ALBERT of the same size has, with or without the local start."""
-    v = variation
-    settings = ModelSettings(
-        vocab_size=vocab_size,
-        embedding_size=v.embedding_size,
-        hidden_size=v.hidden_size,
-        layers=v.layers,
-        heads=v.heads,
-    )
+    v, settings = variation, variation.model_settings(vocab_size)
     published: Any = Model(settings, HeadSettings(kind="pretrain"), seed=v.seed)
     if v.local_start and not v.rotary:
         apply_local_start(published, v.seed, v.layers)
@@ -79,8 +72,7 @@ def _copy_published_start(model: VariantModel, variation: Variation, vocab_size:
 
 def _position_size(model: VariantModel) -> int:
     """Return how many elements of an embedding hold sinusoids in the local start."""
-    v = model.encoder.variation
-    settings = ModelSettings(embedding_size=v.embedding_size, hidden_size=v.hidden_size, heads=v.heads)
+    settings = model.encoder.variation.model_settings(vocab_size=8)  # does not matter
     return 2 * len(Sinusoids.for_model(settings))
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from albertine.settings import ModelSettings
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -99,3 +101,13 @@ class Variation:
         if self.ffn_size is not None:
             return self.ffn_size
         return 8 * self.hidden_size // 3 // 8 * 8 if self.gated else 4 * self.hidden_size
+
+    def model_settings(self, vocab_size: int) -> ModelSettings:
+        """Return the settings of an ALBERT of these sizes."""
+        return ModelSettings(
+            vocab_size=vocab_size,
+            embedding_size=self.embedding_size,
+            hidden_size=self.hidden_size,
+            heads=self.heads,
+            layers=self.layers,
+        )
