@@ -1,7 +1,7 @@
 """The research code: without variations it is ALBERT, and every variation trains."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from experiments.network import VariantModel
 from experiments.save import published_modules
 from experiments.screen import screen
+from experiments.series import read_series, series
 from experiments.table import table
 from experiments.variation import Variation
 
@@ -20,6 +21,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip
 
+SERIES = Path(__file__).parent.parent / "experiments" / "series.txt"
 SMALL = Variation(hidden_size=24, layers=3, heads=4, embedding_size=10, batch="256", local_start=False)
 
 
@@ -75,6 +77,26 @@ def test_saved_model_opens(corpus: Corpus, tmp_path: Path) -> None:
         SMALL, corpus=corpus.folder, seconds=1.0, out=tmp_path / "results.jsonl", save_to=tmp_path / "model"
     )
     assert albertine.load(tmp_path / "model").settings.layers == SMALL.layers
+
+
+def test_series_has_only_known_options() -> None:
+    runs = dict(read_series(SERIES))
+    known = {f"--{field.name.replace('_', '-')}" for field in fields(Variation)}
+    for options in runs.values():
+        assert {word for word in options if word.startswith("--")} <= known
+    assert runs["fast"] == [*runs["depth"], "--masked", "0.3"]
+
+
+def test_series_runs_what_has_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr("subprocess.run", lambda command, **_: commands.append(command))
+    out = tmp_path / "results.jsonl"
+    finished = [(name, seed) for name, _ in read_series(SERIES) for seed in (1, 2) if name != "depth"]
+    lines = [{"name": name, "variation": {"seed": seed}} for name, seed in [*finished, ("depth", 2)]]
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    series(SERIES, corpus=tmp_path, seeds=[1, 2], out=out)
+    (command,) = commands
+    assert command[2:7] == ["experiments.screen", "--name", "depth", "--seed", "1"]
 
 
 def test_table_compares_runs_of_the_same_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
