@@ -102,7 +102,7 @@ def _matches(hint: Any, value: Any) -> bool:
     if origin is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and _fits_float(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
     if hint is None or hint is type(None):
@@ -112,6 +112,14 @@ def _matches(hint: Any, value: Any) -> bool:
     if origin is tuple:
         return isinstance(value, list)
     return isinstance(value, origin or hint)
+
+
+def _fits_float(number: float) -> bool:
+    """Return whether an integer or a number is finite as a float."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _type_name(value: object) -> str:

@@ -5,6 +5,7 @@ They are in `model.safetensors`, in safetensors shards with an index, or in
 """
 
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -88,7 +89,8 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
     try:
         if _is_compressed(file):
             raise InputError(f"{file}: compressed, as torch never writes it; get the file again")
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of unknown protocols; what it reads is checked
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
         raise InputError(

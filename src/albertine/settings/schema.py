@@ -196,6 +196,8 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
         raise SettingError(
             field.name, value, f"must be {type_description(hint)}{did_you_mean(str(value), choices)}"
         )
+    if isinstance(value, str | Path) and "\0" in str(value):  # no path and no text of a setting has one
+        raise SettingError(field.name, value, "must not contain a null character")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")

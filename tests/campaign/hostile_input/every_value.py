@@ -26,7 +26,9 @@ from tests.campaign.hostile_input.special_files import SPECIAL_FILES
 from tests.campaign.hostile_input.trials import Trial, arguments_of, copy_examples, run_trial, write_file
 
 _REMOVED = object()
-_REPLACEMENTS: tuple[Any, ...] = (_REMOVED, None, [], {}, "x", -1, [None], 10**12, 0.5, 1e308)
+_REPLACEMENTS: tuple[Any, ...] = (
+    _REMOVED, None, [], {}, "x", "\0", -1, [None], 10**12, 10**400, 0.5, 1e308,
+)  # fmt: skip
 _MAX_CHILDREN, _MAX_DEPTH = 6, 6  # of a list or an object with more children, the first ones are changed
 _MAX_OBJECT_KEYS = 24
 
