@@ -9,7 +9,6 @@ from typing import Any, BinaryIO, Literal, TypeVar, Union, get_args, get_origin,
 T = TypeVar("T")
 
 MAX_JSON_BYTES = 128 << 20
-_MAX_DIGITS = 308  # of an integer, so that it fits into a float
 _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
 
@@ -35,19 +34,13 @@ def parse_json(content: bytes) -> Any:
     if len(content) > _MAX_VALUES and sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise JsonSizeError(f"JSON of more than {_MAX_VALUES:,} values")
     try:
-        return json.loads(content.decode("utf-8-sig"), parse_int=_parsed_integer)
+        return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise JsonError("not UTF-8") from None
     except RecursionError:
         raise JsonError("not JSON (nested too deeply)") from None
     except ValueError as error:
         raise JsonError(f"not JSON ({error})") from None
-
-
-def _parsed_integer(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"an integer of {len(text):,} digits")
-    return int(text)
 
 
 def read_json(stream: BinaryIO) -> Any:
@@ -109,7 +102,7 @@ def _matches(hint: Any, value: Any) -> bool:
     if origin is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and _fits_float(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
     if hint is None or hint is type(None):
@@ -119,6 +112,14 @@ def _matches(hint: Any, value: Any) -> bool:
     if origin is tuple:
         return isinstance(value, list)
     return isinstance(value, origin or hint)
+
+
+def _fits_float(number: float) -> bool:
+    """Return whether an integer or a number is finite as a float."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _type_name(value: object) -> str:

@@ -203,12 +203,12 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
     minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")
     if isinstance(value, float) and not math.isfinite(value):
         raise SettingError(field.name, value, "must be a finite number")
-    if isinstance(value, int) and abs(value) >= 1 << 63:
-        raise SettingError(field.name, value, "must be an integer of 64 bits")
     if minimum is not None and value < minimum:
         raise SettingError(field.name, value, f"must be at least {minimum:,}")
     if maximum is not None and value > maximum:
         raise SettingError(field.name, value, f"must be at most {maximum:,}")
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise SettingError(field.name, value, "must be an integer of 64 bits")
 
 
 def has_type(hint: Any, value: object) -> bool:

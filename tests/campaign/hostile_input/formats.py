@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.campaign.hostile_input.hostile_values import VERBATIM, HostileValues
 from tests.campaign.hostile_input.raw_bytes import edited_bytes
-from tests.campaign.hostile_input.trees import edited_tree
+from tests.campaign.hostile_input.trees import edited_tree, is_writable
 
 _SEEDS_PER_RAW_EDIT = 5  # on average
 _MAX_ROWS = 3_000  # of a table whose rows an edit repeats
@@ -47,6 +47,8 @@ def edited_file(content: bytes, file_format: Format, seeds: Sequence[int], value
     for seed in seeds:
         if seed not in raw_seeds:
             tree = file_format.edit(tree, random.Random(seed), values)
+            if not is_writable(tree):
+                return content
     content = file_format.write(tree, random.Random(sum(seeds)))
     for seed in raw_seeds:
         content = edited_bytes(content, random.Random(seed))

@@ -10,6 +10,7 @@ from tests.campaign.hostile_input.hostile_values import HostileValues
 
 _STOP_PROBABILITY = 0.15  # that an edit changes a container itself instead of a node inside it
 _MANY = 20_000
+_MAX_WRITTEN_SIZE = 20_000_000  # characters and values
 _MAX_REPEATED_CHARACTERS = 20_000  # of a dict or a long list
 
 
@@ -134,3 +135,18 @@ _EDITS: dict[str, Edit] = {
 }
 # Small edits keep most of a document valid, so commands read on and reach more code: they are more frequent.
 _EDIT_NAMES = [*_EDITS, "nudge", "nudge", "replace by scalar", "replace by scalar", "retype"]
+
+
+def is_writable(tree: Any) -> bool:
+    """Return whether a tree is small enough to be written; edits may repeat what others have repeated."""
+    size, remaining = 0, [tree]
+    while remaining:
+        part = remaining.pop()
+        size += len(part) if isinstance(part, str | bytes) else 1
+        if size > _MAX_WRITTEN_SIZE:
+            return False
+        if isinstance(part, dict):
+            remaining += [*part, *part.values()]
+        elif isinstance(part, list | tuple):
+            remaining += part
+    return True
