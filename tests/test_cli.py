@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,32 @@ def test_info_lists_all_presets(capsys: pytest.CaptureFixture[str]) -> None:
         assert (f"\n{name} " in table) == (not name.startswith("albertine-"))
     assert "The presets albertine-* have the sizes of albert-*" in captured.err
     assert "11,683,584" in table
+
+
+@pytest.mark.parametrize(
+    ("words", "grows"),
+    [
+        ((), True),
+        (("--model.layers", "24"), True),
+        (("--model", "albertine-tiny"), True),
+        (("--model", "albert-tiny"), False),
+        (("--init-from", "checkpoint"), False),
+        (("--config", "settings.toml"), False),
+    ],
+)
+def test_depth_grows_by_default_unless_the_architecture_comes_from_elsewhere(
+    words: tuple[str, ...],
+    grows: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("settings.toml").write_text("[model]\nlayers = 3\n")
+    assert run_command(app, ["pretrain", *words, "--print-settings"]) == 0
+    settings = tomllib.loads(capsys.readouterr().out)
+    assert settings["curriculum"].get("depth") == ("grow" if grows else None)
+    assert settings["objective"]["mlm_probability"] == (0.3 if grows else 0.15)
 
 
 def test_info_json_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:

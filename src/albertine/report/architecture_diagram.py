@@ -12,13 +12,9 @@ _BOX_SPACING = 52  # from the top of one box to the top of the next
 
 def architecture_name(model: ModelSettings) -> str:
     """Return the name of an architecture: ALBERT, BERT, or between them, by its shared weights."""
-    return (
-        "ALBERT"
-        if model.shares_all_layers
-        else "BERT"
-        if model.share == "none"
-        else "Between ALBERT and BERT"
-    )
+    if model.shares_all_layers:
+        return "ALBERT"
+    return "BERT" if model.share == "none" else "Between ALBERT and BERT"
 
 
 def architecture_diagram(model: ModelSettings, title: str, output_label: str) -> str:

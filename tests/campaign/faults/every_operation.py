@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.campaign.examples import build_examples
 from tests.campaign.faults.interruptions import signal_before
 from tests.campaign.faults.promises import BrokenPromise
-from tests.campaign.faults.run import import_all_for_faults
+from tests.campaign.faults.run import import_all_for_faults, share_of
 from tests.campaign.faults.trial import FaultTrial, run_undisturbed
 from tests.campaign.faults.unfinished import make_unfinished_examples
 from tests.campaign.faults.writing_commands import WRITING_COMMANDS
@@ -25,13 +25,12 @@ _SIGNALS = {"TERM": signal.SIGTERM, "INT": signal.SIGINT, "KILL": signal.SIGKILL
 _TOO_SLOW = ("demo",)
 
 
-def _try_operations(name: str, signals: list[str], work: Path, share: tuple[int, int]) -> int:
+def _try_operations(name: str, signals: list[str], work: Path, share: slice) -> int:
     """Signal a command before each operation of a share of them; return the number of problems."""
     writer, folder = WRITING_COMMANDS[name], work / "trial"
     reference = run_undisturbed(writer, work / "examples", folder)
-    index, num_shares = share
     problems = 0
-    for operation in range(index - 1, reference.operations, num_shares):
+    for operation in range(reference.operations)[share]:
         for number in map(_SIGNALS.__getitem__, signals):
             trial = FaultTrial(writer, folder, work / "examples", reference, random.Random(0))
             try:
@@ -51,7 +50,6 @@ def main() -> int:
     parser.add_argument("--signals", nargs="+", choices=_SIGNALS, default=["TERM", "KILL"])
     parser.add_argument("--share", default="1/1", help="I/N: every N-th operation, from the I-th on")
     options = parser.parse_args()
-    index, num_shares = map(int, options.share.split("/"))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import_all_for_faults()
     with tempfile.TemporaryDirectory() as temporary:
@@ -59,7 +57,7 @@ def main() -> int:
         build_examples(work / "examples")
         make_unfinished_examples(work / "examples", work / "trial")
         problems = sum(
-            _try_operations(name, options.signals, work, (index, num_shares))
+            _try_operations(name, options.signals, work, share_of(options.share))
             for name in options.commands or names
         )
     return 1 if problems else 0

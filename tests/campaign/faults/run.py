@@ -150,6 +150,12 @@ def run_part(report: Report, examples: Path, work: Path, rng: random.Random, dea
     signal.signal(signal.SIGINT, before)
 
 
+def share_of(text: str) -> slice:
+    """Return the slice that "I/N" means: every N-th of a sequence, from the I-th on."""
+    index, num_shares = map(int, text.split("/"))
+    return slice(index - 1, None, num_shares)
+
+
 def import_all_for_faults() -> None:
     """Import all modules of Albertine, and what commands import when they run."""
     import_all()
