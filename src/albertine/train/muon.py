@@ -64,9 +64,10 @@ class Muon(Optimizer):
 def orthogonalized(matrices: Tensor) -> Tensor:
     """Return matrices `[matrices, rows, columns]` with their singular values brought near 1."""
     tall = matrices.shape[1] > matrices.shape[2]
-    x: Tensor = matrices.mT if tall else matrices
+    x: Tensor = matrices.mT.contiguous() if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(_NEWTON_SCHULZ_STEPS):
-        square = x @ x.mT
-        x = _A * x + (_B * square + _C * square @ square) @ x
+        square = torch.bmm(x, x.mT)
+        polynomial = torch.baddbmm(square, square, square, beta=_B, alpha=_C)  # B s + C s s
+        x = torch.baddbmm(x, polynomial, x, beta=_A)  # A x + (B s + C s s) x
     return x.mT if tall else x

@@ -169,7 +169,7 @@ def _edit_table(tree: Any, rng: random.Random, values: HostileValues) -> Any:
             case 0:
                 return tree[1:]  # without a header
             case 1:
-                return [row + [f"c{number}" for number in range(30_000)] for row in tree[:3]]
+                return [row + [f"c{number}" for number in range(30_000)] for row in _cells(tree[:3])]
             case 2:
                 tree[rng.randrange(len(tree))] = ["z" * (1 << 21)]
             case _ if len(tree) < _MAX_ROWS:
