@@ -184,3 +184,4 @@ def test_folder_with_only_partials_is_unused(tmp_path: Path) -> None:
     assert is_unused(tmp_path)
     (tmp_path / ".demo.toml").write_text("whole")
     assert not is_unused(tmp_path)
+    assert is_unused(tmp_path, ".demo.toml")

@@ -139,11 +139,19 @@ def partial_paths(folder: Path, name: str | None = None) -> list[Path]:
     return [path for path, match in matches if match and name in (None, match[1])]
 
 
-def is_unused(path: Path) -> bool:
-    """Return whether a path does not exist, or is a folder with nothing but partial files and folders."""
+def is_unused(path: Path, *ignored: str) -> bool:
+    """Return whether a path does not exist, or is a folder with nothing but partial files and folders.
+
+    Args:
+        path: the path.
+        ignored: names that may be in the folder too, such as that of a lock.
+    """
     if not path.exists():
         return True
-    return path.is_dir() and len(partial_paths(path)) == sum(1 for _ in path.iterdir())
+    return path.is_dir() and {one.name for one in path.iterdir()} <= {
+        *ignored,
+        *(partial.name for partial in partial_paths(path)),
+    }
 
 
 def remove_path(path: Path) -> None:

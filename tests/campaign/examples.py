@@ -39,6 +39,31 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
         "judge": "--task cola --data world/glue",
     }
 )
+_CLAIM = """\
+claim = "Order is the better objective."
+source = "the campaign"
+columns = ["mask_loss", "sop_accuracy"]
+[arms]
+none = { objective.pair = "none" }
+SOP = { objective.pair = "sop", train.lr = 0.004 }
+[[expectations]]
+measure = "sop_accuracy"
+arm = "SOP"
+than = "none"
+margin = 5
+[scales.smoke]
+stories = 40
+examples = 2
+dev_examples = 2
+vocab_size = 400
+probe_tokens = 500
+pretrain.train.steps = 3
+[published]
+columns = ["SOP %"]
+rows.none = [53.3]
+rows.SOP = [86.5]
+"""
+STUDY_COMMAND = "study claim.toml --scale smoke --out studies --seeds 1"
 BUILD_COMMANDS: tuple[str, ...] = (
     "world write world --stories 60 --extra 5 --other 5 --train 16 --dev 8 --test 8 --no-baselines "
     "--workers 1",
@@ -50,6 +75,7 @@ BUILD_COMMANDS: tuple[str, ...] = (
     *(f"finetune run --out {name} {options} {_FINETUNE}" for name, options in FINETUNE_COMMANDS.items()),
     "report-card run --corpus corpus --out card --device cpu",
     "ensemble classify classify-2 --data reviews.csv --save ensemble",
+    STUDY_COMMAND,
 )
 
 
@@ -62,6 +88,7 @@ def build_examples(folder: Path) -> None:
     (folder / "sentencepiece").mkdir()
     (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
     shutil.copytree(_GOOGLE_FOLDER, folder / "google")
+    (folder / "claim.toml").write_text(_CLAIM)
     for command in BUILD_COMMANDS:
         outcome = run_forked(command.split(), folder, Limits(seconds=120))
         if outcome.status not in (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED):

@@ -278,6 +278,7 @@ def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:
         ({"precision": "fp8"}, "precision is text, expected one of fp32, bf16 or null"),
         ({"columns": {"text": None}}, "columns: text = (not set): must be text in quotes"),
         ({"columns": {"text": 5}}, "a value of columns is 5, expected text or null"),
+        ({"columns": {"4ext": "review"}}, "columns has the unknown key '4ext'"),
         ({"sequence": 5}, "sequence = 5: must be an object"),
         ({"other": 5}, "unknown field 'other'"),
     )

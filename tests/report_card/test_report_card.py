@@ -254,6 +254,18 @@ def test_wrong_input_is_refused_before_anything_is_written(
         assert not out.exists()
 
 
+def test_a_folder_left_by_a_killed_start_is_used(
+    run: Path, corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "card"
+    out.mkdir()
+    (out / "report-card.lock").touch()
+    (out / ".inputs.json.0123abcd.partial").touch()
+    assert run_command(app, card_words(run, out, "--corpus", str(corpus.folder))) == 0
+    assert not list(out.glob("*.partial"))
+    assert "exists" not in capsys.readouterr().err
+
+
 def test_a_second_command_in_the_same_folder_is_refused(
     run: Path, card_folder: Path, tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,15 @@ from albertine.cli.application import app
 
 __all__ = ["app"]
 
-for _name in ("models", "texts", "pretraining", "tasks", "worlds", "benchmarks"):  # messages have this order
+for _name in (
+    "models",
+    "texts",
+    "pretraining",
+    "tasks",
+    "worlds",
+    "benchmarks",
+    "studies",
+):  # messages have this order
     import_module(f"albertine.cli.{_name}")  # adds its commands
 for _name in [name for name in app if not name.startswith("-")]:
     app[_name].help_epilogue = ""  # commands would inherit the examples of the app

@@ -12,7 +12,7 @@ TEXTS = Group("Text and corpora", sort_key=2)
 PRETRAINING = Group("Pre-training", sort_key=3)
 TASKS = Group("Tasks", sort_key=4)
 CHECKPOINTS = Group("Checkpoints", sort_key=5)
-BENCHMARKS = Group("Benchmarks", sort_key=6)
+BENCHMARKS = Group("Benchmarks and studies", sort_key=6)
 WORLDS = Group("Synthetic data", sort_key=7)
 SETUP = Group("Setup", sort_key=8)
 

@@ -9,7 +9,7 @@ from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
-from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
+from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, read_card
 from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.scorer import Scorer
@@ -98,9 +98,7 @@ def finetuned_from_model(
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
     """Return settings with the column names of the card, except for columns that the user named."""
     card_columns: dict[str, Any] = {
-        key: value
-        for key, value in card.columns.items()
-        if key in COLUMN_SETTINGS and key not in settings.explicit_keys
+        key: value for key, value in card.columns.items() if key not in settings.explicit_keys
     }
     resolved = replace(settings, **card_columns)
     # The columns that differ from the defaults were named in fine-tuning.

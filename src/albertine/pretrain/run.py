@@ -24,7 +24,7 @@ from albertine.train.trainer import Trainer
 
 # Settings that may change when a run resumes: they affect where and how fast the run computes, which
 # checkpoints it keeps and where it reports. The corpus may move: its checksums identify it.
-_CHANGEABLE_SETTINGS = frozenset(
+CHANGEABLE_SETTINGS = frozenset(
     {"corpus", "device", "workers"}
     | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
     | {f"train.{key}" for key in ("save_every", "save_minutes", "keep_checkpoints", "tracker")}
@@ -49,7 +49,7 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
         init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
-        distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
+        distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, CHANGEABLE_SETTINGS)))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)
         trainer.resume()
         if trainer.is_finished:

@@ -80,3 +80,11 @@ def html_table(
 def code_block(*lines: str) -> str:
     """Return lines as a code block."""
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
+
+
+def link_list(links: Sequence[tuple[str, str]]) -> str:
+    """Return links as a list; each is an address and a text."""
+    items = "".join(
+        f'<li><a href="{escape(address, quote=True)}">{escape(text)}</a></li>' for address, text in links
+    )
+    return f"<ul>{items}</ul>"

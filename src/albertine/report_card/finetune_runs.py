@@ -25,13 +25,12 @@ from albertine.settings import build_settings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import init_distributed
-from albertine.train.parallel_runs import run_in_parallel
+from albertine.train.parallel_runs import is_faster_in_parallel, run_in_parallel
 from albertine.train.run_folder import read_run_settings
 from albertine.train.settings import PretrainTrainSettings
 
 Start = Literal["pre-trained", "untrained"]
 STARTS: tuple[Start, ...] = get_args(Start)
-_MIN_WIDTH_FOR_ALL_CORES = 768  # narrower models are no faster on several cores
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,8 @@ def train_all(workspace: CardWorkspace) -> None:
     remaining = [run for run in runs if not run.is_finished]
     for seed in {run.seed for run in remaining}:
         untrained_checkpoint(workspace, seed)
-    is_cpu = choose_device(workspace.settings.device).type == "cpu"
-    if is_cpu and workspace.model_settings.hidden_size < _MIN_WIDTH_FOR_ALL_CORES:
+    device = choose_device(workspace.settings.device)
+    if is_faster_in_parallel(device, workspace.model_settings.hidden_size):
         total_steps = sum(run.steps for run in remaining)
         run_in_parallel("Fine-tuning", {run.folder: run.result for run in remaining}, total_steps)
     else:

@@ -75,7 +75,7 @@ def _find_parts(settings: ReportCardSettings) -> tuple[DataSources, dict[str, st
 def _prepare_folder(out: Path) -> None:
     """Create the folder of a card; raise `InputError` if it holds something else."""
     is_card = (out / INPUTS_FILE).exists()
-    if not is_card and not is_unused(out) and any(path.name != _LOCK_FILE for path in out.iterdir()):
+    if not is_card and not is_unused(out, _LOCK_FILE):
         raise InputError(
             f"{out}: exists and is not a report card (it has no {INPUTS_FILE}); "
             "give another --out or remove it"

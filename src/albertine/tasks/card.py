@@ -75,7 +75,10 @@ def parse_card(file: Path) -> TaskCard:
         raise InputError(f"{file}: sequence = {display_value(sequence)}: must be an object; {_ADVICE}")
     try:
         card = dataclass_from_json(TaskCard, fields)
-        DataSettings(**{key: value for key, value in card.columns.items() if key in COLUMN_SETTINGS})  # type: ignore[arg-type]
+        unknown = sorted(card.columns.keys() - set(COLUMN_SETTINGS))
+        if unknown:
+            raise JsonError(f"columns has the unknown key {ascii(unknown[0])[:80]}")
+        DataSettings(**card.columns)  # type: ignore[arg-type]
     except JsonError as error:
         raise InputError(f"{file}: {error}; {_ADVICE}") from None
     except SettingError as error:

@@ -14,7 +14,13 @@ from albertine.processes import run_in_processes
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 RunFunction = Callable[[], object]
+_MIN_WIDTH_FOR_ALL_CORES = 768  # narrower models are no faster on several cores
 _MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
+
+
+def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
+    """Return whether runs of models of a width are faster side by side than one after another."""
+    return device.type == "cpu" and hidden_size < _MIN_WIDTH_FOR_ALL_CORES
 
 
 def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int) -> None:

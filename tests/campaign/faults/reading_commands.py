@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
+from tests.campaign.examples import STUDY_COMMAND
 from tests.campaign.faults.unfinished import resume_command
 from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 
@@ -110,6 +111,8 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand(
         "report-card run --corpus corpus --out card --device cpu --json", "card", ("run", "corpus")
     ),
+    ReadingCommand(f"{STUDY_COMMAND} --json", "studies", ("claim.toml",)),
+    ReadingCommand("study --out studies --json", "studies"),
     ReadingCommand(
         WRITING_COMMANDS["finetune"].command.replace("--out out", "--out result"), "run", ("reviews.csv",)
     ),

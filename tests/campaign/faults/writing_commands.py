@@ -111,6 +111,17 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             ("run", "corpus", "world"),
             is_slow=True,
         ),
+        "study": WritingCommand(
+            "study claim.toml --scale smoke --out out --seeds 1",
+            ("claim.toml",),
+            present_only=(
+                "out/index.html",
+                "out/claims/*",
+                "out/runs/*/results/training.json",
+                "out/runs/*/model/curve.*",
+            ),
+            is_slow=True,
+        ),
         "demo": WritingCommand(
             "demo --out out --text world/text --pretraining-steps 10 --finetuning-steps 5",
             ("world",),

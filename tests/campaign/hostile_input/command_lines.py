@@ -41,6 +41,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "serve": "serve classify --port 0 --print-settings",
         "world write": "world write new --stories 2 --print-settings",
         "world show": "world show 3 --json",
+        "study": "study claim.toml --scale smoke --out new --print-plan --json",
         "bench startup": "bench startup --print-settings",
         "bench model": "bench model --print-settings",
         "bench gradients": "bench gradients --print-settings",

@@ -34,6 +34,7 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "demo": "demo --out new --print-settings",
         "report-card": "report-card run --out new --print-settings",
         "world-write": "world write new --print-settings",
+        "study": "study claim.toml --out new --print-settings",
         "bench-pretrain": "bench pretrain --print-settings",
     }
 )

@@ -22,6 +22,7 @@ _FILL_MASK = f"fill-mask run [MASK] --json {_CPU}"
 _CHECKPOINT = "run/checkpoints/step-00000006"
 _RESUME = "pretrain --out run --resume"
 _BUILD = "corpus build text --tokenizer tokenizer --out new --workers 1 --json"
+_STUDY = "study claim.toml --scale smoke"
 _TOKENS = "tokenizer show tokenizer words_and_more --json"
 
 
@@ -127,6 +128,16 @@ READERS: Mapping[str, Reader] = {
     ),
     "google-bert-index": Reader(
         "google-bert/bert_model.ckpt.index", TENSOR_BUNDLE, ("convert google-bert new",)
+    ),
+    # studies
+    "claim": Reader(
+        "claim.toml",
+        TOML,
+        (f"{_STUDY} --out new --print-plan", f"{_STUDY} --out new --print-plan --json"),
+        weight=2,
+    ),
+    "claim-report": Reader(
+        "studies/claims/claim.smoke.json", JSON, ("study --out studies", "study --out studies --json")
     ),
     # tokenizers
     "tokenizer": Reader("tokenizer/tokenizer.json", JSON, (_TOKENS, _BUILD), ("text",), weight=4),

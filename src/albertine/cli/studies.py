@@ -1,0 +1,50 @@
+"""The command that tests claims."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from albertine.cli.application import BENCHMARKS, JsonFlag, app
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.errors import InputError
+from albertine.study.settings import StudySettings
+
+
+@app.command(group=BENCHMARKS)
+def study(
+    *claims: str,
+    out: Path = Path("albertine-studies"),
+    all_claims: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    print_plan: Annotated[bool, Parameter(negative="")] = False,
+    json: JsonFlag = False,
+    settings: Annotated[StudySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Test claims of the ALBERT paper, or your own, by training runs with several seeds.
+
+    Without CLAIMS, list all claims with their latest verdicts. Claims share their runs. If interrupted,
+    run the same command again to resume.
+
+    Example: albertine study table-5 --scale minutes --out my-studies
+
+    Args:
+        claims: Names of claims (see `albertine study`), or TOML files of your own.
+        out: The folder of all studies.
+        all_claims: Test all claims of the paper.
+        print_plan: Print runs, FLOPs, expected time and detectable differences, and stop.
+    """
+    from albertine.study import study as studies
+    from albertine.study import table
+    from albertine.study.catalog import claim_names, find_claim
+
+    resolved_settings = options.read_settings(StudySettings)
+    if claims and all_claims:
+        raise InputError("--all: claims are named too; give one of both")
+    chosen = [find_claim(name) for name in dict.fromkeys(claim_names() if all_claims else claims)]
+    if not chosen:
+        table.show_claims(out, as_json=json)
+    elif print_plan:
+        table.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
+    else:
+        table.show_reports(studies.run_studies(chosen, out, resolved_settings), as_json=json)

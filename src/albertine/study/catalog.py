@@ -1,0 +1,26 @@
+"""The claims of the package, and those in files of the user."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from albertine.errors import InputError, did_you_mean
+from albertine.study.claim import Claim, parse_claim, read_claim
+
+
+def claim_names() -> list[str]:
+    """Return the names of the claims of the package."""
+    folder = files(__package__) / "claims"
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def find_claim(name: str) -> Claim:
+    """Return a claim of the package by name, or the claim in a file; raise `InputError` if there is none."""
+    if name.endswith(".toml"):
+        return read_claim(Path(name))
+    known = claim_names()
+    if name not in known:
+        raise InputError(
+            f"{name}: unknown claim{did_you_mean(name, known)}; known: {', '.join(known)}, or a .toml file"
+        )
+    text = (files(__package__) / "claims" / f"{name}.toml").read_text(encoding="utf-8")
+    return parse_claim(text, name, f"{name}.toml")

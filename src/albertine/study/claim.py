@@ -1,0 +1,176 @@
+"""A claim: one sentence, the arms that test it, and what is expected of them.
+
+A claim is a TOML file:
+
+    claim = "Sentence order teaches more than next sentence."
+    source = "ALBERT, Table 5"
+    columns = ["mask_accuracy", "nsp_accuracy", "sop_accuracy"]
+    seeds = 5
+
+    [arms]
+    NSP = { objective.pair = "nsp" }
+    SOP = { objective.pair = "sop" }
+
+    [[expectations]]
+    measure = "sop_accuracy"
+    arm = "SOP"
+    than = "NSP"
+    margin = 2
+
+The settings of an arm are those of `albertine pretrain`. `[pretrain]` has settings of all arms, and
+`[scales.NAME]` may replace `seeds`, parts of the protocol and `pretrain` at one scale.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from albertine.errors import InputError, did_you_mean
+from albertine.input_files import read_bytes
+from albertine.json_input import JsonError, dataclass_from_json
+from albertine.settings import settings_from_toml
+from albertine.study.measures import find_measure
+
+Relation = Literal["better", "equal"]
+_MAX_BYTES, _MAX_ARMS = 1 << 20, 100
+_ARM_NAME = re.compile(r"[\w .+=/()%,-]{1,40}")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a claim expects of two arms.
+
+    Attributes:
+        measure: name of the measure.
+        arm: the arm that is better, or one of two that are equal.
+        than: the other arm.
+        margin: smallest difference that matters, in the unit of the measure on pages.
+        relation: whether `arm` is better, or equal to within the margin.
+    """
+
+    measure: str
+    arm: str
+    than: str
+    margin: float
+    relation: Relation = "better"
+
+    @property
+    def text(self) -> str:
+        """The expectation in words."""
+        measure = find_measure(self.measure)
+        margin = f"{self.margin:g}"
+        if self.relation == "equal":
+            return f"{measure.title}: {self.arm} as {self.than}, to within {margin}"
+        direction = "above" if measure.is_higher_better else "below"
+        return f"{measure.title}: {self.arm} {direction} {self.than} by {margin} or more"
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published table: a row of numbers for each arm, None where it has none."""
+
+    columns: tuple[str, ...] = ()
+    rows: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim; see the module for its file.
+
+    Attributes:
+        claim: the claim in a sentence.
+        source: where it was published, or who makes it.
+        arms: settings of `albertine pretrain` by name of the arm.
+        columns: measures of the table.
+        expectations: what must hold.
+        note: what a reader should know, such as how the arms stand for larger ones.
+        pretrain: settings of all arms.
+        scales: changes to the protocol by scale; `pretrain` inside them is merged.
+        published: the published table.
+        name: name of the file without its suffix.
+    """
+
+    claim: str
+    source: str
+    arms: dict[str, Any]
+    columns: tuple[str, ...]
+    expectations: tuple[Expectation, ...]
+    note: str = ""
+    seeds: int | None = None
+    pretrain: dict[str, Any] = field(default_factory=dict)
+    scales: dict[str, Any] = field(default_factory=dict)
+    published: Published = Published()
+    name: str = ""
+
+
+def read_claim(file: Path) -> Claim:
+    """Return the claim in a file; raise `InputError` if it is not one."""
+    try:
+        text = read_bytes(file, _MAX_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    return parse_claim(text, file.stem, str(file))
+
+
+def parse_claim(text: str, name: str, file_name: str) -> Claim:
+    """Return the claim in TOML text; messages name the file."""
+    values = dict(settings_from_toml(text, file_name).values)
+    try:
+        claim = dataclass_from_json(Claim, {**values, "name": name})
+    except JsonError as error:
+        raise InputError(f"{file_name}: {error}; see docs/studies.md for the keys of a claim") from None
+    try:
+        _check(claim)
+    except InputError as error:
+        raise InputError(f"{file_name}: {error}") from None
+    return claim
+
+
+def _check(claim: Claim) -> None:
+    """Raise `InputError` if names do not fit each other."""
+    if not re.fullmatch(r"[\w.-]{1,60}", claim.name):
+        raise InputError(
+            f"{claim.name}: a claim is named by letters, digits, dots and dashes; rename the file"
+        )
+    if not 1 <= len(claim.arms) <= _MAX_ARMS:
+        raise InputError(f"arms: {len(claim.arms)}; a claim needs 1 to {_MAX_ARMS}")
+    for name, settings in claim.arms.items():
+        if not _ARM_NAME.fullmatch(name):
+            raise InputError(
+                f"arms: {ascii(name)[:60]}: use up to 40 letters, digits and signs of ' .+=/()%,-'"
+            )
+        if not isinstance(settings, dict):
+            raise InputError(
+                f'arms.{name}: expected a table of settings, such as {{ objective.pair = "sop" }}'
+            )
+    for name, changes in claim.scales.items():
+        if not isinstance(changes, dict):
+            raise InputError(f"scales.{name}: expected a table, such as {{ seeds = 10 }}")
+    for measure in (*claim.columns, *(one.measure for one in claim.expectations)):
+        find_measure(measure)
+    for expectation in claim.expectations:
+        for name in (expectation.arm, expectation.than):
+            if name not in claim.arms:
+                raise InputError(f"expectations: {name}: no such arm{did_you_mean(name, claim.arms)}")
+        if expectation.margin < 0:
+            raise InputError(f"expectations: margin = {expectation.margin}: must not be negative")
+    for name, row in claim.published.rows.items():
+        if len(row) != len(claim.published.columns):
+            raise InputError(
+                f"published.rows.{name}: {len(row)} numbers for {len(claim.published.columns)} columns"
+            )
+
+
+def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables merged; later ones override earlier ones."""
+    result: dict[str, Any] = {}
+    for table in tables:
+        for key, value in table.items():
+            before = result.get(key)
+            if isinstance(before, dict) and isinstance(value, Mapping):
+                result[key] = merged(before, value)
+            else:
+                result[key] = value
+    return result

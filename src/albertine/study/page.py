@@ -1,0 +1,204 @@
+"""The page of a claim: its verdict, its table beside the published one, differences and learning curves."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from albertine.progress import format_duration, format_flops
+from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_chart
+from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.settings.schema import display_value
+from albertine.study.claim import Expectation
+from albertine.study.measures import find_measure
+from albertine.study.protocol import MIN_SEEDS_FOR_VERDICT
+from albertine.study.report import ArmReport, ClaimReport
+from albertine.study.verdicts import Verdict
+from albertine.train.metrics_log import HELD_OUT_PREFIX, METRICS_FILE, CurvePoint, metric_curve, read_metrics
+
+OUTCOME_TEXTS = {
+    "confirmed": "Confirmed at this scale.",
+    "contradicted": "Contradicted at this scale.",
+    "undecided": "Undecided.",
+}
+_CHART_MARGINS = 4  # the chart of differences reaches so many margins to each side
+NUM_COLORS = 6
+
+
+def claim_page(report: ClaimReport, command: str) -> Page:
+    """Return the page of a report.
+
+    Args:
+        report: the report.
+        command: the command that repeats the study.
+    """
+    claim = report.claim
+    sections = [
+        Section("Results", _result_blocks(report)),
+        Section("Verdict", _verdict_blocks(report)),
+        Section("Learning curves", _curve_blocks(report)),
+        Section("Protocol", _protocol_blocks(report, command)),
+    ]
+    return Page(claim.claim, outcome_sentence(report), _key_figures(report), sections)
+
+
+def outcome_sentence(report: ClaimReport) -> str:
+    """Return the verdict in a sentence or two."""
+    text = f"{report.claim.source}. {OUTCOME_TEXTS[report.outcome]}"
+    if report.outcome == "undecided" and report.seeds_needed is not None:
+        text += f" {report.seeds_needed} seeds would decide, if they vary as these do."
+    return text
+
+
+def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
+    def total(measure: str) -> float:
+        return sum(value or 0.0 for arm in report.arms for value in arm.values[measure])
+
+    return [
+        ("verdict", report.outcome),
+        ("seeds", str(report.protocol.seeds)),
+        ("runs", str(sum(len(arm.runs) for arm in report.arms))),
+        ("FLOPs of pre-training", format_flops(1e12 * total("flops"))),
+        ("of pre-training, on one core each", format_duration(total("seconds"))),
+    ]
+
+
+def _result_blocks(report: ClaimReport) -> list[str]:
+    columns = tuple(dict.fromkeys((*report.claim.columns, "parameters", "flops", "seconds")))
+    header = ("", *(find_measure(name).title for name in columns))
+    rows = [(arm.name, *map(arm.cell, columns)) for arm in report.arms]
+    blocks = [
+        paragraphs(
+            "Means over the seeds, with half their 95% interval. Parameters are those of the encoder, "
+            "seconds those of pre-training."
+        ),
+        html_table(header, rows),
+    ]
+    published = report.claim.published
+    if published.rows:
+        published_rows = [
+            (name, *("\N{EN DASH}" if value is None else f"{value:g}" for value in row))
+            for name, row in published.rows.items()
+        ]
+        blocks += [
+            paragraphs(f"Published: {report.claim.source}."),
+            html_table(("", *published.columns), published_rows),
+        ]
+    if report.claim.note:
+        blocks.append(paragraphs(report.claim.note))
+    failures = [
+        (f"{arm.name}, seed {seed}", reason) for arm in report.arms for seed, reason in arm.failures.items()
+    ]
+    if failures:
+        blocks += [
+            paragraphs("Runs that failed:"),
+            html_table(("run", "reason"), failures, wrap_last_column=True),
+        ]
+    return blocks
+
+
+def _verdict_blocks(report: ClaimReport) -> list[str]:
+    rows = [verdict_row(verdict) for verdict in report.verdicts]
+    header = ("expected", "difference", "95% interval", "verdict", "why")
+    explanation = (
+        "Differences are those of runs with the same seed, counted in favour of the claim. An expectation is "
+        "confirmed if its interval excludes 0 and its mean reaches the smallest difference that matters, and "
+        "contradicted if the interval excludes all differences that matter. With fewer than "
+        f"{MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of expectations is not corrected for."
+    )
+    blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
+    intervals = [one for one in map(_interval, report.verdicts) if one is not None]
+    if intervals:
+        blocks.append(interval_chart("Differences, in smallest differences that matter", intervals, 0.5))
+    return blocks
+
+
+def verdict_row(verdict: Verdict) -> tuple[str, str, str, str, str]:
+    """Return expectation, difference, interval, outcome and reason as text."""
+    difference, measure = verdict.difference, find_measure(verdict.expectation.measure)
+    mean = interval = "\N{EN DASH}"
+    if difference is not None:
+        mean = f"{difference.mean:+.{measure.digits}f}"
+        if math.isfinite(difference.low):
+            interval = f"{difference.low:+.{measure.digits}f} to {difference.high:+.{measure.digits}f}"
+    reason = verdict.reason
+    if verdict.seeds_needed is not None:
+        reason += f"; {verdict.seeds_needed} seeds would decide"
+    return verdict.expectation.text, mean, interval, verdict.outcome, reason
+
+
+def _interval(verdict: Verdict) -> Interval | None:
+    """Return the interval of a verdict on the scale of the chart, whose middle is no difference."""
+    difference, expectation = verdict.difference, verdict.expectation
+    if difference is None or not math.isfinite(difference.low) or not expectation.margin:
+        return None
+
+    def position(value: float) -> float:
+        return min(1.0, max(0.0, 0.5 + value / expectation.margin / (2 * _CHART_MARGINS)))
+
+    low, middle, high = map(position, (difference.low, difference.mean, difference.high))
+    text = f"{difference.mean / expectation.margin:+.1f}"
+    return Interval(_short_name(expectation), middle, low, high, text)
+
+
+def _short_name(expectation: Expectation) -> str:
+    return f"{expectation.arm} against {expectation.than}, {find_measure(expectation.measure).title}"
+
+
+def _curve_blocks(report: ClaimReport) -> list[str]:
+    curves = [
+        Curve(arm.name, mean_curve(arm), number % NUM_COLORS + 1) for number, arm in enumerate(report.arms)
+    ]
+    axes = Axes("training tokens", "loss (nats, lower is better)")
+    chart = line_chart("Masked tokens of held-out text, mean over the seeds", axes, curves)
+    return [side_by_side([chart])] if chart else []
+
+
+def mean_curve(arm: ArmReport) -> list[CurvePoint]:
+    """Return the loss on masked tokens of held-out text, as the mean of all runs that are finished."""
+    curves = []
+    for run in arm.runs:
+        if run.failure is None and (run.model / METRICS_FILE).exists():
+            lines = read_metrics(run.model)
+            tokens = dict(metric_curve(lines, "tokens"))
+            losses = metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")
+            curves.append([(tokens[step], loss) for step, loss in losses if step in tokens])
+    length = min(map(len, curves), default=0)
+    return [_mean_point([curve[index] for curve in curves]) for index in range(length)]
+
+
+def _mean_point(points: Sequence[CurvePoint]) -> CurvePoint:
+    return fmean(x for x, _ in points), fmean(y for _, y in points)
+
+
+def _protocol_blocks(report: ClaimReport, command: str) -> list[str]:
+    protocol = report.protocol
+    text = {"world": "stories of the little world", "own": "a text of the user"}[protocol.text]
+    facts = [
+        f"Scale {report.scale}: {protocol.purpose}. The text: {text}, with a vocabulary of "
+        f"{protocol.vocab_size:,} tokens. {protocol.probe_tokens:,} held-out tokens per evaluation.",
+    ]
+    if protocol.tasks:
+        facts.append(
+            f"Tasks: {', '.join(protocol.tasks)}, {protocol.examples:,} training examples of each, "
+            f"{protocol.finetune_steps} steps; {protocol.dev_examples:,} examples for the score at the end."
+        )
+    rows = [
+        (arm.name, ", ".join(_flat_settings(report.claim.arms[arm.name])) or "as all") for arm in report.arms
+    ]
+    common = ", ".join(_flat_settings(protocol.pretrain))
+    return [
+        paragraphs(*facts),
+        html_table(("arm", "settings"), [("all", common), *rows], wrap_last_column=True),
+        code_block(command),
+    ]
+
+
+def _flat_settings(values: object, prefix: str = "") -> list[str]:
+    """Return nested tables as texts such as "model.layers = 6"."""
+    if not isinstance(values, dict):
+        return [f"{prefix} = {display_value(values)}"]
+    return [
+        text
+        for key, value in values.items()
+        for text in _flat_settings(value, f"{prefix}.{key}" if prefix else key)
+    ]

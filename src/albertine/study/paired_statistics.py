@@ -1,0 +1,84 @@
+"""Differences of two arms over seeds: their 95% interval, and what a number of seeds can detect."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+_CONFIDENCE, _POWER = 0.975, 0.8  # both sides of a 95% interval; probability of detecting a difference
+MAX_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean difference of two arms over seeds.
+
+    Attributes:
+        mean: mean over the seeds.
+        low: lower end of the 95% interval; minus infinity with one seed.
+        high: upper end of the 95% interval.
+        deviation: standard deviation over the seeds; NaN with one seed.
+        seeds: number of seeds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    deviation: float
+    seeds: int
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
+    """Return the mean of `first - second`, whose numbers belong to the same seeds."""
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    mean, seeds = fmean(differences), len(differences)
+    if seeds < 2:
+        return PairedDifference(mean, -math.inf, math.inf, math.nan, seeds)
+    deviation = stdev(differences)
+    half = half_width(deviation, seeds)
+    return PairedDifference(mean, mean - half, mean + half, deviation, seeds)
+
+
+def half_width(deviation: float, seeds: int) -> float:
+    """Return half the 95% interval of a mean over seeds; infinity for one seed."""
+    return student_quantile(_CONFIDENCE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
+
+
+def detectable_difference(deviation: float, seeds: int) -> float:
+    """Return the difference that an interval over so many seeds excludes from 0 in 80% of all studies."""
+    if seeds < 2:
+        return math.inf
+    quantiles = student_quantile(_CONFIDENCE, seeds - 1) + student_quantile(_POWER, seeds - 1)
+    return quantiles * deviation / math.sqrt(seeds)
+
+
+def seeds_for_half_width(deviation: float, half: float, at_least: int) -> int | None:
+    """Return the smallest number of seeds whose interval has this half width; None if it is above 1,000."""
+    return next((n for n in range(at_least, MAX_SEEDS + 1) if half_width(deviation, n) < half), None)
+
+
+def student_quantile(probability: float, degrees: int) -> float:
+    """Return a quantile above the median of Student's t distribution, by bisection."""
+    low, high = 0.0, 1.0
+    while _probability_within(high, degrees) < 2 * probability - 1:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _probability_within(middle, degrees) < 2 * probability - 1:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _probability_within(t: float, degrees: int) -> float:
+    """Return the probability of values between -t and t; a finite sum for a whole number of degrees."""
+    angle = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    is_odd = degrees % 2 == 1
+    term = cosine if is_odd else 1.0
+    total = 0.0
+    for power in range(3 if is_odd else 2, degrees + 1, 2):
+        total += term
+        term *= cosine**2 * (power - 1) / power
+    return 2 / math.pi * (angle + sine * total) if is_odd else sine * total

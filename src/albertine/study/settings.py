@@ -1,0 +1,26 @@
+"""Settings of `albertine study`, in a module of their own so that the help page loads fast."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from albertine.settings import Settings, setting
+
+ScaleName = Literal["smoke", "minutes", "evening", "gpu"]
+
+
+@dataclass(frozen=True)
+class StudySettings(Settings):
+    """Size and text of a study."""
+
+    scale: ScaleName = setting(
+        "minutes",
+        "How much each run gets: smoke (seconds), minutes or evening (two cores), gpu (one GPU, a day).",
+    )
+    text: str | None = setting(
+        None,
+        "Text of the study: a file, folder or glob. Without it, the scales smoke and minutes use the "
+        "little world.",
+    )
+    seeds: int | None = setting(
+        None, "Runs of each arm; by default as in the claim. Raise it to add seeds.", minimum=1, maximum=100
+    )

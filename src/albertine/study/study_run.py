@@ -1,0 +1,234 @@
+"""One run of a study: pre-training with one seed, and its measurements.
+
+STORE/runs/HASH/run.json          what the hash is of, for readers
+STORE/runs/HASH/model/            the pre-training run, a model
+STORE/runs/HASH/tasks/NAME/       the model fine-tuned on a task
+STORE/runs/HASH/results/*.json    a part with a result is not computed again
+
+The hash contains all that a result depends on, so claims share the runs that they have in common.
+"""
+
+import json
+import math
+import shutil
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from albertine.atomic import atomic_file
+from albertine.checksums import json_checksum
+from albertine.errors import WorkError
+from albertine.interop.load import load
+from albertine.model.cost import count_flops
+from albertine.model.parameter_counts import count_parameters
+from albertine.pretrain.curriculum import GROW, growing_depth
+from albertine.pretrain.probe import probe
+from albertine.pretrain.run import CHANGEABLE_SETTINGS, pretrain
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.settings import SettingsSource, build_settings, settings_to_toml
+from albertine.stored_results import StoredResults
+from albertine.study.claim import merged
+from albertine.study.ground import Ground
+from albertine.study.measures import MEASURES
+from albertine.study.protocol import Protocol
+from albertine.study.tasks import finetuned_score
+from albertine.train.checkpoints import CHECKPOINTS_FOLDER
+from albertine.train.metrics_log import read_metrics
+
+RUNS_FOLDER = "runs"
+# Raise it if results with the same settings change, such as by another definition of a measure.
+RESULTS_VERSION = 1
+_EVALUATIONS = 15  # points of a learning curve
+_BYTES_PER_PARAMETER = 4
+_SAMPLED_STEPS = 1_000  # at which the depth is taken for the FLOPs of a run
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What a part of a run has given.
+
+    Attributes:
+        values: numbers by measure; None where the text gives none.
+        failure: why the training failed; None if it did not.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    failure: str | None = None
+
+
+PartFunction = Callable[[], PartResult]
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run.
+
+    Attributes:
+        store: folder of all studies.
+        ground: text and corpus.
+        protocol: how to evaluate.
+        arm: name of the arm, for messages.
+        values: settings of `albertine pretrain` that the arm sets, as nested tables.
+        seed: seed of weights, samples and fine-tuning.
+    """
+
+    store: Path
+    ground: Ground
+    protocol: Protocol
+    arm: str
+    values: dict[str, Any]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{self.arm}, seed {self.seed}"
+
+    @property
+    def settings(self) -> PretrainSettings:
+        """Settings of the pre-training run."""
+        before = build_settings(PretrainSettings, SettingsSource(self.values, self.name))
+        own = {
+            "corpus": str(self.ground.corpus),
+            "objective": {"seed": self.seed},
+            "train": {
+                "seed": self.seed,
+                "keep_checkpoints": 1,
+                "evaluate_every": math.ceil(before.train.steps / _EVALUATIONS),
+            },
+        }
+        return build_settings(PretrainSettings, SettingsSource(merged(self.values, own), self.name))
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        return self.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
+
+    @property
+    def model(self) -> Path:
+        """Folder of the pre-training run."""
+        return self.folder / "model"
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """All that the weights depend on."""
+        values = tomllib.loads(settings_to_toml(self.settings))
+        tables = {
+            key: dict(value) if isinstance(value, dict) else {"": value} for key, value in values.items()
+        }
+        for name in CHANGEABLE_SETTINGS:
+            table, _, key = name.rpartition(".")
+            tables.get(table or key, {}).pop(key if table else "", None)
+        return {"version": RESULTS_VERSION, "corpus": self.ground.fingerprint, "settings": tables}
+
+    @property
+    def _results(self) -> StoredResults:
+        return StoredResults(self.folder / "results")
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run failed; None if it did not, or has not been run."""
+        return self._stored("training").failure if "training" in self._results else None
+
+    def _stored(self, name: str) -> PartResult:
+        """Return the result of a part that is finished."""
+        return self._results.get_as(PartResult, name, PartResult)
+
+    def _parts(self, measures: Collection[str]) -> dict[str, PartFunction]:
+        """Return the parts that the measures need, by name, with the functions that compute them."""
+        parts: dict[str, PartFunction] = {"training": self._train}
+        sources = {MEASURES[name].source for name in measures}
+        if "probe" in sources:
+            parts[f"probe-{self.protocol.probe_tokens}"] = self._probe
+        if "tasks" in sources:
+            for task in self.protocol.tasks:
+                name = f"{task}-{self.protocol.finetune_steps}-{self.protocol.examples}"
+                parts[name] = partial(self._finetune, task)
+        return parts
+
+    def is_finished(self, measures: Collection[str]) -> bool:
+        """Return whether all measures are stored, or the run has failed."""
+        return self.failure is not None or all(name in self._results for name in self._parts(measures))
+
+    def compute(self, measures: Collection[str]) -> None:
+        """Train and evaluate what is not stored yet. A failed run is a result."""
+        if self.is_finished(measures):
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.folder / "run.json") as partial_file:
+            description = {"arm": self.arm, **self._identity}
+            partial_file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        for name, compute in self._parts(measures).items():
+            if self._results.get_as(PartResult, name, compute).failure is not None:
+                return
+        shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)  # the model is enough
+
+    def measured(self, measures: Collection[str]) -> dict[str, float]:
+        """Return the stored measures, by name; a run that has failed has none."""
+        if self.failure is not None or not self.is_finished(measures):
+            return {}
+        values: dict[str, float | None] = {}
+        for name in self._parts(measures):
+            values |= self._stored(name).values
+        scores = [values[task] for task in self.protocol.tasks]
+        if scores:
+            values["average"] = fmean(score for score in scores if score is not None)
+        return {name: value for name in measures if (value := values.get(name)) is not None}
+
+    def _train(self) -> PartResult:
+        try:
+            pretrain(self.model, self.settings)
+        except WorkError as error:
+            return PartResult(failure=str(error))
+        lines = [line for line in read_metrics(self.model) if "tokens_per_second" in line]
+        parameters, tokens = count_parameters(load(self.model).settings).encoder, lines[-1]["tokens"]
+        return PartResult(
+            {
+                "parameters": parameters,
+                "megabytes": parameters * _BYTES_PER_PARAMETER,
+                "flops": flops_per_token(self.settings) * tokens,
+                "seconds": lines[-1]["seconds"],
+                "tokens": tokens,
+                "tokens_per_second": median(line["tokens_per_second"] for line in lines),
+            }
+        )
+
+    def _probe(self) -> PartResult:
+        settings = ProbeSettings(corpus=self.ground.corpus, tokens=self.protocol.probe_tokens)
+        result = probe(str(self.model), settings)
+        estimates = {
+            "mask_loss": result.mask_token_loss,
+            "mask_accuracy": result.mask_token_accuracy,
+            "sop_accuracy": result.sop_accuracy,
+            "nsp_accuracy": result.nsp_accuracy,
+        }
+        return PartResult(
+            {name: one.value if math.isfinite(one.value) else None for name, one in estimates.items()}
+        )
+
+    def _finetune(self, task: str) -> PartResult:
+        out, protocol = self.folder / "tasks" / task, self.protocol
+        score = finetuned_score(self.model, self.ground.world, out, task, protocol.finetune_steps, self.seed)
+        shutil.rmtree(out, ignore_errors=True)  # the score is enough
+        return PartResult({task: score})
+
+
+def flops_per_token(settings: PretrainSettings) -> float:
+    """Return the mean FLOPs per token of a pre-training run."""
+    steps, model = settings.train.steps, settings.model
+    if settings.curriculum.depth == GROW:
+        depth = growing_depth(model.layers, steps)
+        settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
+    sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
+    depths = Counter(settings.depth_at(step) for step in sampled_steps)
+    length = settings.objective.max_length
+    total = sum(
+        count * count_flops(replace(model, layers=depth), length).training_per_token
+        for depth, count in depths.items()
+    )
+    return total / len(sampled_steps)

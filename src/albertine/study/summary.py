@@ -1,0 +1,97 @@
+"""All reports in a folder of studies, as a page and as a list."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.input_files import read_json_object
+from albertine.json_input import JsonError, dataclass_from_json
+from albertine.report.page import Page, Section, html_table, link_list
+from albertine.study.catalog import claim_names, find_claim
+from albertine.study.verdicts import Outcome
+
+CLAIMS_FOLDER = "claims"
+_ADVICE = "remove it and run the study again"
+
+
+@dataclass(frozen=True)
+class ReportSummary:
+    """What the list shows of a report.
+
+    Attributes:
+        claim: name of the claim.
+        sentence: the claim.
+        source: where it was published.
+        scale: the scale.
+        outcome: the verdict.
+        seeds: number of seeds.
+        seeds_needed: number of seeds that would decide; None if unknown or decided.
+        arms: the arms, with their numbers.
+        verdicts: the verdicts.
+    """
+
+    claim: str
+    sentence: str
+    source: str
+    scale: str
+    outcome: Outcome
+    seeds: int
+    seeds_needed: int | None
+    arms: list[Any]
+    verdicts: list[Any]
+
+
+def read_summaries(out: Path) -> list[ReportSummary]:
+    """Return the reports in a folder of studies, by name of the claim."""
+    folder = out / CLAIMS_FOLDER
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return [_read_summary(file) for file in files]
+
+
+def _read_summary(file: Path) -> ReportSummary:
+    try:
+        return dataclass_from_json(ReportSummary, read_json_object(file, _ADVICE))
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; {_ADVICE}") from None
+
+
+def list_rows(out: Path) -> list[tuple[str, str, str, str]]:
+    """Return name, source, sentence and latest verdicts of the claims of the package, and of those in OUT."""
+    summaries = read_summaries(out)
+    rows = []
+    for name in claim_names():
+        claim = find_claim(name)
+        rows.append((name, claim.source, claim.claim, _verdict_text(summaries, name)))
+    others = {one.claim: one for one in summaries if one.claim not in claim_names()}
+    rows += [(name, one.source, one.sentence, _verdict_text(summaries, name)) for name, one in others.items()]
+    return rows
+
+
+def _verdict_text(summaries: list[ReportSummary], name: str) -> str:
+    verdicts = [f"{one.outcome} ({one.scale}, {one.seeds} seeds)" for one in summaries if one.claim == name]
+    return ", ".join(verdicts) or "not tested"
+
+
+def summary_page(summaries: list[ReportSummary]) -> Page:
+    """Return the page of all reports."""
+    counts = {
+        outcome: sum(one.outcome == outcome for one in summaries)
+        for outcome in ("confirmed", "contradicted", "undecided")
+    }
+    rows = [
+        (one.claim, one.scale, str(one.seeds), one.outcome, one.source, one.sentence) for one in summaries
+    ]
+    header = ("claim", "scale", "seeds", "verdict", "source", "sentence")
+    links = [
+        (f"{CLAIMS_FOLDER}/{one.claim}.{one.scale}.html", f"{one.claim}, {one.scale}") for one in summaries
+    ]
+    return Page(
+        "Studies",
+        "Claims about ALBERT, each tested by training runs with several seeds.",
+        [(outcome, str(count)) for outcome, count in counts.items()],
+        [
+            Section("Claims", [html_table(header, rows, wrap_last_column=True)]),
+            Section("Pages", [link_list(links)]),
+        ],
+    )

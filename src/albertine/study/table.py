@@ -1,0 +1,84 @@
+"""Studies on the terminal: the list of claims, plans and reports."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.markup import escape
+
+from albertine import progress
+from albertine.progress import format_duration, format_flops
+from albertine.study.measures import find_measure
+from albertine.study.page import outcome_sentence, verdict_row
+from albertine.study.plan import StudyPlan
+from albertine.study.report import ClaimReport
+from albertine.study.summary import list_rows
+from albertine.tasks.metrics.display import result_table
+
+
+def show_claims(out: Path, *, as_json: bool) -> None:
+    """Print all claims with their latest verdicts."""
+    rows = list_rows(out)
+    if as_json:
+        keys = ("claim", "source", "sentence", "verdict")
+        progress.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    console = progress.result_console()
+    for name, source, sentence, verdict in rows:
+        console.print(f"[bold]{escape(name)}[/bold] ({escape(source)}): {escape(verdict)}", highlight=False)
+        console.print(f"    {escape(sentence)}", highlight=False)
+    console.print("\nTest one: albertine study NAME --scale minutes --out FOLDER", highlight=False)
+
+
+def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
+    """Print what studies will take."""
+    if as_json:
+        progress.print_json([_plan_json(plan) for plan in plans])
+        return
+    console = progress.result_console()
+    for plan in plans:
+        basis = "by finished runs" if plan.is_measured else "estimated from the speed of matrix products"
+        console.print(
+            f"[bold]{escape(plan.claim.name)}[/bold]: {plan.runs} runs, {plan.finished} finished; "
+            f"{format_flops(plan.flops)} of pre-training, about {format_duration(plan.seconds)} ({basis}), "
+            "without evaluation and fine-tuning",
+            highlight=False,
+        )
+        for expectation, difference in plan.detectable:
+            detects = "unknown before the first runs"
+            if difference is not None:
+                detects = f"the seeds detect {find_measure(expectation.measure).text(difference)} or more"
+            console.print(f"    {escape(expectation.text)}: {detects}", highlight=False)
+
+
+def _plan_json(plan: StudyPlan) -> dict[str, object]:
+    return {
+        "claim": plan.claim.name,
+        "runs": plan.runs,
+        "finished": plan.finished,
+        "flops": plan.flops,
+        "seconds": plan.seconds,
+        "is_measured": plan.is_measured,
+        "detectable": [
+            {**asdict(expectation), "difference": difference} for expectation, difference in plan.detectable
+        ],
+    }
+
+
+def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
+    """Print the tables and verdicts of studies."""
+    if as_json:
+        progress.print_json([report.to_json() for report in reports])
+        return
+    console = progress.result_console()
+    for report in reports:
+        console.print(f"\n[bold]{escape(report.claim.claim)}[/bold]", highlight=False)
+        columns = report.claim.columns
+        table = result_table(report.claim.name, *(find_measure(name).title for name in columns))
+        for arm in report.arms:
+            table.add_row(escape(arm.name), *map(arm.cell, columns))
+        console.print(table)
+        for verdict in report.verdicts:
+            text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
+            console.print(f"{outcome}: {text} (found {mean}, 95%: {interval}; {reason})", highlight=False)
+        console.print(escape(outcome_sentence(report)), highlight=False)

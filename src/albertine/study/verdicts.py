@@ -1,0 +1,95 @@
+"""What the differences over seeds say about an expectation, and the expectations about a claim."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from albertine.study.claim import Expectation
+from albertine.study.measures import find_measure
+from albertine.study.paired_statistics import (
+    PairedDifference,
+    paired_difference,
+    seeds_for_half_width,
+)
+from albertine.study.protocol import MIN_SEEDS_FOR_VERDICT
+
+Outcome = Literal["confirmed", "contradicted", "undecided"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one expectation.
+
+    Attributes:
+        expectation: the expectation.
+        outcome: the verdict.
+        difference: by how much `arm` is better than `than`, in the unit of pages; None without seeds that
+            both arms have finished.
+        reason: why, in a few words.
+        seeds_needed: number of seeds that would decide; None if the outcome is decided, or unknown.
+    """
+
+    expectation: Expectation
+    outcome: Outcome
+    difference: PairedDifference | None
+    reason: str
+    seeds_needed: int | None = None
+
+
+def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[float | None]) -> Verdict:
+    """Return the verdict on an expectation.
+
+    Args:
+        expectation: the expectation.
+        arm: the measure of each seed of `expectation.arm`, in the unit of pages; None where it failed.
+        than: the same of `expectation.than`.
+    """
+    pairs = [(a, b) for a, b in zip(arm, than, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return Verdict(expectation, "undecided", None, "no seed that both arms have finished")
+    sign = 1 if find_measure(expectation.measure).is_higher_better else -1
+    difference = paired_difference([sign * a for a, _ in pairs], [sign * b for _, b in pairs])
+    outcome, reason = _decide(expectation, difference)
+    if difference.seeds < MIN_SEEDS_FOR_VERDICT:
+        outcome = "undecided"
+        reason = f"{difference.seeds} of at least {MIN_SEEDS_FOR_VERDICT} seeds"
+    needed = _seeds_needed(expectation, difference) if outcome == "undecided" else None
+    return Verdict(expectation, outcome, difference, reason, needed)
+
+
+def _decide(expectation: Expectation, difference: PairedDifference) -> tuple[Outcome, str]:
+    """Return what an interval says, and why."""
+    margin, low, high = expectation.margin, difference.low, difference.high
+    if expectation.relation == "equal":
+        if -margin < low and high < margin:
+            return "confirmed", "the interval is within the margin"
+        if low > margin or high < -margin:
+            return "contradicted", "the interval is outside of the margin"
+        return "undecided", "the interval crosses the margin"
+    if low > 0 and difference.mean >= margin:
+        return "confirmed", "the interval excludes 0, and the mean reaches the margin"
+    if high < margin:
+        return "contradicted", "the interval is below the margin" + (" and below 0" if high < 0 else "")
+    return "undecided", "the interval is too wide"
+
+
+def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int | None:
+    """Return how many seeds would decide if mean and deviation stayed as they are; None if unknown."""
+    if math.isnan(difference.deviation):
+        return None
+    mean, margin = difference.mean, expectation.margin
+    if expectation.relation == "equal":
+        half = abs(margin - abs(mean))
+    else:
+        half = mean if mean >= margin else margin - mean
+    at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds)
+    return seeds_for_half_width(difference.deviation, half, at_least)
+
+
+def combined_outcome(verdicts: Sequence[Verdict]) -> Outcome:
+    """Return the verdict on a claim: contradicted by one expectation, or confirmed by all."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if "contradicted" in outcomes:
+        return "contradicted"
+    return "confirmed" if outcomes == {"confirmed"} else "undecided"
