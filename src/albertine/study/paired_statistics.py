@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 
 _CONFIDENCE, _POWER = 0.975, 0.8  # both sides of a 95% interval; probability of detecting a difference
@@ -26,6 +26,10 @@ class PairedDifference:
     high: float
     deviation: float
     seeds: int
+
+    def to_json(self) -> dict[str, float | None]:
+        """Return the fields, with None in place of infinity and NaN, which JSON does not have."""
+        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:

@@ -90,7 +90,14 @@ class ClaimReport:
                 }
                 for arm in self.arms
             ],
-            "verdicts": [{**asdict(verdict), "text": verdict.expectation.text} for verdict in self.verdicts],
+            "verdicts": [
+                {
+                    **asdict(verdict),
+                    "difference": verdict.difference and verdict.difference.to_json(),
+                    "text": verdict.expectation.text,
+                }
+                for verdict in self.verdicts
+            ],
         }
 
 

@@ -39,6 +39,7 @@ from albertine.study.protocol import Protocol
 from albertine.study.tasks import finetuned_score
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.metrics_log import read_metrics
+from albertine.train.run_folder import has_checkpoints
 
 RUNS_FOLDER = "runs"
 # Raise it if results with the same settings change, such as by another definition of a measure.
@@ -181,6 +182,8 @@ class StudyRun:
         return {name: value for name in measures if (value := values.get(name)) is not None}
 
     def _train(self) -> PartResult:
+        if not has_checkpoints(self.model):  # a finished run whose result was removed, or one just started
+            shutil.rmtree(self.model, ignore_errors=True)
         try:
             pretrain(self.model, self.settings)
         except WorkError as error:
