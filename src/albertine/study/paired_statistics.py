@@ -1,6 +1,7 @@
 """Differences of two arms over seeds: their 95% interval, and what a number of seeds can detect."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
@@ -58,7 +59,9 @@ def detectable_difference(deviation: float, seeds: int) -> float:
 
 def seeds_for_half_width(deviation: float, half: float, at_least: int) -> int | None:
     """Return the smallest number of seeds whose interval has this half width; None if it is above 1,000."""
-    return next((n for n in range(at_least, MAX_SEEDS + 1) if half_width(deviation, n) < half), None)
+    numbers = range(at_least, MAX_SEEDS + 1)
+    index = bisect_left(numbers, True, key=lambda seeds: half_width(deviation, seeds) < half)
+    return numbers[index] if index < len(numbers) else None
 
 
 def student_quantile(probability: float, degrees: int) -> float:
@@ -66,7 +69,7 @@ def student_quantile(probability: float, degrees: int) -> float:
     low, high = 0.0, 1.0
     while _probability_within(high, degrees) < 2 * probability - 1:
         low, high = high, 2 * high
-    for _ in range(80):
+    for _ in range(60):
         middle = (low + high) / 2
         if _probability_within(middle, degrees) < 2 * probability - 1:
             low = middle

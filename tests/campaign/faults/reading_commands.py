@@ -16,7 +16,7 @@ Strictness = Literal["verified", "structured", "data"]
 # A damaged file of these may be valid with other content, so commands cannot notice the damage.
 _DATA = (
     "world/*", "pairs/*", "*.csv", "*.conll", "*/metrics.jsonl", "*/report.html", "*/curve.*",
-    "card/report-card.*",
+    "card/report-card.*", "studies/claims/*", "studies/runs/*/results/training.json",
 )  # fmt: skip
 
 # Files that a model of another library may lack.

@@ -1,0 +1,117 @@
+"""Claims: those of the package are valid at every scale, and wrong files are refused in one line."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from albertine.errors import InputError
+from albertine.study.catalog import claim_names, find_claim
+from albertine.study.claim import merged, parse_claim
+from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
+from albertine.study.settings import ScaleName
+
+CLAIM = """
+claim = "Order is better."
+source = "a test"
+columns = ["sop_accuracy"]
+[arms]
+NSP = { objective.pair = "nsp" }
+SOP = { objective.pair = "sop" }
+[[expectations]]
+measure = "sop_accuracy"
+arm = "SOP"
+than = "NSP"
+margin = 5
+"""
+
+
+def test_scales_of_the_command_are_those_of_the_file() -> None:
+    assert get_args(ScaleName) == scale_names()
+
+
+@pytest.mark.parametrize("scale", scale_names())
+@pytest.mark.parametrize("name", claim_names())
+def test_claims_of_the_package_are_valid(name: str, scale: str) -> None:
+    claim = find_claim(name)
+    protocol = find_protocol(claim, scale)
+    check_arms(claim, protocol)
+    assert claim.expectations
+    assert protocol.seeds >= (2 if scale == "smoke" else 5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("", "[", "c.toml: not valid TOML"),
+        ('source = "a test"', "", "c.toml: no field source"),
+        ('source = "a test"', "source = 5", "c.toml: source is 5, expected text"),
+        ("", "[other]", "c.toml: unknown field 'other'"),
+        ('["sop_accuracy"]', '["sop"]', "c.toml: sop: unknown measure; known: parameters"),
+        ('["sop_accuracy"]', '["sop_acuracy"]', "(did you mean sop_accuracy?)"),
+        ('than = "NSP"', 'than = "NPS"', "c.toml: expectations: NPS: no such arm (did you mean NSP?)"),
+        ("margin = 5", "margin = -5", "margin = -5: must not be negative"),
+        ("margin = 5", "", "c.toml: an item of expectations: no field margin"),
+        ('SOP = { objective.pair = "sop" }', "SOP = 5", "c.toml: arms.SOP: expected a table of settings"),
+        ('NSP = { objective.pair = "nsp" }', '"\\u001b" = {}', "c.toml: arms: '\\x1b': use up to 40 letters"),
+        ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
+        (
+            "",
+            '[published]\ncolumns = ["a"]\nrows.SOP = [1, 2]',
+            "published.rows.SOP: 2 numbers for 1 columns",
+        ),
+    ],
+)
+def test_wrong_claims(old: str, new: str, message: str) -> None:
+    text = CLAIM.replace(old, new, 1) if old else CLAIM + new
+    with pytest.raises(InputError) as error:
+        parse_claim(text, "c", "c.toml")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("[scales.small]", "small: unknown scale; known: smoke, minutes, evening, gpu"),
+        ("[scales.smoke]\nseeds = 0", "seeds = 0: must be 1 to 100"),
+        ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
+        ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, squad-1.1, sst-2"),
+        ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
+        ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
+    ],
+)
+def test_wrong_protocols(changes: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        claim = parse_claim(CLAIM + changes, "c", "c.toml")
+        check_arms(claim, find_protocol(claim, "smoke"))
+    assert message in str(error.value)
+
+
+def test_arms_override_the_claim_and_the_scale() -> None:
+    changes = (
+        '[pretrain]\ntrain.steps = 7\nobjective.pair = "none"\n'
+        "[scales.smoke]\nseeds = 3\npretrain.train.lr = 0.5"
+    )
+    claim = parse_claim(CLAIM + changes, "c", "c.toml")
+    protocol = find_protocol(claim, "smoke")
+    values = arm_values(claim, protocol, "SOP")
+    assert protocol.seeds == 3
+    assert (values["train"]["steps"], values["train"]["lr"]) == (7, 0.5)
+    assert values["objective"]["pair"] == "sop"
+    assert values["model"]["layers"] == 2  # of the scale
+
+
+def test_merged_tables() -> None:
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
+    assert merged({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
+
+
+def test_unknown_claim(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"table-55: unknown claim \(did you mean table-5\?\)"):
+        find_claim("table-55")
+    with pytest.raises(OSError, match="No such file"):
+        find_claim(str(tmp_path / "missing.toml"))
+    (tmp_path / "latin.toml").write_bytes(b"claim = '\xe4'")
+    with pytest.raises(InputError, match="byte 9 is not UTF-8"):
+        find_claim(str(tmp_path / "latin.toml"))

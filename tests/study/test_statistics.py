@@ -1,0 +1,52 @@
+"""Intervals of differences, compared with SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from albertine.study.paired_statistics import (
+    detectable_difference,
+    half_width,
+    paired_difference,
+    seeds_for_half_width,
+    student_quantile,
+)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 99, 998])
+@pytest.mark.parametrize("probability", [0.6, 0.8, 0.975, 0.999])
+def test_quantiles(degrees: int, probability: float) -> None:
+    expected = scipy.stats.t.ppf(probability, degrees)
+    assert student_quantile(probability, degrees) == pytest.approx(expected, rel=1e-9)
+
+
+def test_interval_of_a_paired_difference() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 7))
+    result = paired_difference(first.tolist(), second.tolist())
+    expected = scipy.stats.ttest_rel(first, second).confidence_interval(0.95)
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high))
+    assert result.mean == pytest.approx((first - second).mean())
+
+
+def test_one_seed_says_nothing() -> None:
+    result = paired_difference([1.0], [0.0])
+    assert (result.low, result.high) == (-math.inf, math.inf)
+    assert result.to_json() == {"mean": 1.0, "low": None, "high": None, "deviation": None, "seeds": 1}
+    assert detectable_difference(1.0, 1) == math.inf
+
+
+def test_intervals_exclude_zero_as_often_as_planned() -> None:
+    seeds, deviation = 5, 2.0
+    difference = detectable_difference(deviation, seeds)
+    samples = np.random.default_rng(1).normal(difference, deviation, size=(20_000, seeds))
+    low = samples.mean(1) - [half_width(one, seeds) for one in samples.std(1, ddof=1)]
+    assert np.mean(low > 0) == pytest.approx(0.8, abs=0.05)
+
+
+def test_number_of_seeds_for_a_width() -> None:
+    seeds = seeds_for_half_width(1.0, 0.5, 5)
+    assert seeds is not None
+    assert half_width(1.0, seeds) < 0.5 <= half_width(1.0, seeds - 1)
+    assert seeds_for_half_width(1.0, 1e-6, 5) is None

@@ -1,0 +1,180 @@
+"""Studies from end to end, with runs of seconds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import WorkError
+from albertine.study import study_run
+
+CLAIM = """
+claim = "Order is <better>."
+source = "a test"
+columns = ["sop_accuracy", "average"]
+[arms]
+none = { objective.pair = "none" }
+SOP = { objective.pair = "sop" }
+[[expectations]]
+measure = "sop_accuracy"
+arm = "SOP"
+than = "none"
+margin = 5
+[scales.smoke]
+stories = 60
+examples = 16
+dev_examples = 8
+vocab_size = 400
+probe_tokens = 800
+tasks = ["sst-2"]
+finetune_steps = 2
+pretrain.train.steps = 3
+[published]
+columns = ["SOP %"]
+rows.SOP = [86.5]
+"""
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a claim, and the studies of it with two seeds."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "order.toml").write_text(CLAIM)
+    assert run_command(app, _words(folder, "--quiet")) == 0
+    return folder
+
+
+def _words(folder: Path, *options: str) -> list[str]:
+    claim, out = str(folder / "order.toml"), str(folder / "studies")
+    return ["study", claim, "--scale", "smoke", "--out", out, *options]
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "studies" / "claims" / "order.smoke.json").read_text())
+    return content
+
+
+def test_report(studied: Path) -> None:
+    report = _report(studied)
+    assert (report["claim"], report["outcome"], report["seeds"]) == ("order", "undecided", 2)
+    assert [arm["name"] for arm in report["arms"]] == ["none", "SOP"]
+    for arm in report["arms"]:
+        assert len(arm["values"]["sop_accuracy"]) == 2
+        assert len(set(arm["runs"])) == 2
+        assert all(0 <= value <= 100 for value in arm["values"]["average"])
+        assert all(value > 0 for value in arm["values"]["flops"])
+    difference = report["verdicts"][0]["difference"]
+    means = [sum(arm["values"]["sop_accuracy"]) / 2 for arm in report["arms"]]
+    assert difference["mean"] == pytest.approx(means[1] - means[0])
+
+
+def test_pages(studied: Path) -> None:
+    page = (studied / "studies" / "claims" / "order.smoke.html").read_text()
+    for text in ("Order is &lt;better&gt;.", "86.5", "objective.pair = &quot;sop&quot;", "<svg", "Undecided"):
+        assert text in page, text
+    index = (studied / "studies" / "index.html").read_text()
+    assert 'href="claims/order.smoke.html"' in index
+
+
+def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a run was computed again")
+
+    before = _report(studied)
+    monkeypatch.setattr(study_run, "pretrain", refuse)
+    monkeypatch.setattr(study_run, "probe", refuse)
+    assert run_command(app, _words(studied, "--quiet")) == 0
+    assert _report(studied) == before
+
+
+def test_plan_of_finished_and_of_new_runs(
+    studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, _words(studied, "--print-plan", "--seeds", "3", "--json")) == 0
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert (plan["runs"], plan["finished"], plan["is_measured"]) == (6, 4, True)
+    assert plan["flops"] > 0 < plan["seconds"]
+    assert plan["detectable"][0]["difference"] is not None
+    (tmp_path / "order.toml").write_text(CLAIM)
+    assert run_command(app, _words(tmp_path, "--print-plan")) == 0
+    output = capsys.readouterr().out
+    assert "order: 4 runs, 0 finished" in output
+    assert "unknown before the first runs" in output
+    assert not (tmp_path / "studies").exists()
+
+
+def test_claims_share_their_runs(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = CLAIM.replace("none = {", '"no pairs" = {').replace('than = "none"', 'than = "no pairs"')
+    (studied / "other.toml").write_text(other)
+    words = ["study", str(studied / "other.toml"), "--scale", "smoke", "--out", str(studied / "studies")]
+    assert run_command(app, [*words, "--print-plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["finished"] == 4
+
+
+def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["study", "--out", str(studied / "studies"), "--json"]) == 0
+    rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+    assert rows["order"] == "undecided (smoke, 2 seeds)"
+    assert rows["table-5"] == "not tested"
+    assert run_command(app, ["study", "--out", str(studied / "studies")]) == 0
+    assert "order (a test): undecided (smoke, 2 seeds)" in capsys.readouterr().out
+
+
+def test_a_failed_run_is_a_result(
+    studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def diverge(*_: Any) -> None:
+        raise WorkError("the loss is not finite")
+
+    def run_here(_activity: str, jobs: dict[Path, Any], _steps: int) -> None:
+        for job in jobs.values():
+            job()
+
+    (tmp_path / "order.toml").write_text(CLAIM)
+    monkeypatch.setattr(study_run, "pretrain", diverge)
+    monkeypatch.setattr("albertine.study.study.run_in_parallel", run_here)
+    assert run_command(app, _words(tmp_path)) == 0
+    assert "failed" in capsys.readouterr().out
+    report = _report(tmp_path)
+    assert report["arms"][0]["failures"] == {"0": "the loss is not finite", "1": "the loss is not finite"}
+    assert report["verdicts"][0]["reason"] == "no seed that both arms have finished"
+    assert "the loss is not finite" in (tmp_path / "studies" / "claims" / "order.smoke.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--all", "table-5"], "--all: claims are named too"),
+        (["table-5", "--scale", "hour"], "--scale hour: must be one of smoke, minutes, evening, gpu"),
+        (["table-5", "--scale", "evening"], "--text is missing; the scale is for "),
+        (["table-5", "--seeds", "0"], "--seeds 0: must be at least 1"),
+        (["nothing.toml"], "nothing.toml: No such file or directory"),
+    ],
+)
+def test_wrong_input(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["study", *words, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "photo.jpg").touch()
+    (tmp_path / "order.toml").write_text(CLAIM)
+    assert run_command(app, _words(tmp_path)) == 2
+    assert "studies: exists and holds no studies; give another --out" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_all_claims_run(tmp_path: Path) -> None:
+    words = ["study", "--all", "--scale", "smoke", "--out", str(tmp_path / "studies"), "--quiet"]
+    assert run_command(app, words) == 0
+    reports = [json.loads(file.read_text()) for file in (tmp_path / "studies" / "claims").glob("*.json")]
+    assert len(reports) >= 10
+    for report in reports:
+        assert not any(arm["failures"] for arm in report["arms"]), report["claim"]

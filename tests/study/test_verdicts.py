@@ -1,0 +1,72 @@
+"""What intervals say about expectations."""
+
+import pytest
+
+from albertine.study.claim import Expectation
+from albertine.study.verdicts import Outcome, combined_outcome, judge
+
+_ZEROS = [0.0] * 5
+_NARROW, _WIDE = [-0.1, 0.1, 0.0, -0.1, 0.1], [-4.0, 4.0, 0.0, -4.0, 4.0]
+
+
+def _judged(relation: str, differences: list[float], measure: str = "sop_accuracy") -> Outcome:
+    expectation = Expectation(measure, "a", "b", 1.0, relation)  # type: ignore[arg-type]
+    return judge(expectation, differences, _ZEROS).outcome
+
+
+@pytest.mark.parametrize(
+    ("relation", "mean", "spread", "outcome"),
+    [
+        ("better", 2.0, _NARROW, "confirmed"),
+        ("better", 0.5, _NARROW, "contradicted"),  # above 0, and too small to matter
+        ("better", -2.0, _NARROW, "contradicted"),
+        ("better", 2.0, _WIDE, "undecided"),
+        ("better", 0.0, _WIDE, "undecided"),
+        ("equal", 0.5, _NARROW, "confirmed"),
+        ("equal", 2.0, _NARROW, "contradicted"),
+        ("equal", -2.0, _NARROW, "contradicted"),
+        ("equal", 1.0, _NARROW, "undecided"),
+        ("equal", 0.0, _WIDE, "undecided"),
+    ],
+)
+def test_verdict(relation: str, mean: float, spread: list[float], outcome: Outcome) -> None:
+    assert _judged(relation, [mean + one for one in spread]) == outcome
+
+
+def test_lower_losses_are_better() -> None:
+    assert _judged("better", [-2.0 + one for one in _NARROW], "mask_loss") == "confirmed"
+    assert _judged("better", [2.0 + one for one in _NARROW], "mask_loss") == "contradicted"
+
+
+def test_too_few_seeds_decide_nothing() -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0)
+    verdict = judge(expectation, [2.0, 2.1, 1.9, 2.0, None], _ZEROS)
+    assert verdict.outcome == "undecided"
+    assert verdict.reason == "4 of at least 5 seeds"
+    assert verdict.seeds_needed == 5
+
+
+def test_number_of_seeds_that_would_decide() -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0)
+    values = [2.0 + one for one in _WIDE]
+    needed = judge(expectation, values, _ZEROS).seeds_needed
+    assert needed is not None
+    repeated = (values * needed)[:needed]
+    assert needed > 5
+    assert judge(expectation, repeated, [0.0] * needed).outcome == "confirmed"
+
+
+def test_arms_that_failed() -> None:
+    verdict = judge(Expectation("sop_accuracy", "a", "b", 1.0), [None] * 5, _ZEROS)
+    assert (verdict.outcome, verdict.difference) == ("undecided", None)
+
+
+def test_verdict_on_a_claim() -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0)
+    good = judge(expectation, [2.0 + one for one in _NARROW], _ZEROS)
+    bad = judge(expectation, [-2.0 + one for one in _NARROW], _ZEROS)
+    unknown = judge(expectation, _WIDE, _ZEROS)
+    assert combined_outcome([good, good]) == "confirmed"
+    assert combined_outcome([good, unknown]) == "undecided"
+    assert combined_outcome([good, unknown, bad]) == "contradicted"
+    assert combined_outcome([]) == "undecided"
