@@ -65,11 +65,25 @@ def side_by_side(blocks: Iterable[str]) -> str:
 
 
 def html_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap_last_column: bool = False
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    wrap_last_column: bool = False,
+    links: Sequence[str] | None = None,
 ) -> str:
-    """Return a table; text wraps only in the last column, and only with `wrap_last_column`."""
+    """Return a table.
+
+    Args:
+        header: headings of the columns.
+        rows: texts of the cells.
+        wrap_last_column: whether text in the last column wraps; it never does in the others.
+        links: addresses to which the first cells of the rows link.
+    """
     header_html = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    rows_html = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    cells = [[escape(cell) for cell in row] for row in rows]
+    for row, link in zip(cells, links or (), strict=False):
+        row[0] = f'<a href="{escape(link, quote=True)}">{row[0]}</a>'
+    rows_html = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
     class_attribute = ' class="prose"' if wrap_last_column else ""
     return (
         f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead>'
@@ -80,11 +94,3 @@ def html_table(
 def code_block(*lines: str) -> str:
     """Return lines as a code block."""
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
-
-
-def link_list(links: Sequence[tuple[str, str]]) -> str:
-    """Return links as a list; each is an address and a text."""
-    items = "".join(
-        f'<li><a href="{escape(address, quote=True)}">{escape(text)}</a></li>' for address, text in links
-    )
-    return f"<ul>{items}</ul>"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from html import escape
 from statistics import fmean
 
 from albertine.progress import format_duration, format_flops
@@ -21,6 +22,9 @@ OUTCOME_TEXTS = {
     "undecided": "Undecided.",
 }
 _CHART_MARGINS = 4  # the chart of differences reaches so many margins to each side
+_DIFFERENCES_TITLE = (
+    f"Differences, in margins (the smallest that matter), up to {_CHART_MARGINS} on each side"
+)
 NUM_COLORS = 6
 
 
@@ -65,35 +69,29 @@ def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
 def _result_blocks(report: ClaimReport) -> list[str]:
     columns = tuple(dict.fromkeys((*report.claim.columns, "parameters", "flops", "seconds")))
     header = ("", *(find_measure(name).title for name in columns))
-    rows = [(arm.name, *map(arm.cell, columns)) for arm in report.arms]
-    blocks = [
-        paragraphs(
-            "Means over the seeds, with half their 95% interval. Parameters are those of the encoder, "
-            "seconds those of pre-training."
-        ),
-        html_table(header, rows),
-    ]
+    own_rows = [(arm.name, *map(arm.cell, columns)) for arm in report.arms]
+    explanation = (
+        "Means over the seeds, with half their 95% interval. Parameters are those of the encoder, seconds "
+        "those of pre-training."
+    )
+    tables = [_titled_table("Here", header, own_rows)]
     published = report.claim.published
     if published.rows:
-        published_rows = [
+        rows = [
             (name, *("\N{EN DASH}" if value is None else f"{value:g}" for value in row))
             for name, row in published.rows.items()
         ]
-        blocks += [
-            paragraphs(f"Published: {report.claim.source}."),
-            html_table(("", *published.columns), published_rows),
-        ]
-    if report.claim.note:
-        blocks.append(paragraphs(report.claim.note))
+        tables.append(_titled_table(f"Published: {report.claim.source}", ("", *published.columns), rows))
     failures = [
         (f"{arm.name}, seed {seed}", reason) for arm in report.arms for seed, reason in arm.failures.items()
     ]
-    if failures:
-        blocks += [
-            paragraphs("Runs that failed:"),
-            html_table(("run", "reason"), failures, wrap_last_column=True),
-        ]
-    return blocks
+    failure_table = html_table(("failed run", "reason"), failures, wrap_last_column=True) if failures else ""
+    note = paragraphs(report.claim.note) if report.claim.note else ""
+    return [paragraphs(explanation), *tables, note, failure_table]
+
+
+def _titled_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return f"<figure><figcaption>{escape(title)}</figcaption>{html_table(header, rows)}</figure>"
 
 
 def _verdict_blocks(report: ClaimReport) -> list[str]:
@@ -108,7 +106,7 @@ def _verdict_blocks(report: ClaimReport) -> list[str]:
     blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
     intervals = [one for one in map(_interval, report.verdicts) if one is not None]
     if intervals:
-        blocks.append(interval_chart("Differences, in smallest differences that matter", intervals, 0.5))
+        blocks.append(interval_chart(_DIFFERENCES_TITLE, intervals, 0.5))
     return blocks
 
 
@@ -145,23 +143,35 @@ def _short_name(expectation: Expectation) -> str:
 
 
 def _curve_blocks(report: ClaimReport) -> list[str]:
-    curves = [
-        Curve(arm.name, mean_curve(arm), number % NUM_COLORS + 1) for number, arm in enumerate(report.arms)
-    ]
-    axes = Axes("training tokens", "loss (nats, lower is better)")
-    chart = line_chart("Masked tokens of held-out text, mean over the seeds", axes, curves)
-    return [side_by_side([chart])] if chart else []
+    charts = []
+    for key, title, label in (
+        ("tokens", "Loss on masked tokens, by tokens", "training tokens"),
+        ("seconds", "Loss on masked tokens, by time", "seconds of training on one core"),
+    ):
+        curves = [
+            Curve(arm.name, mean_curve(arm, key), number % NUM_COLORS + 1)
+            for number, arm in enumerate(report.arms)
+        ]
+        charts.append(line_chart(title, Axes(label, "loss (nats, lower is better)"), curves))
+    if not any(charts):
+        return []
+    return [paragraphs("On held-out samples of each arm's own objective; means over the seeds."), side_by_side(charts)]
 
 
-def mean_curve(arm: ArmReport) -> list[CurvePoint]:
-    """Return the loss on masked tokens of held-out text, as the mean of all runs that are finished."""
+def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
+    """Return the loss on masked tokens of held-out text, as the mean of all runs that are finished.
+
+    Args:
+        arm: the arm.
+        key: what the points are at: "tokens" or "seconds".
+    """
     curves = []
     for run in arm.runs:
         if run.failure is None and (run.model / METRICS_FILE).exists():
             lines = read_metrics(run.model)
-            tokens = dict(metric_curve(lines, "tokens"))
+            position = dict(metric_curve(lines, key))
             losses = metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")
-            curves.append([(tokens[step], loss) for step, loss in losses if step in tokens])
+            curves.append([(position[step], loss) for step, loss in losses if step in position])
     length = min(map(len, curves), default=0)
     return [_mean_point([curve[index] for curve in curves]) for index in range(length)]
 

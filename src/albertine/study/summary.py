@@ -7,7 +7,7 @@ from typing import Any
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
-from albertine.report.page import Page, Section, html_table, link_list
+from albertine.report.page import Page, Section, html_table
 from albertine.study.catalog import claim_names, find_claim
 from albertine.study.verdicts import Outcome
 
@@ -83,15 +83,11 @@ def summary_page(summaries: list[ReportSummary]) -> Page:
         (one.claim, one.scale, str(one.seeds), one.outcome, one.source, one.sentence) for one in summaries
     ]
     header = ("claim", "scale", "seeds", "verdict", "source", "sentence")
-    links = [
-        (f"{CLAIMS_FOLDER}/{one.claim}.{one.scale}.html", f"{one.claim}, {one.scale}") for one in summaries
-    ]
+    links = [f"{CLAIMS_FOLDER}/{one.claim}.{one.scale}.html" for one in summaries]
+    table = html_table(header, rows, wrap_last_column=True, links=links)
     return Page(
         "Studies",
         "Claims about ALBERT, each tested by training runs with several seeds.",
         [(outcome, str(count)) for outcome, count in counts.items()],
-        [
-            Section("Claims", [html_table(header, rows, wrap_last_column=True)]),
-            Section("Pages", [link_list(links)]),
-        ],
+        [Section("Claims", [table])],
     )
