@@ -54,6 +54,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str) -> None:
         ("margin = 5", "", "c.toml: an item of expectations: no field margin"),
         ('SOP = { objective.pair = "sop" }', "SOP = 5", "c.toml: arms.SOP: expected a table of settings"),
         ('NSP = { objective.pair = "nsp" }', '"\\u001b" = {}', "c.toml: arms: '\\x1b': use up to 40 letters"),
+        ("[arms]", 'equal_time = "x"\n[arms]', "c.toml: equal_time: x: no such arm"),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         (
             "",

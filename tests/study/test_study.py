@@ -8,13 +8,17 @@ import pytest
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import WorkError
+from albertine.errors import InputError, WorkError
+from albertine.study import study as studies
 from albertine.study import study_run
+from albertine.study.catalog import find_claim
+from albertine.study.equal_time import StepTiming
+from albertine.study.settings import StudySettings
 
 CLAIM = """
 claim = "Order is <better>."
 source = "a test"
-columns = ["sop_accuracy", "average"]
+columns = ["sop_accuracy", "average", "last_angle", "iterated_angle"]
 [arms]
 none = { objective.pair = "none" }
 SOP = { objective.pair = "sop" }
@@ -23,6 +27,11 @@ measure = "sop_accuracy"
 arm = "SOP"
 than = "none"
 margin = 5
+[[expectations]]
+measure = "last_angle"
+arm = "SOP"
+than = 0
+margin = 1
 [scales.smoke]
 stories = 60
 examples = 16
@@ -66,6 +75,9 @@ def test_report(studied: Path) -> None:
         assert len(set(arm["runs"])) == 2
         assert all(0 <= value <= 100 for value in arm["values"]["average"])
         assert all(value > 0 for value in arm["values"]["flops"])
+        assert all(0 < value < 180 for value in arm["values"]["iterated_angle"])
+    assert report["verdicts"][1]["text"] == "last angle, degrees: SOP above 0 by 1 or more"
+    assert report["verdicts"][1]["difference"]["mean"] > 1
     difference = report["verdicts"][0]["difference"]
     means = [sum(arm["values"]["sop_accuracy"]) / 2 for arm in report["arms"]]
     assert difference["mean"] == pytest.approx(means[1] - means[0])
@@ -112,6 +124,44 @@ def test_claims_share_their_runs(studied: Path, capsys: pytest.CaptureFixture[st
     words = ["study", str(studied / "other.toml"), "--scale", "smoke", "--out", str(studied / "studies")]
     assert run_command(app, [*words, "--print-plan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["finished"] == 4
+
+
+def test_arms_train_for_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deeper = 'SOP = { objective.pair = "sop", model.layers = 6 }'
+    claim = CLAIM.replace('SOP = { objective.pair = "sop" }', deeper).replace("steps = 3", "steps = 30")
+    (tmp_path / "order.toml").write_text('equal_time = "none"\n' + claim)
+    monkeypatch.setattr(StepTiming, "is_measured", True)
+    monkeypatch.setattr(StepTiming, "seconds", lambda timing: 0.1 * timing.settings.model.layers)
+    claims = [find_claim(str(tmp_path / "order.toml"))]
+    (plan,) = studies.plan_studies(claims, tmp_path / "out", StudySettings(scale="smoke"))
+    (planned,) = studies.planned_claims(claims, tmp_path / "out", StudySettings(scale="smoke"))
+    assert {arm: runs[0].settings.train.steps for arm, runs in planned.runs.items()} == {
+        "none": 30,
+        "SOP": 10,
+    }
+    assert plan.runs == 4
+    (tmp_path / "order.toml").write_text(
+        'equal_time = "none"\n'
+        + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "grow"')
+    )
+    assert run_command(app, _words(tmp_path)) == 2
+    assert "curriculum.depth: steps with equal time need a constant depth" in capsys.readouterr().err
+
+
+def test_steps_are_timed(studied: Path) -> None:
+    claim = find_claim(str(studied / "order.toml"))
+    (planned,) = studies.planned_claims([claim], studied / "studies", StudySettings(scale="smoke"))
+    run = planned.runs["SOP"][0]
+    timing = StepTiming(run.ground, run.values)
+    file = timing.folder.with_suffix(".json")
+    assert not file.exists()
+    seconds = timing.seconds()
+    assert 0 < seconds == timing.seconds()
+    file.write_text('{"seconds": 0}')
+    with pytest.raises(InputError, match="seconds = 0; remove it and run the same command again"):
+        timing.seconds()
 
 
 def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:

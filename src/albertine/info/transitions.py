@@ -27,15 +27,23 @@ class LayerTransition:
     angle: float
 
 
-def layer_transitions(model: Model, strips: Iterable[Strip]) -> list[LayerTransition]:
-    """Return the mean transition of each layer over all tokens of the strips, from first to last layer."""
-    sums = torch.zeros(model.settings.applied_layers, 2, dtype=torch.float64)
+def layer_transitions(
+    model: Model, strips: Iterable[Strip], depth: int | None = None
+) -> list[LayerTransition]:
+    """Return the mean transition of each layer over all tokens of the strips, from first to last layer.
+
+    Args:
+        model: the model.
+        strips: the tokens.
+        depth: number of layers to apply, by default all; more only if they share all weights.
+    """
+    sums = torch.zeros(depth or model.settings.applied_layers, 2, dtype=torch.float64)
     count = 0
     device = next(model.parameters()).device
     with torch.inference_mode():
         for strip in strips:
             before: torch.Tensor | None = None
-            for layer, state in enumerate(model.encoder.hidden_states(strip.to(device))):
+            for layer, state in enumerate(model.encoder.hidden_states(strip.to(device), depth=depth)):
                 after = state.double()
                 if before is not None:
                     cosine = torch.nn.functional.cosine_similarity(before, after, dim=1)

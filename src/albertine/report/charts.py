@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 96, 14, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 96, 14, 44
 _MAX_LABEL_LENGTH = 12  # characters
 _LABEL_SPACING = 15  # minimum distance of two labels
 Point = tuple[float, float]

@@ -94,14 +94,23 @@ def _order_probability(pipeline: FillMaskPipeline, first: list[int], second: lis
     return pipeline.order_probability_of_ids(ids, segments)
 
 
-def held_out_transitions(model: Model, corpus: Corpus, seed: int) -> list[LayerTransition]:
-    """Return how far each layer moves the hidden states of held-out samples."""
+def held_out_transitions(
+    model: Model, corpus: Corpus, seed: int, depth: int | None = None
+) -> list[LayerTransition]:
+    """Return how far each layer moves the hidden states of held-out samples.
+
+    Args:
+        model: the model.
+        corpus: the corpus.
+        seed: seed of the samples.
+        depth: number of layers to apply, by default all; more only if they share all weights.
+    """
     samples = _samples(corpus, model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
     strips = (
         Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
         for sample in samples
     )
-    return layer_transitions(model, strips)
+    return layer_transitions(model, strips, depth)
 
 
 def can_draw_held_out_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:

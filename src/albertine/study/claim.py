@@ -45,14 +45,14 @@ class Expectation:
     Attributes:
         measure: name of the measure.
         arm: the arm that is better, or one of two that are equal.
-        than: the other arm.
+        than: the other arm, or a number.
         margin: smallest difference that matters, in the unit of the measure on pages.
         relation: whether `arm` is better, or equal to within the margin.
     """
 
     measure: str
     arm: str
-    than: str
+    than: str | float
     margin: float
     relation: Relation = "better"
 
@@ -85,6 +85,7 @@ class Claim:
         arms: settings of `albertine pretrain` by name of the arm.
         columns: measures of the table.
         expectations: what must hold.
+        equal_time: the arm whose time all arms train for; None if all have the same number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
         scales: changes to the protocol by scale; `pretrain` inside them is merged.
@@ -97,6 +98,7 @@ class Claim:
     arms: dict[str, Any]
     columns: tuple[str, ...]
     expectations: tuple[Expectation, ...]
+    equal_time: str | None = None
     note: str = ""
     seeds: int | None = None
     pretrain: dict[str, Any] = field(default_factory=dict)
@@ -151,11 +153,16 @@ def _check(claim: Claim) -> None:
     for measure in (*claim.columns, *(one.measure for one in claim.expectations)):
         find_measure(measure)
     for expectation in claim.expectations:
-        for name in (expectation.arm, expectation.than):
-            if name not in claim.arms:
-                raise InputError(f"expectations: {name}: no such arm{did_you_mean(name, claim.arms)}")
+        compared = [one for one in (expectation.arm, expectation.than) if isinstance(one, str)]
+        for arm in compared:
+            if arm not in claim.arms:
+                raise InputError(f"expectations: {arm}: no such arm{did_you_mean(arm, claim.arms)}")
         if expectation.margin < 0:
             raise InputError(f"expectations: margin = {expectation.margin}: must not be negative")
+    if claim.equal_time is not None and claim.equal_time not in claim.arms:
+        raise InputError(
+            f"equal_time: {claim.equal_time}: no such arm{did_you_mean(claim.equal_time, claim.arms)}"
+        )
     for name, row in claim.published.rows.items():
         if len(row) != len(claim.published.columns):
             raise InputError(

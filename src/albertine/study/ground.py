@@ -31,11 +31,13 @@ class Ground:
     """The shared folder of runs.
 
     Attributes:
-        folder: the folder.
+        store: folder of all studies.
+        folder: the folder of this ground.
         protocol: the protocol, of which text, sizes and vocabulary matter.
         text: the user's text; None for the little world.
     """
 
+    store: Path
     folder: Path
     protocol: Protocol
     text: str | None
@@ -94,7 +96,7 @@ def find_ground(store: Path, protocol: Protocol, text: str | None) -> Ground:
     if own_text is not None:
         content = {"text": [_file_state(source.path) for source in find_sources([own_text])]}
     key = json_checksum({**content, "vocab_size": protocol.vocab_size})[:16]
-    return Ground(store / GROUNDS_FOLDER / key, protocol, own_text)
+    return Ground(store, store / GROUNDS_FOLDER / key, protocol, own_text)
 
 
 def _file_state(file: Path) -> tuple[str, int, int]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from albertine.errors import InputError, did_you_mean
 
-Source = Literal["size", "training", "probe", "tasks"]
+Source = Literal["size", "training", "probe", "layers", "tasks"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,13 @@ MEASURES = {
     "mask_accuracy": _share("[MASK] %"),
     "sop_accuracy": _share("SOP %"),
     "nsp_accuracy": _share("NSP %"),
+    # Of the distances between input and output of each layer: how much neighbouring ones differ on average,
+    # in percent of their mean.
+    "roughness": Measure("roughness, %", "layers", 1, is_higher_better=False, factor=100.0),
+    "last_angle": Measure("last angle, degrees", "layers", 1),
+    "last_distance": Measure("last distance", "layers", 2),
+    # After the last of four times as many layers; only where all layers share their weights.
+    "iterated_angle": Measure("angle at 4 x depth", "layers", 1),
     "mnli": _share("MNLI", "tasks"),
     "squad-1.1": _share("SQuAD F1", "tasks"),
     "sst-2": _share("SST-2", "tasks"),

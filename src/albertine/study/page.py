@@ -39,6 +39,7 @@ def claim_page(report: ClaimReport, command: str) -> Page:
     sections = [
         Section("Results", _result_blocks(report)),
         Section("Verdict", _verdict_blocks(report)),
+        Section("Layer by layer", _layer_blocks(report)),
         Section("Learning curves", _curve_blocks(report)),
         Section("Protocol", _protocol_blocks(report, command)),
     ]
@@ -142,6 +143,34 @@ def _short_name(expectation: Expectation) -> str:
     return f"{expectation.arm} against {expectation.than}, {find_measure(expectation.measure).title}"
 
 
+def _layer_blocks(report: ClaimReport) -> list[str]:
+    """Return charts of the distance and the angle between input and output of each layer."""
+    if not any(find_measure(name).source == "layers" for name in report.claim.columns):
+        return []
+    charts = []
+    for quantity, title, label in (
+        ("distance", "Distance between input and output of each layer", "L2 norm"),
+        ("angle", "Angle between input and output of each layer", "degrees"),
+    ):
+        curves = [
+            Curve(arm.name, mean_layer_curve(arm, quantity), number % NUM_COLORS + 1, dots=True)
+            for number, arm in enumerate(report.arms)
+        ]
+        charts.append(line_chart(title, Axes("layer", label, 0), curves))
+    explanation = (
+        "Means over all tokens of 64 held-out samples and over the seeds. Layers that share all weights are "
+        "applied four times as often as in training, to show whether the states converge."
+    )
+    return [paragraphs(explanation), side_by_side(charts)]
+
+
+def mean_layer_curve(arm: ArmReport, quantity: str) -> list[CurvePoint]:
+    """Return a quantity of each layer, as the mean of all runs that are finished."""
+    curves = [curve for run in arm.runs if (curve := run.layer_curve(quantity))]
+    length = min(map(len, curves), default=0)
+    return [(index + 1, fmean(curve[index] for curve in curves)) for index in range(length)]
+
+
 def _curve_blocks(report: ClaimReport) -> list[str]:
     charts = []
     for key, title, label in (
@@ -155,7 +184,10 @@ def _curve_blocks(report: ClaimReport) -> list[str]:
         charts.append(line_chart(title, Axes(label, "loss (nats, lower is better)"), curves))
     if not any(charts):
         return []
-    return [paragraphs("On held-out samples of each arm's own objective; means over the seeds."), side_by_side(charts)]
+    return [
+        paragraphs("On held-out samples of each arm's own objective; means over the seeds."),
+        side_by_side(charts),
+    ]
 
 
 def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:

@@ -89,4 +89,9 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid."""
     for arm in claim.arms:
         source = SettingsSource(arm_values(claim, protocol, arm), f"{claim.name}, arm {arm}")
-        build_settings(PretrainSettings, source)
+        settings = build_settings(PretrainSettings, source)
+        if claim.equal_time is not None and settings.curriculum.depth is not None:
+            raise InputError(
+                f"{claim.name}, arm {arm}: curriculum.depth: steps with equal time need a constant depth; "
+                "remove it, or equal_time"
+            )

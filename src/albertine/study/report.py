@@ -123,8 +123,12 @@ def make_report(
         failures = {run.seed: run.failure for run in arm_runs if run.failure is not None}
         arms.append(ArmReport(name, tuple(arm_runs), values, failures))
     by_name = {arm.name: arm for arm in arms}
+
+    def values_of(arm: str | float, measure: str) -> Sequence[float | None]:
+        return by_name[arm].values[measure] if isinstance(arm, str) else [arm] * protocol.seeds
+
     verdicts = tuple(
-        judge(one, by_name[one.arm].values[one.measure], by_name[one.than].values[one.measure])
+        judge(one, values_of(one.arm, one.measure), values_of(one.than, one.measure))
         for one in claim.expectations
     )
     return ClaimReport(claim, scale, protocol, tuple(arms), verdicts)

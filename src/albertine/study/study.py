@@ -15,7 +15,8 @@ from albertine.atomic import atomic_file, is_unused
 from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
-from albertine.study.claim import Claim
+from albertine.study.claim import Claim, merged
+from albertine.study.equal_time import StepTiming, equal_time_steps, measure_times
 from albertine.study.ground import Ground, find_ground
 from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
@@ -38,14 +39,37 @@ class PlannedClaim:
         scale: name of the scale.
         protocol: the protocol.
         ground: the text of all runs.
-        runs: the runs of each arm, one for each seed.
     """
 
     claim: Claim
     scale: str
     protocol: Protocol
     ground: Ground
-    runs: dict[str, list[StudyRun]]
+
+    @property
+    def runs(self) -> dict[str, list[StudyRun]]:
+        """The runs of each arm, one for each seed."""
+        values = {arm: arm_values(self.claim, self.protocol, arm) for arm in self.claim.arms}
+        if self.claim.equal_time is not None:
+            steps = equal_time_steps(self.timings, self.claim.equal_time)
+            values = {arm: merged(values[arm], {"train": {"steps": steps[arm]}}) for arm in values}
+        return {
+            arm: [
+                StudyRun(self.ground, self.protocol, arm, values[arm], seed)
+                for seed in range(self.protocol.seeds)
+            ]
+            for arm in self.claim.arms
+        }
+
+    @property
+    def timings(self) -> dict[str, StepTiming]:
+        """The times of a step of each arm, if all arms train for the same time."""
+        if self.claim.equal_time is None:
+            return {}
+        return {
+            arm: StepTiming(self.ground, arm_values(self.claim, self.protocol, arm))
+            for arm in self.claim.arms
+        }
 
     def report(self) -> ClaimReport:
         """Return the report from the results that are stored."""
@@ -54,16 +78,17 @@ class PlannedClaim:
 
 def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[StudyPlan]:
     """Return the plan of each claim; write nothing."""
-    planned = [_planned_claim(claim, out, settings) for claim in claims]
+    planned = planned_claims(claims, out, settings)
     return [make_plan(one.claim, one.runs, one.report()) for one in planned]
 
 
 def run_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[ClaimReport]:
     """Test claims, or go on where an interrupted call stopped; return their reports."""
     with _study_folder(out):
-        planned = [_planned_claim(claim, out, settings) for claim in claims]
+        planned = planned_claims(claims, out, settings)
         for one in planned:
             one.ground.build()
+        measure_times(timing for one in planned for timing in one.timings.values())
         _compute_runs(planned)
         reports = [one.report() for one in planned]
         for report in reports:
@@ -83,21 +108,18 @@ def _study_folder(out: Path) -> Iterator[None]:
         yield
 
 
+def planned_claims(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[PlannedClaim]:
+    """Return claims with their protocols and texts; write nothing."""
+    return [_planned_claim(claim, out, settings) for claim in claims]
+
+
 def _planned_claim(claim: Claim, out: Path, settings: StudySettings) -> PlannedClaim:
-    """Return the runs of a claim."""
+    """Return a claim with its protocol and text."""
     protocol = find_protocol(claim, settings.scale)
     if settings.seeds is not None:
         protocol = replace(protocol, seeds=settings.seeds)
     check_arms(claim, protocol)
-    ground = find_ground(out.resolve(), protocol, settings.text)
-    runs = {
-        arm: [
-            StudyRun(out.resolve(), ground, protocol, arm, arm_values(claim, protocol, arm), seed)
-            for seed in range(protocol.seeds)
-        ]
-        for arm in claim.arms
-    }
-    return PlannedClaim(claim, settings.scale, protocol, ground, runs)
+    return PlannedClaim(claim, settings.scale, protocol, find_ground(out.resolve(), protocol, settings.text))
 
 
 def _compute_runs(planned: Sequence[PlannedClaim]) -> None:

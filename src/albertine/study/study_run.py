@@ -8,6 +8,7 @@ STORE/runs/HASH/results/*.json    a part with a result is not computed again
 The hash contains all that a result depends on, so claims share the runs that they have in common.
 """
 
+import itertools
 import json
 import math
 import shutil
@@ -22,6 +23,7 @@ from typing import Any
 
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
+from albertine.corpus.corpus import open_corpus
 from albertine.errors import WorkError
 from albertine.interop.load import load
 from albertine.model.cost import count_flops
@@ -30,6 +32,7 @@ from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import CHANGEABLE_SETTINGS, pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.report.held_out_examples import held_out_transitions
 from albertine.settings import SettingsSource, build_settings, settings_to_toml
 from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
@@ -46,6 +49,7 @@ RUNS_FOLDER = "runs"
 RESULTS_VERSION = 1
 _EVALUATIONS = 15  # points of a learning curve
 _BYTES_PER_PARAMETER = 4
+_ITERATIONS = 4  # a shared layer is applied so many times as often as in training
 _SAMPLED_STEPS = 1_000  # at which the depth is taken for the FLOPs of a run
 
 
@@ -70,7 +74,6 @@ class StudyRun:
     """One run.
 
     Attributes:
-        store: folder of all studies.
         ground: text and corpus.
         protocol: how to evaluate.
         arm: name of the arm, for messages.
@@ -78,7 +81,6 @@ class StudyRun:
         seed: seed of weights, samples and fine-tuning.
     """
 
-    store: Path
     ground: Ground
     protocol: Protocol
     arm: str
@@ -108,7 +110,7 @@ class StudyRun:
     @property
     def folder(self) -> Path:
         """Folder of the run."""
-        return self.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
+        return self.ground.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
 
     @property
     def model(self) -> Path:
@@ -146,6 +148,8 @@ class StudyRun:
         sources = {MEASURES[name].source for name in measures}
         if "probe" in sources:
             parts[f"probe-{self.protocol.probe_tokens}"] = self._probe
+        if "layers" in sources:
+            parts["layers"] = self._measure_layers
         if "tasks" in sources:
             for task in self.protocol.tasks:
                 name = f"{task}-{self.protocol.finetune_steps}-{self.protocol.examples}"
@@ -181,6 +185,12 @@ class StudyRun:
             values["average"] = fmean(score for score in scores if score is not None)
         return {name: value for name in measures if (value := values.get(name)) is not None}
 
+    def layer_curve(self, quantity: str) -> list[float]:
+        """Return the "distance" or "angle" of each layer, also of those beyond the trained ones."""
+        values = self._stored("layers").values if "layers" in self._results else {}
+        layers = itertools.takewhile(values.__contains__, (f"{quantity} {n}" for n in itertools.count(1)))
+        return [value for name in layers if (value := values[name]) is not None]
+
     def _train(self) -> PartResult:
         if not has_checkpoints(self.model):  # a finished run whose result was removed, or one just started
             shutil.rmtree(self.model, ignore_errors=True)
@@ -213,6 +223,27 @@ class StudyRun:
         return PartResult(
             {name: one.value if math.isfinite(one.value) else None for name, one in estimates.items()}
         )
+
+    def _measure_layers(self) -> PartResult:
+        """Return distance and angle between input and output of each layer, and what follows from them."""
+        model = load(self.model).eval()
+        depth = model.settings.applied_layers
+        iterated = model.settings.shares_all_layers and model.settings.inner_groups == 1
+        corpus = open_corpus(self.ground.corpus)
+        transitions = held_out_transitions(
+            model, corpus, seed=0, depth=_ITERATIONS * depth if iterated else None
+        )
+        distances = [one.distance for one in transitions[:depth]]
+        steps = [abs(after - before) for before, after in itertools.pairwise(distances)]
+        values: dict[str, float | None] = {
+            "roughness": fmean(steps) / fmean(distances) if steps else None,
+            "last_angle": transitions[depth - 1].angle,
+            "last_distance": distances[-1],
+            "iterated_angle": transitions[-1].angle if iterated else None,
+        }
+        for number, one in enumerate(transitions, start=1):
+            values |= {f"distance {number}": one.distance, f"angle {number}": one.angle}
+        return PartResult(values)
 
     def _finetune(self, task: str) -> PartResult:
         out, protocol = self.folder / "tasks" / task, self.protocol

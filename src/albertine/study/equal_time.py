@@ -1,0 +1,118 @@
+"""Steps with which all arms of a claim train for the same time.
+
+A few steps of each arm are timed, as many arms at a time as later train side by side. The times are
+stored, so that a study that is run again has the same runs:
+
+STORE/timings/HASH.json    seconds of a step
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from albertine.checksums import json_checksum
+from albertine.errors import InputError
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import SettingsSource, build_settings
+from albertine.stored_results import StoredResults
+from albertine.study.claim import merged
+from albertine.study.ground import Ground
+from albertine.study.study_run import flops_per_token
+from albertine.train.metrics_log import read_metrics
+from albertine.train.parallel_runs import run_in_parallel
+
+TIMINGS_FOLDER = "timings"
+_TIMED_STEPS, _FIRST_STEPS = 12, 3  # the first steps also prepare kernels
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The time of a step, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StepTiming:
+    """Measures the time of a step of an arm.
+
+    Attributes:
+        ground: text and corpus.
+        values: settings of `albertine pretrain` that the arm sets, as nested tables.
+    """
+
+    ground: Ground
+    values: dict[str, Any]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the time is stored."""
+        return self._name in self._results
+
+    def seconds(self) -> float:
+        """Return the seconds of a step; measure them unless they are stored."""
+        seconds = self._results.get_as(StepTime, self._name, self._measure).seconds
+        if seconds <= 0:
+            file = self.folder.with_suffix(".json")
+            raise InputError(f"{file}: seconds = {seconds}; remove it and run the same command again")
+        return seconds
+
+    @property
+    def folder(self) -> Path:
+        """Path of the result without its suffix."""
+        return self.ground.store / TIMINGS_FOLDER / self._name
+
+    @property
+    def settings(self) -> PretrainSettings:
+        """Settings of the arm."""
+        return build_settings(PretrainSettings, SettingsSource(self.values, "timing"))
+
+    @property
+    def _results(self) -> StoredResults:
+        return StoredResults(self.ground.store / TIMINGS_FOLDER)
+
+    @property
+    def _name(self) -> str:
+        return json_checksum([self.values, self.ground.fingerprint])[:16]
+
+    def _measure(self) -> StepTime:
+        own = {
+            "corpus": str(self.ground.corpus),
+            "train": {"steps": _TIMED_STEPS, "evaluate_every": _TIMED_STEPS},
+        }
+        settings = build_settings(PretrainSettings, SettingsSource(merged(self.values, own), "timing"))
+        with TemporaryDirectory() as folder:
+            run = Path(folder) / "run"
+            pretrain(run, settings)
+            seconds = [line["seconds"] for line in read_metrics(run) if "seconds" in line]
+        return StepTime(median(after - before for before, after in pairwise(seconds[_FIRST_STEPS:])))
+
+
+def measure_times(timings: Iterable[StepTiming]) -> None:
+    """Measure the times that are not stored."""
+    remaining = [timing for timing in timings if not timing.is_measured]
+    jobs = {timing.folder: timing.seconds for timing in remaining}
+    run_in_parallel("Timing steps", jobs, _TIMED_STEPS * len(jobs))
+
+
+def equal_time_steps(timings: Mapping[str, StepTiming], reference: str) -> dict[str, int]:
+    """Return for each arm the steps that take the time of the reference with its own steps.
+
+    Before the times are measured, FLOPs stand for them.
+    """
+    steps = timings[reference].settings.train.steps
+    are_measured = all(timing.is_measured for timing in timings.values())
+    costs = {
+        arm: timing.seconds() if are_measured else _step_flops(timing.settings)
+        for arm, timing in timings.items()
+    }
+    return {arm: max(1, round(steps * costs[reference] / cost)) for arm, cost in costs.items()}
+
+
+def _step_flops(settings: PretrainSettings) -> float:
+    return flops_per_token(settings) * settings.train.batch_tokens
