@@ -45,7 +45,7 @@ def parse_stages(key: str, text: str, minimum: float, maximum: float) -> Curricu
         minimum: smallest allowed number; if it is 1 or more, numbers must be whole.
         maximum: largest allowed number.
     """
-    example = f'as in "{_EXAMPLES[key]}"'
+    example = f'as in "{_EXAMPLES[key]}"' + (f', or "{GROW}"' if key == "depth" else "")
     first, *later = (part.strip() for part in text.split(","))
     matches = map(_LATER_STAGE.fullmatch, later)
     stages = [(first, "0"), *((match[1], match[2]) if match else ("", "") for match in matches)]
