@@ -135,6 +135,21 @@ def test_ctrl_c_exits_with_status_130(tmp_path: Path) -> None:
     assert stderr == "\nalbertine: interrupted\n"
 
 
+def test_status_of_an_interruption_inside_of_exec(tmp_path: Path) -> None:
+    """A plain `KeyboardInterrupt` would make Python kill itself with SIGINT, though it is handled."""
+    (tmp_path / "interrupted.py").write_text(
+        "import os, signal, sys\n"
+        "from albertine.interruptions import InterruptHandler\n"
+        "signal.signal(signal.SIGINT, InterruptHandler())\n"
+        "try:\n"
+        "    exec('os.kill(os.getpid(), signal.SIGINT)\\nfor _ in range(10**6): pass')\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
+    )
+    completed = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, check=False)
+    assert completed.returncode == 130
+
+
 def test_an_error_in_place_of_an_interruption_is_the_interruption(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,10 @@ class WorkError(AlbertineError):
     """Failure of the work on valid input."""
 
 
+class Diverged(WorkError):  # noqa: N818  # what happened
+    """The loss or the gradient of a run is not finite, again and again."""
+
+
 class NothingLearned(WorkError):  # noqa: N818  # the run is complete
     """A fine-tuning run is complete, but its model has learned nothing."""
 
@@ -65,6 +69,15 @@ class RunStopped(AlbertineError):  # noqa: N818  # a requested stop is no error
 
 # A signal repeated within this many seconds is the same request: job schedulers often send signals twice.
 SAME_REQUEST_SECONDS = 1.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """The process received SIGINT, as from Ctrl-C.
+
+    A class of its own, because of how `python -m` ends: if a plain `KeyboardInterrupt` has passed through a
+    call of `exec`, as in the import of a dataclass, Python kills itself with SIGINT even if the exception
+    was handled, and the exit status is lost.
+    """
 
 
 class Terminated(KeyboardInterrupt):

@@ -10,11 +10,11 @@ import signal
 import time
 from types import FrameType
 
-from albertine.errors import SAME_REQUEST_SECONDS, Terminated
+from albertine.errors import SAME_REQUEST_SECONDS, Interrupted, Terminated
 
 
 class InterruptHandler:
-    """Signal handler that raises `KeyboardInterrupt` for Ctrl-C and `Terminated` for SIGTERM.
+    """Signal handler that raises `Interrupted` for Ctrl-C and `Terminated` for SIGTERM.
 
     Attributes:
         is_finished: whether the command has ended. The handler then exits at once, because Python would only
@@ -29,7 +29,7 @@ class InterruptHandler:
         """Interrupt the main thread."""
         if self.recent_interruption is not None:
             return
-        interruption = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        interruption = Terminated() if number == signal.SIGTERM else Interrupted()
         self._last = time.monotonic(), interruption
         if self.is_finished:
             os._exit(128 + number)

@@ -9,7 +9,8 @@ from albertine.errors import InputError
 from albertine.study.catalog import claim_names, find_claim
 from albertine.study.claim import merged, parse_claim
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
-from albertine.study.settings import ScaleName
+from albertine.study.settings import ScaleName, StudySettings
+from albertine.study.study import plan_studies
 
 CLAIM = """
 claim = "Order is better."
@@ -32,12 +33,20 @@ def test_scales_of_the_command_are_those_of_the_file() -> None:
 
 @pytest.mark.parametrize("scale", scale_names())
 @pytest.mark.parametrize("name", claim_names())
-def test_claims_of_the_package_are_valid(name: str, scale: str) -> None:
+def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) -> None:
     claim = find_claim(name)
-    protocol = find_protocol(claim, scale)
-    check_arms(claim, protocol)
     assert claim.expectations
-    assert protocol.seeds >= (2 if scale == "smoke" else 5)
+    (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
+    settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"))  # type: ignore[arg-type]
+    if claim.only_scales and scale not in claim.only_scales:
+        with pytest.raises(
+            InputError, match="the sizes of its arms are meant for the scale smoke or minutes"
+        ):
+            plan_studies([claim], tmp_path / "out", settings)
+        return
+    (plan,) = plan_studies([claim], tmp_path / "out", settings)
+    assert plan.runs >= len(claim.arms) * (2 if scale == "smoke" else 5)
+    assert plan.half_widths
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str) -> None:
         ('["sop_accuracy"]', '["sop_acuracy"]', "(did you mean sop_accuracy?)"),
         ('than = "NSP"', 'than = "NPS"', "c.toml: expectations: NPS: no such arm (did you mean NSP?)"),
         ("margin = 5", "margin = -5", "margin = -5: must not be negative"),
+        ("claim =", 'name = "x"\nclaim =', "c.toml: name: not a key of a claim"),
         ("margin = 5", "", "c.toml: an item of expectations: no field margin"),
         ('SOP = { objective.pair = "sop" }', "SOP = 5", "c.toml: arms.SOP: expected a table of settings"),
         ('NSP = { objective.pair = "nsp" }', '"\\u001b" = {}', "c.toml: arms: '\\x1b': use up to 40 letters"),
@@ -76,6 +86,17 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
     [
         ("[scales.small]", "small: unknown scale; known: smoke, minutes, evening, gpu"),
         ("[scales.smoke]\nseeds = 0", "seeds = 0: must be 1 to 100"),
+        ("[scales.smoke]\nprobe_tokens = -5", "probe_tokens = -5: must be 64 to 1,000,000,000"),
+        ('[scales.smoke]\ntext = "own"', "scales.smoke.text: a claim cannot change it"),
+        ("[pretrain]\ntrain.seed = 5", "arm NSP: train.seed: a study sets it for all runs; remove it"),
+        (
+            "[pretrain]\nobjective.max_length = 512",
+            "arm NSP: samples of 512 tokens, but model.max_length = 64",
+        ),
+        (
+            '[[expectations]]\nmeasure = "mnli"\narm = "SOP"\nthan = "NSP"\nmargin = 1',
+            "c: expects something of mnli",
+        ),
         ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, squad-1.1, sst-2"),
         ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
@@ -113,6 +134,9 @@ def test_unknown_claim(tmp_path: Path) -> None:
         find_claim("table-55")
     with pytest.raises(OSError, match="No such file"):
         find_claim(str(tmp_path / "missing.toml"))
+    (tmp_path / "table-5.toml").write_text(CLAIM)
+    with pytest.raises(InputError, match="the package has a claim of this name; rename the file"):
+        find_claim(str(tmp_path / "table-5.toml"))
     (tmp_path / "latin.toml").write_bytes(b"claim = '\xe4'")
     with pytest.raises(InputError, match="byte 9 is not UTF-8"):
         find_claim(str(tmp_path / "latin.toml"))

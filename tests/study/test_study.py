@@ -8,7 +8,7 @@ import pytest
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import InputError, WorkError
+from albertine.errors import Diverged, InputError
 from albertine.study import study as studies
 from albertine.study import study_run
 from albertine.study.catalog import find_claim
@@ -109,12 +109,12 @@ def test_plan_of_finished_and_of_new_runs(
     (plan,) = json.loads(capsys.readouterr().out)
     assert (plan["runs"], plan["finished"], plan["is_measured"]) == (6, 4, True)
     assert plan["flops"] > 0 < plan["seconds"]
-    assert plan["detectable"][0]["difference"] is not None
+    assert plan["half_widths"][1]["half_width"] > 0
     (tmp_path / "order.toml").write_text(CLAIM)
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = capsys.readouterr().out
     assert "order: 4 runs, 0 finished" in output
-    assert "unknown before the first runs" in output
+    assert "unknown before two seeds are finished" in output
     assert not (tmp_path / "studies").exists()
 
 
@@ -136,8 +136,8 @@ def test_arms_train_for_the_same_time(
     monkeypatch.setattr(StepTiming, "seconds", lambda timing: 0.1 * timing.settings.model.layers)
     claims = [find_claim(str(tmp_path / "order.toml"))]
     (plan,) = studies.plan_studies(claims, tmp_path / "out", StudySettings(scale="smoke"))
-    (planned,) = studies.planned_claims(claims, tmp_path / "out", StudySettings(scale="smoke"))
-    assert {arm: runs[0].settings.train.steps for arm, runs in planned.runs.items()} == {
+    (planned,) = studies.claim_runs(claims, tmp_path / "out", StudySettings(scale="smoke"))
+    assert {arm: runs[0].settings.train.steps for arm, runs in planned.by_arm().items()} == {
         "none": 30,
         "SOP": 10,
     }
@@ -147,14 +147,14 @@ def test_arms_train_for_the_same_time(
         + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "grow"')
     )
     assert run_command(app, _words(tmp_path)) == 2
-    assert "curriculum.depth: steps with equal time need a constant depth" in capsys.readouterr().err
+    assert "curriculum.depth: steps with equal time need a constant cost" in capsys.readouterr().err
 
 
 def test_steps_are_timed(studied: Path) -> None:
     claim = find_claim(str(studied / "order.toml"))
-    (planned,) = studies.planned_claims([claim], studied / "studies", StudySettings(scale="smoke"))
-    run = planned.runs["SOP"][0]
-    timing = StepTiming(run.ground, run.values)
+    (planned,) = studies.claim_runs([claim], studied / "studies", StudySettings(scale="smoke"))
+    run = planned.by_arm()["SOP"][0]
+    timing = StepTiming(run.data, run.values)
     file = timing.folder.with_suffix(".json")
     assert not file.exists()
     seconds = timing.seconds()
@@ -177,7 +177,7 @@ def test_a_failed_run_is_a_result(
     studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def diverge(*_: Any) -> None:
-        raise WorkError("the loss is not finite")
+        raise Diverged("the loss is not finite")
 
     def run_here(_activity: str, jobs: dict[Path, Any], _steps: int) -> None:
         for job in jobs.values():
@@ -185,7 +185,7 @@ def test_a_failed_run_is_a_result(
 
     (tmp_path / "order.toml").write_text(CLAIM)
     monkeypatch.setattr(study_run, "pretrain", diverge)
-    monkeypatch.setattr("albertine.study.study.run_in_parallel", run_here)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", run_here)
     assert run_command(app, _words(tmp_path)) == 0
     assert "failed" in capsys.readouterr().out
     report = _report(tmp_path)

@@ -26,6 +26,10 @@ def _judged(relation: str, differences: list[float], measure: str = "sop_accurac
         ("equal", 2.0, _NARROW, "contradicted"),
         ("equal", -2.0, _NARROW, "contradicted"),
         ("equal", 1.0, _NARROW, "undecided"),
+        ("not worse", 5.0, _NARROW, "confirmed"),
+        ("not worse", -0.5, _NARROW, "confirmed"),
+        ("not worse", -2.0, _NARROW, "contradicted"),
+        ("not worse", -1.0, _NARROW, "undecided"),
         ("equal", 0.0, _WIDE, "undecided"),
     ],
 )

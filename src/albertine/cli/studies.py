@@ -31,11 +31,11 @@ def study(
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder of all studies.
-        all_claims: Test all claims of the paper.
-        print_plan: Print runs, FLOPs, expected time and detectable differences, and stop.
+        all_claims: Test all built-in claims.
+        print_plan: Print runs, FLOPs, expected time and expected intervals, and stop.
     """
+    from albertine.study import display
     from albertine.study import study as studies
-    from albertine.study import table
     from albertine.study.catalog import claim_names, find_claim
 
     resolved_settings = options.read_settings(StudySettings)
@@ -43,8 +43,8 @@ def study(
         raise InputError("--all: claims are named too; give one of both")
     chosen = [find_claim(name) for name in dict.fromkeys(claim_names() if all_claims else claims)]
     if not chosen:
-        table.show_claims(out, as_json=json)
+        display.show_claims(out, as_json=json)
     elif print_plan:
-        table.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
+        display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
     else:
-        table.show_reports(studies.run_studies(chosen, out, resolved_settings), as_json=json)
+        display.show_reports(studies.run_studies(chosen, out, resolved_settings), as_json=json)

@@ -15,9 +15,12 @@ def claim_names() -> list[str]:
 
 def find_claim(name: str) -> Claim:
     """Return a claim of the package by name, or the claim in a file; raise `InputError` if there is none."""
-    if name.endswith(".toml"):
-        return read_claim(Path(name))
     known = claim_names()
+    if name.endswith(".toml"):
+        claim = read_claim(Path(name))
+        if claim.name in known:
+            raise InputError(f"{name}: the package has a claim of this name; rename the file")
+        return claim
     if name not in known:
         raise InputError(
             f"{name}: unknown claim{did_you_mean(name, known)}; known: {', '.join(known)}, or a .toml file"

@@ -23,7 +23,7 @@ The settings of an arm are those of `albertine pretrain`. `[pretrain]` has setti
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import settings_from_toml
 from albertine.study.measures import find_measure
 
-Relation = Literal["better", "equal"]
+Relation = Literal["better", "equal", "not worse"]
 _MAX_BYTES, _MAX_ARMS = 1 << 20, 100
 _ARM_NAME = re.compile(r"[\w .+=/()%,-]{1,40}")
 
@@ -47,7 +47,8 @@ class Expectation:
         arm: the arm that is better, or one of two that are equal.
         than: the other arm, or a number.
         margin: smallest difference that matters, in the unit of the measure on pages.
-        relation: whether `arm` is better, or equal to within the margin.
+        only_scales: scales at which it is expected; empty for all.
+        relation: whether `arm` is better, equal to within the margin, or not worse by the margin.
     """
 
     measure: str
@@ -55,6 +56,7 @@ class Expectation:
     than: str | float
     margin: float
     relation: Relation = "better"
+    only_scales: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -64,6 +66,9 @@ class Expectation:
         if self.relation == "equal":
             return f"{measure.title}: {self.arm} as {self.than}, to within {margin}"
         direction = "above" if measure.is_higher_better else "below"
+        if self.relation == "not worse":
+            worse = "below" if measure.is_higher_better else "above"
+            return f"{measure.title}: {self.arm} not {worse} {self.than} by {margin}"
         return f"{measure.title}: {self.arm} {direction} {self.than} by {margin} or more"
 
 
@@ -85,12 +90,15 @@ class Claim:
         arms: settings of `albertine pretrain` by name of the arm.
         columns: measures of the table.
         expectations: what must hold.
+        seeds: runs of each arm; by default those of the scale.
+        only_scales: the scales for which the sizes of the arms are meant; empty for all.
         equal_time: the arm whose time all arms train for; None if all have the same number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
         scales: changes to the protocol by scale; `pretrain` inside them is merged.
         published: the published table.
         name: name of the file without its suffix.
+        file: path of the user's file; None for a claim of the package.
     """
 
     claim: str
@@ -101,10 +109,12 @@ class Claim:
     equal_time: str | None = None
     note: str = ""
     seeds: int | None = None
+    only_scales: tuple[str, ...] = ()
     pretrain: dict[str, Any] = field(default_factory=dict)
     scales: dict[str, Any] = field(default_factory=dict)
     published: Published = Published()
     name: str = ""
+    file: str | None = None
 
 
 def read_claim(file: Path) -> Claim:
@@ -113,12 +123,14 @@ def read_claim(file: Path) -> Claim:
         text = read_bytes(file, _MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    return parse_claim(text, file.stem, str(file))
+    return replace(parse_claim(text, file.stem, str(file)), file=str(file))
 
 
 def parse_claim(text: str, name: str, file_name: str) -> Claim:
     """Return the claim in TOML text; messages name the file."""
     values = dict(settings_from_toml(text, file_name).values)
+    if own := {"name", "file"} & values.keys():
+        raise InputError(f"{file_name}: {min(own)}: not a key of a claim; the name is that of the file")
     try:
         claim = dataclass_from_json(Claim, {**values, "name": name})
     except JsonError as error:
@@ -134,7 +146,7 @@ def _check(claim: Claim) -> None:
     """Raise `InputError` if names do not fit each other."""
     if not re.fullmatch(r"[\w.-]{1,60}", claim.name):
         raise InputError(
-            f"{claim.name}: a claim is named by letters, digits, dots and dashes; rename the file"
+            f"{claim.name}: a claim has a name of letters, digits, dots, dashes and underscores; rename it"
         )
     if not 1 <= len(claim.arms) <= _MAX_ARMS:
         raise InputError(f"arms: {len(claim.arms)}; a claim needs 1 to {_MAX_ARMS}")
@@ -168,6 +180,13 @@ def _check(claim: Claim) -> None:
             raise InputError(
                 f"published.rows.{name}: {len(row)} numbers for {len(claim.published.columns)} columns"
             )
+
+
+def claim_at(claim: Claim, scale: str, *, has_tasks: bool) -> Claim:
+    """Return a claim with the expectations and columns that it has at a scale."""
+    expectations = [one for one in claim.expectations if not one.only_scales or scale in one.only_scales]
+    columns = [name for name in claim.columns if has_tasks or find_measure(name).source != "tasks"]
+    return replace(claim, expectations=tuple(expectations), columns=tuple(columns))
 
 
 def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:

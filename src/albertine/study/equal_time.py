@@ -1,14 +1,13 @@
 """Steps with which all arms of a claim train for the same time.
 
-A few steps of each arm are timed, as many arms at a time as later train side by side. The times are
-stored, so that a study that is run again has the same runs:
+A few steps of each arm are timed first, side by side if the runs are. The times are stored, so that a
+study that is run again has the same runs:
 
 STORE/timings/HASH.json    seconds of a step
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,10 +20,10 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
 from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
-from albertine.study.ground import Ground
+from albertine.study.data import StudyData
+from albertine.study.execution import execute
 from albertine.study.study_run import flops_per_token
 from albertine.train.metrics_log import read_metrics
-from albertine.train.parallel_runs import run_in_parallel
 
 TIMINGS_FOLDER = "timings"
 _TIMED_STEPS, _FIRST_STEPS = 12, 3  # the first steps also prepare kernels
@@ -42,11 +41,11 @@ class StepTiming:
     """Measures the time of a step of an arm.
 
     Attributes:
-        ground: text and corpus.
+        data: text and corpus.
         values: settings of `albertine pretrain` that the arm sets, as nested tables.
     """
 
-    ground: Ground
+    data: StudyData
     values: dict[str, Any]
 
     @property
@@ -65,7 +64,7 @@ class StepTiming:
     @property
     def folder(self) -> Path:
         """Path of the result without its suffix."""
-        return self.ground.store / TIMINGS_FOLDER / self._name
+        return self.data.store / TIMINGS_FOLDER / self._name
 
     @property
     def settings(self) -> PretrainSettings:
@@ -74,30 +73,32 @@ class StepTiming:
 
     @property
     def _results(self) -> StoredResults:
-        return StoredResults(self.ground.store / TIMINGS_FOLDER)
+        return StoredResults(self.data.store / TIMINGS_FOLDER)
 
     @property
     def _name(self) -> str:
-        return json_checksum([self.values, self.ground.fingerprint])[:16]
+        return json_checksum([self.values, self.data.fingerprint])[:16]
 
     def _measure(self) -> StepTime:
         own = {
-            "corpus": str(self.ground.corpus),
-            "train": {"steps": _TIMED_STEPS, "evaluate_every": _TIMED_STEPS},
+            "corpus": str(self.data.corpus),
+            "train": {"steps": _TIMED_STEPS, "warmup": 0, "evaluate_every": _TIMED_STEPS},
         }
         settings = build_settings(PretrainSettings, SettingsSource(merged(self.values, own), "timing"))
         with TemporaryDirectory() as folder:
             run = Path(folder) / "run"
             pretrain(run, settings)
-            seconds = [line["seconds"] for line in read_metrics(run) if "seconds" in line]
-        return StepTime(median(after - before for before, after in pairwise(seconds[_FIRST_STEPS:])))
+            rates = [line["tokens_per_second"] for line in read_metrics(run) if "tokens_per_second" in line]
+        return StepTime(settings.train.batch_tokens / median(rates[_FIRST_STEPS:]))
 
 
 def measure_times(timings: Iterable[StepTiming]) -> None:
     """Measure the times that are not stored."""
     remaining = [timing for timing in timings if not timing.is_measured]
     jobs = {timing.folder: timing.seconds for timing in remaining}
-    run_in_parallel("Timing steps", jobs, _TIMED_STEPS * len(jobs))
+    if jobs:
+        widest = max(timing.settings.model.hidden_size for timing in remaining)
+        execute("Timing steps", jobs, _TIMED_STEPS * len(jobs), widest)
 
 
 def equal_time_steps(timings: Mapping[str, StepTiming], reference: str) -> dict[str, int]:

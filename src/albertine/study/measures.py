@@ -31,7 +31,7 @@ class Measure:
         return f"{value:,.{self.digits}f}"
 
 
-def _share(title: str, source: Source = "probe") -> Measure:
+def _percentage(title: str, source: Source = "probe") -> Measure:
     return Measure(title, source, factor=100.0)
 
 
@@ -43,20 +43,19 @@ MEASURES = {
     "tokens": Measure("million tokens", "training", 2, factor=1e-6),
     "tokens_per_second": Measure("tokens per second", "training", 0),
     "mask_loss": Measure("[MASK] loss", "probe", 3, is_higher_better=False),
-    "mask_accuracy": _share("[MASK] %"),
-    "sop_accuracy": _share("SOP %"),
-    "nsp_accuracy": _share("NSP %"),
-    # Of the distances between input and output of each layer: how much neighbouring ones differ on average,
-    # in percent of their mean.
+    "mask_accuracy": _percentage("[MASK] %"),
+    "sop_accuracy": _percentage("SOP %"),
+    "nsp_accuracy": _percentage("NSP %"),
+    # Mean absolute difference of the distances of neighbouring layers, in percent of the mean distance.
     "roughness": Measure("roughness, %", "layers", 1, is_higher_better=False, factor=100.0),
     "last_angle": Measure("last angle, degrees", "layers", 1),
     "last_distance": Measure("last distance", "layers", 2),
     # After the last of four times as many layers; only where all layers share their weights.
     "iterated_angle": Measure("angle at 4 x depth", "layers", 1),
-    "mnli": _share("MNLI", "tasks"),
-    "squad-1.1": _share("SQuAD F1", "tasks"),
-    "sst-2": _share("SST-2", "tasks"),
-    "average": _share("average", "tasks"),
+    "mnli": _percentage("MNLI", "tasks"),
+    "squad-1.1": _percentage("SQuAD F1", "tasks"),
+    "sst-2": _percentage("SST-2", "tasks"),
+    "average": _percentage("average", "tasks"),
 }
 
 

@@ -11,9 +11,8 @@ from albertine.report.page import Page, Section, code_block, html_table, paragra
 from albertine.settings.schema import display_value
 from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
-from albertine.study.protocol import MIN_SEEDS_FOR_VERDICT
-from albertine.study.report import ArmReport, ClaimReport
-from albertine.study.verdicts import Verdict
+from albertine.study.report import COSTS, ArmReport, ClaimReport
+from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
 from albertine.train.metrics_log import HELD_OUT_PREFIX, METRICS_FILE, CurvePoint, metric_curve, read_metrics
 
 OUTCOME_TEXTS = {
@@ -28,11 +27,12 @@ _DIFFERENCES_TITLE = (
 NUM_COLORS = 6
 
 
-def claim_page(report: ClaimReport, command: str) -> Page:
+def claim_page(report: ClaimReport, text: str, command: str) -> Page:
     """Return the page of a report.
 
     Args:
         report: the report.
+        text: what text the runs have seen.
         command: the command that repeats the study.
     """
     claim = report.claim
@@ -41,7 +41,7 @@ def claim_page(report: ClaimReport, command: str) -> Page:
         Section("Verdict", _verdict_blocks(report)),
         Section("Layer by layer", _layer_blocks(report)),
         Section("Learning curves", _curve_blocks(report)),
-        Section("Protocol", _protocol_blocks(report, command)),
+        Section("Protocol", _protocol_blocks(report, text, command)),
     ]
     return Page(claim.claim, outcome_sentence(report), _key_figures(report), sections)
 
@@ -63,12 +63,12 @@ def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
         ("seeds", str(report.protocol.seeds)),
         ("runs", str(sum(len(arm.runs) for arm in report.arms))),
         ("FLOPs of pre-training", format_flops(1e12 * total("flops"))),
-        ("of pre-training, on one core each", format_duration(total("seconds"))),
+        ("pre-training, summed over the runs", format_duration(total("seconds"))),
     ]
 
 
 def _result_blocks(report: ClaimReport) -> list[str]:
-    columns = tuple(dict.fromkeys((*report.claim.columns, "parameters", "flops", "seconds")))
+    columns = tuple(dict.fromkeys((*report.claim.columns, *COSTS)))
     header = ("", *(find_measure(name).title for name in columns))
     own_rows = [(arm.name, *map(arm.cell, columns)) for arm in report.arms]
     explanation = (
@@ -99,10 +99,12 @@ def _verdict_blocks(report: ClaimReport) -> list[str]:
     rows = [verdict_row(verdict) for verdict in report.verdicts]
     header = ("expected", "difference", "95% interval", "verdict", "why")
     explanation = (
-        "Differences are those of runs with the same seed, counted in favour of the claim. An expectation is "
-        "confirmed if its interval excludes 0 and its mean reaches the smallest difference that matters, and "
-        "contradicted if the interval excludes all differences that matter. With fewer than "
-        f"{MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of expectations is not corrected for."
+        "Differences are those of runs with the same seed, counted in favour of the claim. The margin is "
+        "the smallest difference that matters. Above and below are confirmed if the interval excludes 0 and "
+        "the mean reaches the margin, and contradicted if the interval excludes the margin. Equal, and not "
+        "worse, are confirmed if the interval excludes larger differences, and contradicted if it has only "
+        f"such. With fewer than {MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of "
+        "expectations is not corrected for, and the held-out samples are the same for all seeds."
     )
     blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
     intervals = [one for one in map(_interval, report.verdicts) if one is not None]
@@ -175,7 +177,7 @@ def _curve_blocks(report: ClaimReport) -> list[str]:
     charts = []
     for key, title, label in (
         ("tokens", "Loss on masked tokens, by tokens", "training tokens"),
-        ("seconds", "Loss on masked tokens, by time", "seconds of training on one core"),
+        ("seconds", "Loss on masked tokens, by time", "seconds of training"),
     ):
         curves = [
             Curve(arm.name, mean_curve(arm, key), number % NUM_COLORS + 1)
@@ -212,12 +214,11 @@ def _mean_point(points: Sequence[CurvePoint]) -> CurvePoint:
     return fmean(x for x, _ in points), fmean(y for _, y in points)
 
 
-def _protocol_blocks(report: ClaimReport, command: str) -> list[str]:
+def _protocol_blocks(report: ClaimReport, text: str, command: str) -> list[str]:
     protocol = report.protocol
-    text = {"world": "stories of the little world", "own": "a text of the user"}[protocol.text]
     facts = [
         f"Scale {report.scale}: {protocol.purpose}. The text: {text}, with a vocabulary of "
-        f"{protocol.vocab_size:,} tokens. {protocol.probe_tokens:,} held-out tokens per evaluation.",
+        f"{protocol.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation.",
     ]
     if protocol.tasks:
         facts.append(

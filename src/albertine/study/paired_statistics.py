@@ -1,4 +1,4 @@
-"""Differences of two arms over seeds: their 95% interval, and what a number of seeds can detect."""
+"""Differences of two arms over seeds: their 95% interval, and how many seeds make it how wide."""
 
 import math
 from bisect import bisect_left
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 
-_CONFIDENCE, _POWER = 0.975, 0.8  # both sides of a 95% interval; probability of detecting a difference
+_QUANTILE = 0.975  # of a two-sided interval of 95%
 MAX_SEEDS = 1000
 
 
@@ -46,15 +46,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
 
 def half_width(deviation: float, seeds: int) -> float:
     """Return half the 95% interval of a mean over seeds; infinity for one seed."""
-    return student_quantile(_CONFIDENCE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
-
-
-def detectable_difference(deviation: float, seeds: int) -> float:
-    """Return the difference that an interval over so many seeds excludes from 0 in 80% of all studies."""
-    if seeds < 2:
-        return math.inf
-    quantiles = student_quantile(_CONFIDENCE, seeds - 1) + student_quantile(_POWER, seeds - 1)
-    return quantiles * deviation / math.sqrt(seeds)
+    return student_quantile(_QUANTILE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
 
 
 def seeds_for_half_width(deviation: float, half: float, at_least: int) -> int | None:

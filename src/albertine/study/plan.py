@@ -1,6 +1,5 @@
-"""What a study will take: its runs, FLOPs and time, and what its number of seeds can detect."""
+"""What a study will take: its runs, FLOPs and time, and how wide its intervals will be."""
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +8,13 @@ from statistics import median
 import torch
 
 from albertine.study.claim import Claim, Expectation
-from albertine.study.paired_statistics import detectable_difference
+from albertine.study.execution import worker_count
+from albertine.study.paired_statistics import half_width
 from albertine.study.report import ClaimReport, measures_of
-from albertine.study.study_run import StudyRun, flops_per_token
+from albertine.study.study_run import StudyRun
+from albertine.study.verdicts import Verdict
 
-# Without a finished run to go by: the share of the speed of large products that training reaches.
+# Fraction of the throughput of matrix products that training reaches; used before any run has finished.
 _EFFICIENCY = 0.4
 _PRODUCT_SIZE, _PRODUCTS = 512, 8
 
@@ -29,8 +30,8 @@ class StudyPlan:
         flops: FLOPs of pre-training in the other runs.
         seconds: expected time of pre-training, on all cores.
         is_measured: whether the time follows from the speed of finished runs.
-        detectable: for each expectation, the difference that the seeds detect in 80% of all studies; None
-            if no runs have shown yet how much the difference varies.
+        half_widths: for each expectation, half the interval that the seeds will give, if they vary as those
+            that are finished; None if fewer than two are.
     """
 
     claim: Claim
@@ -39,7 +40,7 @@ class StudyPlan:
     flops: float
     seconds: float
     is_measured: bool
-    detectable: Sequence[tuple[Expectation, float | None]]
+    half_widths: Sequence[tuple[Expectation, float | None]]
 
 
 def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: ClaimReport) -> StudyPlan:
@@ -53,28 +54,20 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     measures = measures_of(claim)
     every = [run for arm in runs.values() for run in arm]
     remaining = [run for run in every if not run.is_finished(measures)]
-    flops = sum(map(planned_flops, remaining))
+    flops = sum(run.flops for run in remaining)
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     rate = median(rates) if rates else _product_rate() * _EFFICIENCY
-    detectable = [
-        (
-            verdict.expectation,
-            detectable_difference(verdict.difference.deviation, report.protocol.seeds)
-            if verdict.difference is not None and verdict.difference.seeds > 1
-            else None,
-        )
-        for verdict in report.verdicts
-    ]
-    workers = max(1, min(os.cpu_count() or 1, len(remaining)))
-    return StudyPlan(
-        claim, len(every), len(every) - len(remaining), flops, flops / rate / workers, bool(rates), detectable
-    )
+    widest = max(run.settings.model.hidden_size for run in every)
+    workers = max(1, min(worker_count(widest), len(remaining)))
+    seconds = flops / rate / workers
+    expected = [(one.expectation, _half_width(one, report.protocol.seeds)) for one in report.verdicts]
+    return StudyPlan(claim, len(every), len(every) - len(remaining), flops, seconds, bool(rates), expected)
 
 
-def planned_flops(run: StudyRun) -> float:
-    """Return the FLOPs of the pre-training of a run."""
-    train = run.settings.train
-    return flops_per_token(run.settings) * train.steps * train.batch_tokens
+def _half_width(verdict: Verdict, seeds: int) -> float | None:
+    """Return half the interval to expect with a number of seeds; None if too few runs are finished."""
+    difference = verdict.difference
+    return None if difference is None or difference.seeds < 2 else half_width(difference.deviation, seeds)
 
 
 def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:

@@ -10,10 +10,24 @@ from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
-from albertine.study.claim import Claim, merged
+from albertine.study.claim import Claim, claim_at, merged
+from albertine.study.measures import find_measure
 from albertine.study.tasks import STUDY_TASKS
 
-MIN_SEEDS_FOR_VERDICT = 5
+_BOUNDS = {
+    "seeds": (1, 100),
+    "vocab_size": (50, 1_000_000),
+    "probe_tokens": (64, 1_000_000_000),
+    "stories": (0, 10_000_000),
+    "examples": (0, 1_000_000),
+    "dev_examples": (0, 1_000_000),
+    "finetune_steps": (0, 1_000_000),
+}
+# Set by the study itself, or unknown to the address of a run.
+_OWN_SETTINGS = {
+    "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
+    "train.keep_checkpoints",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,21 +77,43 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
     for name in (scale, *claim.scales):
         if name not in scales:
             raise InputError(f"{name}: unknown scale{did_you_mean(name, scales)}; known: {', '.join(scales)}")
+    if claim.only_scales and scale not in claim.only_scales:
+        raise InputError(
+            f"{claim.name}: the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}; "
+            f"give another --scale, or copy the claim to a file and change its arms for {scale}"
+        )
     of_claim: dict[str, Any] = {"pretrain": claim.pretrain}
     if claim.seeds is not None and scale != "smoke":
         of_claim["seeds"] = claim.seeds
+    changes = claim.scales.get(scale, {})
+    if fixed := {"text", "purpose"} & changes.keys():
+        raise InputError(f"{claim.name}: scales.{scale}.{min(fixed)}: a claim cannot change it; remove it")
     try:
-        protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, claim.scales.get(scale, {})))
+        protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, changes))
     except JsonError as error:
         raise InputError(f"{claim.name}: scales.{scale}: {error}") from None
+    _check(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
+    return protocol
+
+
+def _check(claim: Claim, protocol: Protocol) -> None:
+    """Raise `InputError` if a number is out of bounds, or tasks and measures do not fit each other."""
+    for name, (minimum, maximum) in _BOUNDS.items():
+        value = getattr(protocol, name)
+        if not minimum <= value <= maximum:
+            raise InputError(f"{claim.name}: {name} = {value}: must be {minimum:,} to {maximum:,}")
     for task in protocol.tasks:
         if task not in STUDY_TASKS:
             raise InputError(f"{claim.name}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
     if protocol.tasks and protocol.text != "world":
-        raise InputError(f'{claim.name}: tasks: only with text = "world"')
-    if not 1 <= protocol.seeds <= 100:
-        raise InputError(f"{claim.name}: seeds = {protocol.seeds}: must be 1 to 100")
-    return protocol
+        raise InputError(f'{claim.name}: tasks: only at scales with text = "world"')
+    known = {*protocol.tasks, *(["average"] if protocol.tasks else [])}
+    for expectation in claim.expectations:
+        if find_measure(expectation.measure).source == "tasks" and expectation.measure not in known:
+            raise InputError(
+                f"{claim.name}: expects something of {expectation.measure}, which its tasks at this scale do "
+                "not give; give another --scale, or change tasks"
+            )
 
 
 def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
@@ -86,12 +122,22 @@ def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
 
 
 def check_arms(claim: Claim, protocol: Protocol) -> None:
-    """Raise `InputError` if the settings of an arm are invalid."""
+    """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
     for arm in claim.arms:
-        source = SettingsSource(arm_values(claim, protocol, arm), f"{claim.name}, arm {arm}")
+        name = f"{claim.name}, arm {arm}"
+        source = SettingsSource(arm_values(claim, protocol, arm), name)
+        if own := _OWN_SETTINGS & source.keys:
+            raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
         settings = build_settings(PretrainSettings, source)
-        if claim.equal_time is not None and settings.curriculum.depth is not None:
+        longest = settings.longest_sample()
+        if longest > settings.model.max_length:
             raise InputError(
-                f"{claim.name}, arm {arm}: curriculum.depth: steps with equal time need a constant depth; "
-                "remove it, or equal_time"
+                f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
+                "reduce objective.max_length"
+            )
+        curriculum = settings.curriculum
+        if claim.equal_time is not None and (curriculum.depth or curriculum.length):
+            raise InputError(
+                f"{name}: curriculum.{'depth' if curriculum.depth else 'length'}: steps with equal time need "
+                "a constant cost; remove it, or equal_time"
             )

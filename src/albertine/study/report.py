@@ -12,6 +12,8 @@ from albertine.study.protocol import Protocol
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import Outcome, Verdict, combined_outcome, judge
 
+COSTS = ("parameters", "flops", "seconds")  # measures that every table shows
+
 
 @dataclass(frozen=True)
 class ArmReport:
@@ -103,8 +105,7 @@ class ClaimReport:
 
 def measures_of(claim: Claim) -> tuple[str, ...]:
     """Return the measures of a claim, those of its table first, and then the costs."""
-    costs = ("parameters", "flops", "seconds")
-    wanted = (*claim.columns, *(one.measure for one in claim.expectations), *costs)
+    wanted = (*claim.columns, *(one.measure for one in claim.expectations), *COSTS)
     return tuple(dict.fromkeys(wanted))
 
 

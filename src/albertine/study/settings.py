@@ -14,12 +14,12 @@ class StudySettings(Settings):
 
     scale: ScaleName = setting(
         "minutes",
-        "How much each run gets: smoke (seconds), minutes or evening (two cores), gpu (one GPU, a day).",
+        "Size of the models and runs: smoke (seconds), minutes or evening (hours; two cores), or gpu.",
     )
     text: str | None = setting(
         None,
         "Text of the study: a file, folder or glob. Without it, the scales smoke and minutes use the "
-        "little world.",
+        "little world, and claims with tasks always do.",
     )
     seeds: int | None = setting(
         None, "Runs of each arm; by default as in the claim. Raise it to add seeds.", minimum=1, maximum=100

@@ -16,7 +16,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -24,19 +24,20 @@ from typing import Any
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
-from albertine.errors import WorkError
+from albertine.errors import Diverged
 from albertine.interop.load import load
 from albertine.model.cost import count_flops
 from albertine.model.parameter_counts import count_parameters
 from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.probe import probe
-from albertine.pretrain.run import CHANGEABLE_SETTINGS, pretrain
+from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.setup import resolved_settings
 from albertine.report.held_out_examples import held_out_transitions
 from albertine.settings import SettingsSource, build_settings, settings_to_toml
 from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
-from albertine.study.ground import Ground
+from albertine.study.data import StudyData
 from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
 from albertine.study.tasks import finetuned_score
@@ -49,6 +50,17 @@ RUNS_FOLDER = "runs"
 RESULTS_VERSION = 1
 _EVALUATIONS = 15  # points of a learning curve
 _BYTES_PER_PARAMETER = 4
+# They change where a run computes and what it stores, and no result. Settings of speed count, because speed
+# is a result.
+_LEFT_OUT = (
+    "corpus",
+    "device",
+    "workers",
+    "train.save_every",
+    "train.save_minutes",
+    "train.keep_checkpoints",
+    "train.tracker",
+)
 _ITERATIONS = 4  # a shared layer is applied so many times as often as in training
 _SAMPLED_STEPS = 1_000  # at which the depth is taken for the FLOPs of a run
 
@@ -74,14 +86,14 @@ class StudyRun:
     """One run.
 
     Attributes:
-        ground: text and corpus.
+        data: text and corpus.
         protocol: how to evaluate.
         arm: name of the arm, for messages.
         values: settings of `albertine pretrain` that the arm sets, as nested tables.
         seed: seed of weights, samples and fine-tuning.
     """
 
-    ground: Ground
+    data: StudyData
     protocol: Protocol
     arm: str
     values: dict[str, Any]
@@ -97,7 +109,7 @@ class StudyRun:
         """Settings of the pre-training run."""
         before = build_settings(PretrainSettings, SettingsSource(self.values, self.name))
         own = {
-            "corpus": str(self.ground.corpus),
+            "corpus": str(self.data.corpus),
             "objective": {"seed": self.seed},
             "train": {
                 "seed": self.seed,
@@ -107,10 +119,23 @@ class StudyRun:
         }
         return build_settings(PretrainSettings, SettingsSource(merged(self.values, own), self.name))
 
+    @cached_property
+    def _resolved_settings(self) -> PretrainSettings:
+        """Settings with every value that the run uses, as far as the corpus is built."""
+        if not self.data.is_built:
+            return self.settings
+        return resolved_settings(self.settings, open_corpus(self.data.corpus), None)
+
     @property
+    def flops(self) -> float:
+        """FLOPs of the pre-training, for full batches."""
+        settings = self._resolved_settings
+        return flops_per_token(settings) * settings.train.steps * settings.train.batch_tokens
+
+    @cached_property
     def folder(self) -> Path:
         """Folder of the run."""
-        return self.ground.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
+        return self.data.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
 
     @property
     def model(self) -> Path:
@@ -119,15 +144,15 @@ class StudyRun:
 
     @property
     def _identity(self) -> dict[str, Any]:
-        """All that the weights depend on."""
-        values = tomllib.loads(settings_to_toml(self.settings))
+        """All that the results depend on, with every setting as the run resolves it."""
+        values = tomllib.loads(settings_to_toml(self._resolved_settings))
         tables = {
             key: dict(value) if isinstance(value, dict) else {"": value} for key, value in values.items()
         }
-        for name in CHANGEABLE_SETTINGS:
+        for name in _LEFT_OUT:
             table, _, key = name.rpartition(".")
             tables.get(table or key, {}).pop(key if table else "", None)
-        return {"version": RESULTS_VERSION, "corpus": self.ground.fingerprint, "settings": tables}
+        return {"version": RESULTS_VERSION, "corpus": self.data.fingerprint, "settings": tables}
 
     @property
     def _results(self) -> StoredResults:
@@ -152,9 +177,11 @@ class StudyRun:
             parts["layers"] = self._measure_layers
         if "tasks" in sources:
             for task in self.protocol.tasks:
-                name = f"{task}-{self.protocol.finetune_steps}-{self.protocol.examples}"
-                parts[name] = partial(self._finetune, task)
+                parts[self._task_part(task)] = partial(self._finetune, task)
         return parts
+
+    def _task_part(self, task: str) -> str:
+        return f"{task}-{self.protocol.finetune_steps}-{self.protocol.examples}"
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""
@@ -180,9 +207,9 @@ class StudyRun:
         values: dict[str, float | None] = {}
         for name in self._parts(measures):
             values |= self._stored(name).values
-        scores = [values[task] for task in self.protocol.tasks]
-        if scores:
-            values["average"] = fmean(score for score in scores if score is not None)
+        scores = [score for task in self.protocol.tasks if (score := values.get(task)) is not None]
+        if scores and len(scores) == len(self.protocol.tasks):
+            values["average"] = fmean(scores)
         return {name: value for name in measures if (value := values.get(name)) is not None}
 
     def layer_curve(self, quantity: str) -> list[float]:
@@ -196,7 +223,7 @@ class StudyRun:
             shutil.rmtree(self.model, ignore_errors=True)
         try:
             pretrain(self.model, self.settings)
-        except WorkError as error:
+        except Diverged as error:
             return PartResult(failure=str(error))
         lines = [line for line in read_metrics(self.model) if "tokens_per_second" in line]
         parameters, tokens = count_parameters(load(self.model).settings).encoder, lines[-1]["tokens"]
@@ -204,7 +231,7 @@ class StudyRun:
             {
                 "parameters": parameters,
                 "megabytes": parameters * _BYTES_PER_PARAMETER,
-                "flops": flops_per_token(self.settings) * tokens,
+                "flops": flops_per_token(self._resolved_settings) * tokens,
                 "seconds": lines[-1]["seconds"],
                 "tokens": tokens,
                 "tokens_per_second": median(line["tokens_per_second"] for line in lines),
@@ -212,7 +239,11 @@ class StudyRun:
         )
 
     def _probe(self) -> PartResult:
-        settings = ProbeSettings(corpus=self.ground.corpus, tokens=self.protocol.probe_tokens)
+        # Samples as long as those of the training: later positions have not been trained.
+        length = self.settings.longest_sample()
+        settings = ProbeSettings(
+            corpus=self.data.corpus, tokens=self.protocol.probe_tokens, max_length=length
+        )
         result = probe(str(self.model), settings)
         estimates = {
             "mask_loss": result.mask_token_loss,
@@ -229,7 +260,7 @@ class StudyRun:
         model = load(self.model).eval()
         depth = model.settings.applied_layers
         iterated = model.settings.shares_all_layers and model.settings.inner_groups == 1
-        corpus = open_corpus(self.ground.corpus)
+        corpus = open_corpus(self.data.corpus)
         transitions = held_out_transitions(
             model, corpus, seed=0, depth=_ITERATIONS * depth if iterated else None
         )
@@ -246,8 +277,8 @@ class StudyRun:
         return PartResult(values)
 
     def _finetune(self, task: str) -> PartResult:
-        out, protocol = self.folder / "tasks" / task, self.protocol
-        score = finetuned_score(self.model, self.ground.world, out, task, protocol.finetune_steps, self.seed)
+        out, protocol = self.folder / "tasks" / self._task_part(task), self.protocol
+        score = finetuned_score(self.model, self.data.world, out, task, protocol.finetune_steps, self.seed)
         shutil.rmtree(out, ignore_errors=True)  # the score is enough
         return PartResult({task: score})
 
@@ -255,7 +286,7 @@ class StudyRun:
 def flops_per_token(settings: PretrainSettings) -> float:
     """Return the mean FLOPs per token of a pre-training run."""
     steps, model = settings.train.steps, settings.model
-    if settings.curriculum.depth == GROW:
+    if settings.curriculum.depth == GROW and model.shares_all_layers:
         depth = growing_depth(model.layers, steps)
         settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))

@@ -12,8 +12,8 @@ from albertine.study.paired_statistics import (
     paired_difference,
     seeds_for_half_width,
 )
-from albertine.study.protocol import MIN_SEEDS_FOR_VERDICT
 
+MIN_SEEDS_FOR_VERDICT = 5
 Outcome = Literal["confirmed", "contradicted", "undecided"]
 
 
@@ -62,11 +62,17 @@ def _decide(expectation: Expectation, difference: PairedDifference) -> tuple[Out
     """Return what an interval says, and why."""
     margin, low, high = expectation.margin, difference.low, difference.high
     if expectation.relation == "equal":
-        if -margin < low and high < margin:
+        if -margin <= low and high <= margin:
             return "confirmed", "the interval is within the margin"
         if low > margin or high < -margin:
             return "contradicted", "the interval is outside of the margin"
         return "undecided", "the interval crosses the margin"
+    if expectation.relation == "not worse":
+        if -margin <= low:
+            return "confirmed", "the interval is above the margin of being worse"
+        if high < -margin:
+            return "contradicted", "the interval is below the margin of being worse"
+        return "undecided", "the interval crosses the margin of being worse"
     if low > 0 and difference.mean >= margin:
         return "confirmed", "the interval excludes 0, and the mean reaches the margin"
     if high < margin:
@@ -81,6 +87,8 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
     mean, margin = difference.mean, expectation.margin
     if expectation.relation == "equal":
         half = abs(margin - abs(mean))
+    elif expectation.relation == "not worse":
+        half = abs(mean + margin)
     else:
         half = mean if mean >= margin else margin - mean
     at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from albertine import progress
-from albertine.errors import InputError, WorkError
+from albertine.errors import Diverged, InputError
 from albertine.json_input import JsonError
 from albertine.train.checkpoints import STATE_FILE, Checkpoint, CheckpointContents
 from albertine.train.distributed import Distributed
@@ -111,12 +111,12 @@ class Checkpointing:
         advice = "lower --train.lr or lengthen --train.warmup"
         doctor.record_rollback()
         if doctor.rollbacks > MAX_ROLLBACKS:
-            raise WorkError(f"{failure}, after {MAX_ROLLBACKS} rollbacks, each at half the rate; {advice}")
+            raise Diverged(f"{failure}, after {MAX_ROLLBACKS} rollbacks, each at half the rate; {advice}")
         checkpoint = self._distributed.run_on_main(
             lambda: self._recorder.rollback_checkpoint(doctor.last_healthy_step)
         )
         if not self._distributed.broadcast(checkpoint is not None):
-            raise WorkError(f"{failure}, before the first checkpoint; {advice}")
+            raise Diverged(f"{failure}, before the first checkpoint; {advice}")
         restored = self._restore(checkpoint)
         restored.doctor = doctor  # it has counted this rollback
         if restored.best and restored.best.step > restored.step:

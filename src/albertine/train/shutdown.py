@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from albertine.errors import SAME_REQUEST_SECONDS
+from albertine.errors import SAME_REQUEST_SECONDS, Interrupted
 
 
 class ShutdownRequested(BaseException):
@@ -60,7 +60,7 @@ class ShutdownSignal:
     def _handle_signal(self, number: int, frame: FrameType | None) -> Any:  # noqa: ARG002  # the signature of a signal handler
         now = time.monotonic()
         if self.received == number == signal.SIGINT and now - self._received_at > SAME_REQUEST_SECONDS:
-            raise KeyboardInterrupt
+            raise Interrupted
         if not self.received:
             self._received_at = now
         self.received = number

@@ -1,8 +1,8 @@
 """What the runs of a protocol share: the text, the tokenizer, the corpus, and tasks of the little world.
 
-STORE/grounds/HASH/world/       stories and tasks (only of the little world)
-STORE/grounds/HASH/tokenizer/
-STORE/grounds/HASH/corpus/
+STORE/data/HASH/world/       stories and tasks (only of the little world)
+STORE/data/HASH/tokenizer/
+STORE/data/HASH/corpus/
 """
 
 from dataclasses import dataclass
@@ -21,18 +21,17 @@ from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
-GROUNDS_FOLDER = "grounds"
+DATA_FOLDER = "data"
 _WORLD_SEED = 0
-_HELD_OUT_FRACTION = {"world": 0.02, "own": 0.01}
 
 
 @dataclass(frozen=True)
-class Ground:
+class StudyData:
     """The shared folder of runs.
 
     Attributes:
         store: folder of all studies.
-        folder: the folder of this ground.
+        folder: the folder of this data.
         protocol: the protocol, of which text, sizes and vocabulary matter.
         text: the user's text; None for the little world.
     """
@@ -59,7 +58,7 @@ class Ground:
 
     @property
     def fingerprint(self) -> str:
-        """Checksum of the corpus and its tokenizer; empty before it is built, so that it has no runs."""
+        """Checksum of the corpus and its tokenizer; empty before the corpus is built."""
         return file_checksum(self.corpus / MANIFEST_FILE) if self.is_built else ""
 
     def build(self) -> None:
@@ -71,16 +70,14 @@ class Ground:
         if self.text is None and not self.world.exists():
             write_world(self.world, _world_settings(protocol))
         if not tokenizer.exists():
-            # A text with fewer different words than tokens is no error in a study of the user's own text.
-            build_tokenizer(
-                [source], tokenizer, TokenizerSettings(vocab_size=protocol.vocab_size, allow_smaller=True)
-            )
-        held_out = _HELD_OUT_FRACTION[protocol.text]
-        build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=held_out))
+            # Allowed to be smaller, because a user's text may be short.
+            settings = TokenizerSettings(vocab_size=protocol.vocab_size, allow_smaller=True)
+            build_tokenizer([source], tokenizer, settings)
+        build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=_held_out(self.text)))
 
 
-def find_ground(store: Path, protocol: Protocol, text: str | None) -> Ground:
-    """Return the ground of a protocol; raise `InputError` if it needs a text that is not given.
+def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:
+    """Return the data of a protocol; raise `InputError` if it needs a text that is not given.
 
     Args:
         store: folder of all studies.
@@ -91,12 +88,22 @@ def find_ground(store: Path, protocol: Protocol, text: str | None) -> Ground:
     if protocol.text == "own" and text is None:
         raise InputError(f"--text is missing; the scale is for {protocol.purpose.partition(': ')[2]}")
     own_text = None if protocol.tasks else text
-    world = _world_settings(protocol)
-    content: dict[str, object] = {"world": [world.stories, world.train, world.dev, world.seed]}
-    if own_text is not None:
-        content = {"text": [_file_state(source.path) for source in find_sources([own_text])]}
-    key = json_checksum({**content, "vocab_size": protocol.vocab_size})[:16]
-    return Ground(store, store / GROUNDS_FOLDER / key, protocol, own_text)
+    content: dict[str, object]
+    if own_text is None:
+        world = _world_settings(protocol)
+        content = {"world": [world.stories, world.train, world.dev, world.seed]}
+    else:
+        sources = find_sources([own_text])
+        if any(source.format == "hub" for source in sources):
+            raise InputError(f"--text {own_text}: a study needs files; download the dataset first")
+        content = {"text": [_file_state(source.path) for source in sources]}
+    key = json_checksum({**content, "vocab_size": protocol.vocab_size, "held_out": _held_out(own_text)})[:16]
+    return StudyData(store, store / DATA_FOLDER / key, protocol, own_text)
+
+
+def _held_out(text: str | None) -> float:
+    """Return the fraction of documents that is held out; the little world has no scarcity of text."""
+    return 0.1 if text is None else 0.02
 
 
 def _file_state(file: Path) -> tuple[str, int, int]:

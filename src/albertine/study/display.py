@@ -44,11 +44,11 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
             "without evaluation and fine-tuning",
             highlight=False,
         )
-        for expectation, difference in plan.detectable:
-            detects = "unknown before the first runs"
-            if difference is not None:
-                detects = f"the seeds detect {find_measure(expectation.measure).text(difference)} or more"
-            console.print(f"    {escape(expectation.text)}: {detects}", highlight=False)
+        for expectation, half in plan.half_widths:
+            width = "unknown before two seeds are finished"
+            if half is not None:
+                width = f"\N{PLUS-MINUS SIGN}{find_measure(expectation.measure).text(half)} to expect"
+            console.print(f"    {escape(expectation.text)}: {width}", highlight=False)
 
 
 def _plan_json(plan: StudyPlan) -> dict[str, object]:
@@ -59,8 +59,8 @@ def _plan_json(plan: StudyPlan) -> dict[str, object]:
         "flops": plan.flops,
         "seconds": plan.seconds,
         "is_measured": plan.is_measured,
-        "detectable": [
-            {**asdict(expectation), "difference": difference} for expectation, difference in plan.detectable
+        "half_widths": [
+            {**asdict(expectation), "half_width": half} for expectation, half in plan.half_widths
         ],
     }
 
