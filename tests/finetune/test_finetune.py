@@ -102,7 +102,11 @@ def test_every_task_type_learns(
         [str(tmp_path / "run")],
         EvaluateSettings(data=settings.dev, device="cpu", precision="fp32"),
     )
-    assert evaluation.metrics == pytest.approx(result.metrics)
+    # Batches differ, so predictions differ by rounding, which can exchange two of the 50 ranks.
+    tolerances = {name: 1e-4 if name == "spearman" else 1e-6 for name in result.metrics}
+    assert evaluation.metrics.keys() == tolerances.keys()
+    for name, tolerance in tolerances.items():
+        assert evaluation.metrics[name] == pytest.approx(result.metrics[name], abs=tolerance), name
 
 
 def test_resume_is_exact(

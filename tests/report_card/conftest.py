@@ -10,8 +10,8 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.settings import PretrainSettings
-from albertine.report_card import finetune_runs
 from albertine.settings import ModelSettings
+from albertine.train import parallel_runs
 from albertine.train.settings import PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -102,4 +102,4 @@ def _write_json_lines(folder: Path, stem: Path) -> None:
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train all runs in this process, one by one, as for wide models."""
-    monkeypatch.setattr(finetune_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)
+    monkeypatch.setattr(parallel_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)

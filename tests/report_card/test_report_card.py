@@ -24,6 +24,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card import finetune_runs, recipe, workspace
 from albertine.report_card.recipe import TASK_RECIPES, learning_rate
 from albertine.settings import HeadSettings, build_settings
+from albertine.train import parallel_runs
 from albertine.train.distributed import Distributed
 from albertine.train.run_folder import read_run_settings
 
@@ -41,7 +42,7 @@ def card_folder(run: Path, corpus: Corpus, tasks: Path, tmp_path_factory: pytest
     """Folder of a complete report card."""
     out = tmp_path_factory.mktemp("cards") / "card"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)
+        patch.setattr(parallel_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)
         assert run_command(app, card_words(run, out, *all_parts(corpus, tasks), "--quiet")) == 0
     return out
 

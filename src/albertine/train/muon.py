@@ -64,7 +64,7 @@ class Muon(Optimizer):
 def orthogonalized(matrices: Tensor) -> Tensor:
     """Return matrices `[matrices, rows, columns]` with their singular values brought near 1."""
     tall = matrices.shape[1] > matrices.shape[2]
-    x: Tensor = matrices.mT.contiguous() if tall else matrices
+    x: Tensor = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(_NEWTON_SCHULZ_STEPS):
         square = torch.bmm(x, x.mT)
