@@ -164,6 +164,17 @@ def test_steps_are_timed(studied: Path) -> None:
         timing.seconds()
 
 
+def test_all_claims_of_a_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
+    words = ["study", "--all", "--print-plan", "--json", "--text", str(tmp_path / "text.txt")]
+    names = {}
+    for scale in ("minutes", "gpu"):
+        assert run_command(app, [*words, "--scale", scale, "--out", str(tmp_path / "out")]) == 0
+        names[scale] = {plan["claim"] for plan in json.loads(capsys.readouterr().out)}
+    assert "table-3" in names["minutes"] - names["gpu"]
+    assert "table-5" in names["minutes"] & names["gpu"]
+
+
 def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["study", "--out", str(studied / "studies"), "--json"]) == 0
     rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}

@@ -31,17 +31,19 @@ def study(
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder of all studies.
-        all_claims: Test all built-in claims.
+        all_claims: Test all built-in claims whose sizes are meant for the scale.
         print_plan: Print runs, FLOPs, expected time and expected intervals, and stop.
     """
     from albertine.study import display
     from albertine.study import study as studies
-    from albertine.study.catalog import claim_names, find_claim
+    from albertine.study.catalog import claims_for, find_claim
 
     resolved_settings = options.read_settings(StudySettings)
     if claims and all_claims:
         raise InputError("--all: claims are named too; give one of both")
-    chosen = [find_claim(name) for name in dict.fromkeys(claim_names() if all_claims else claims)]
+    chosen = [find_claim(name) for name in dict.fromkeys(claims)]
+    if all_claims:
+        chosen = claims_for(resolved_settings.scale)
     if not chosen:
         display.show_claims(out, as_json=json)
     elif print_plan:

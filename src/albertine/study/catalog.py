@@ -13,6 +13,12 @@ def claim_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
+def claims_for(scale: str) -> list[Claim]:
+    """Return the claims of the package whose arms are meant for a scale."""
+    claims = map(find_claim, claim_names())
+    return [claim for claim in claims if not claim.only_scales or scale in claim.only_scales]
+
+
 def find_claim(name: str) -> Claim:
     """Return a claim of the package by name, or the claim in a file; raise `InputError` if there is none."""
     known = claim_names()
