@@ -184,19 +184,50 @@ def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "order (a test): undecided (smoke, 2 seeds)" in capsys.readouterr().out
 
 
+def test_reports_of_other_texts_and_of_other_versions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_run, "pretrain", _diverge)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
+    (tmp_path / "text").mkdir()
+    for number in range(60):
+        (tmp_path / "text" / f"{number}.txt").write_text(f"The boat {number} is red. It is small.")
+    untasked = CLAIM.replace('tasks = ["sst-2"]', "tasks = []").replace(
+        "vocab_size = 400", "vocab_size = 200"
+    )
+    (tmp_path / "order.toml").write_text(untasked)
+    assert run_command(app, _words(tmp_path, "--quiet")) == 0
+    assert run_command(app, _words(tmp_path, "--quiet", "--text", str(tmp_path / "text"))) == 0
+    one_document = str(tmp_path / "text" / "0.txt")
+    assert run_command(app, _words(tmp_path, "--text", one_document)) == 2
+    assert f"--text {one_document}: too few documents to hold some out" in capsys.readouterr().err
+    assert run_command(app, ["study", "--out", str(tmp_path / "studies"), "--json"]) == 0
+    rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+    expected = {"undecided (smoke, 2 seeds)", f"undecided (smoke, 2 seeds, {tmp_path / 'text'})"}
+    assert set(rows["order"].split("; ")) == expected
+    file = tmp_path / "studies" / "claims" / "order.smoke.json"
+    report = json.loads(file.read_text()) | {"claim": "table-5"}
+    file.with_name("table-5.smoke.json").write_text(json.dumps(report))
+    assert run_command(app, ["study", "--out", str(tmp_path / "studies"), "--json"]) == 0
+    rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+    assert rows["table-5"] == "undecided (smoke, 2 seeds, of another version of the claim)"
+
+
+def _diverge(*_: Any) -> None:
+    raise Diverged("the loss is not finite")
+
+
+def _run_here(_activity: str, jobs: dict[Path, Any], _steps: int) -> None:
+    for job in jobs.values():
+        job()
+
+
 def test_a_failed_run_is_a_result(
     studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def diverge(*_: Any) -> None:
-        raise Diverged("the loss is not finite")
-
-    def run_here(_activity: str, jobs: dict[Path, Any], _steps: int) -> None:
-        for job in jobs.values():
-            job()
-
     (tmp_path / "order.toml").write_text(CLAIM)
-    monkeypatch.setattr(study_run, "pretrain", diverge)
-    monkeypatch.setattr("albertine.study.execution.run_in_parallel", run_here)
+    monkeypatch.setattr(study_run, "pretrain", _diverge)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
     assert run_command(app, _words(tmp_path)) == 0
     assert "failed" in capsys.readouterr().out
     report = _report(tmp_path)

@@ -23,10 +23,11 @@ The settings of an arm are those of `albertine pretrain`. `[pretrain]` has setti
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine.checksums import json_checksum
 from albertine.errors import InputError, did_you_mean
 from albertine.input_files import read_bytes
 from albertine.json_input import JsonError, dataclass_from_json
@@ -180,6 +181,11 @@ def _check(claim: Claim) -> None:
             raise InputError(
                 f"published.rows.{name}: {len(row)} numbers for {len(claim.published.columns)} columns"
             )
+
+
+def claim_version(claim: Claim) -> str:
+    """Return a checksum of the content of a claim."""
+    return json_checksum({**asdict(claim), "file": None})[:16]
 
 
 def claim_at(claim: Claim, scale: str, *, has_tasks: bool) -> Claim:

@@ -73,7 +73,14 @@ class StudyData:
             # Allowed to be smaller, because a user's text may be short.
             settings = TokenizerSettings(vocab_size=protocol.vocab_size, allow_smaller=True)
             build_tokenizer([source], tokenizer, settings)
-        build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=_held_out(self.text)))
+        try:
+            build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=_held_out(self.text)))
+        except InputError as error:
+            if "--held-out" in str(error):  # an option that a study does not have
+                raise InputError(
+                    f"--text {self.text}: too few documents to hold some out; give more"
+                ) from None
+            raise
 
 
 def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:

@@ -17,7 +17,7 @@ from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
-from albertine.study.claim import Claim, claim_at, merged
+from albertine.study.claim import Claim, claim_at, claim_version, merged
 from albertine.study.data import StudyData, find_data
 from albertine.study.equal_time import StepTiming, equal_time_steps, measure_times
 from albertine.study.execution import execute
@@ -41,12 +41,14 @@ class ClaimRuns:
         settings: settings of the command.
         protocol: the protocol.
         data: text and corpus of all runs.
+        version: checksum of the content of the claim.
     """
 
     claim: Claim
     settings: StudySettings
     protocol: Protocol
     data: StudyData
+    version: str
 
     def by_arm(self) -> dict[str, list[StudyRun]]:
         """Return the runs of each arm, one for each seed; they depend on the data, once these are built."""
@@ -117,8 +119,8 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         data = find_data(out.resolve(), protocol, settings.text)
         if settings.text is not None and data.text is None:
             progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
-        claim = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
-        planned.append(ClaimRuns(claim, settings, protocol, data))
+        at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
+        planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim)))
     return planned
 
 
@@ -138,11 +140,14 @@ def _test(one: ClaimRuns) -> ClaimReport:
 
 
 def _write(report: ClaimReport, one: ClaimRuns, out: Path) -> None:
-    """Write the report of a claim as JSON and as a page."""
+    """Write the report of a claim as JSON and as a page; studies of other texts have reports of their own."""
     folder, name = out / CLAIMS_FOLDER, f"{report.claim.name}.{report.scale}"
+    if one.data.text is not None:
+        name += f".{one.data.folder.name[:6]}"
     folder.mkdir(exist_ok=True)
+    content = {**report.to_json(), "version": one.version, "text": one.data.text, "page": f"{name}.html"}
     with atomic_file(folder / f"{name}.json") as partial_file:
-        partial_file.write_text(progress.json_text(report.to_json(), indent=2) + "\n", encoding="utf-8")
+        partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"
     claim_page(report, text, repeat_command(one.claim, one.settings, out)).write(folder / f"{name}.html")
 

@@ -9,6 +9,7 @@ from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.page import Page, Section, html_table
 from albertine.study.catalog import claim_names, find_claim
+from albertine.study.claim import claim_version
 from albertine.study.verdicts import Outcome
 
 CLAIMS_FOLDER = "claims"
@@ -29,6 +30,9 @@ class ReportSummary:
         seeds_needed: number of seeds that would decide; None if unknown or decided.
         arms: the arms, with their numbers.
         verdicts: the verdicts.
+        version: checksum of the claim that was tested.
+        text: the user's text; None for the little world.
+        page: name of the page.
     """
 
     claim: str
@@ -40,6 +44,9 @@ class ReportSummary:
     seeds_needed: int | None
     arms: list[Any]
     verdicts: list[Any]
+    version: str
+    text: str | None
+    page: str
 
 
 def read_summaries(out: Path) -> list[ReportSummary]:
@@ -62,15 +69,23 @@ def list_rows(out: Path) -> list[tuple[str, str, str, str]]:
     rows = []
     for name in claim_names():
         claim = find_claim(name)
-        rows.append((name, claim.source, claim.claim, _verdict_text(summaries, name)))
+        verdict = _verdict_text(summaries, name, claim_version(claim))
+        rows.append((name, claim.source, claim.claim, verdict))
     others = {one.claim: one for one in summaries if one.claim not in claim_names()}
     rows += [(name, one.source, one.sentence, _verdict_text(summaries, name)) for name, one in others.items()]
     return rows
 
 
-def _verdict_text(summaries: list[ReportSummary], name: str) -> str:
-    verdicts = [f"{one.outcome} ({one.scale}, {one.seeds} seeds)" for one in summaries if one.claim == name]
-    return ", ".join(verdicts) or "not tested"
+def _verdict_text(summaries: list[ReportSummary], name: str, version: str | None = None) -> str:
+    """Return the verdicts on a claim; with the version of the claim, also whether it was another one."""
+    texts = []
+    for one in summaries:
+        if one.claim == name:
+            details = [one.scale, f"{one.seeds} seeds", *([one.text] if one.text else [])]
+            if version not in (None, one.version):
+                details.append("of another version of the claim")
+            texts.append(f"{one.outcome} ({', '.join(details)})")
+    return "; ".join(texts) or "not tested"
 
 
 def summary_page(summaries: list[ReportSummary]) -> Page:
@@ -80,10 +95,19 @@ def summary_page(summaries: list[ReportSummary]) -> Page:
         for outcome in ("confirmed", "contradicted", "undecided")
     }
     rows = [
-        (one.claim, one.scale, str(one.seeds), one.outcome, one.source, one.sentence) for one in summaries
+        (
+            one.claim,
+            one.scale,
+            str(one.seeds),
+            one.outcome,
+            one.text or "little world",
+            one.source,
+            one.sentence,
+        )
+        for one in summaries
     ]
-    header = ("claim", "scale", "seeds", "verdict", "source", "sentence")
-    links = [f"{CLAIMS_FOLDER}/{one.claim}.{one.scale}.html" for one in summaries]
+    header = ("claim", "scale", "seeds", "verdict", "text", "source", "sentence")
+    links = [f"{CLAIMS_FOLDER}/{one.page}" for one in summaries]
     table = html_table(header, rows, wrap_last_column=True, links=links)
     return Page(
         "Studies",
