@@ -181,7 +181,8 @@ class StudyRun:
         return parts
 
     def _task_part(self, task: str) -> str:
-        return f"{task}-{self.protocol.finetune_steps}-{self.protocol.examples}"
+        protocol = self.protocol
+        return f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""
