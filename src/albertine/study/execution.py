@@ -1,6 +1,5 @@
 """Runs the jobs of a study: side by side where that is faster, otherwise one after another."""
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -29,8 +28,3 @@ def execute(activity: str, jobs: Mapping[Path, Callable[[], object]], steps: int
 def are_parallel(widest: int) -> bool:
     """Return whether jobs run side by side."""
     return is_faster_in_parallel(choose_device("auto"), widest)
-
-
-def worker_count(widest: int) -> int:
-    """Return how many jobs run at a time."""
-    return (os.cpu_count() or 1) if are_parallel(widest) else 1

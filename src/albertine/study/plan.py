@@ -8,11 +8,12 @@ from statistics import median
 import torch
 
 from albertine.study.claim import Claim, Expectation
-from albertine.study.execution import worker_count
+from albertine.study.execution import are_parallel
 from albertine.study.paired_statistics import half_width
 from albertine.study.report import ClaimReport, measures_of
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import Verdict
+from albertine.train.parallel_runs import worker_count
 
 # Fraction of the throughput of matrix products that training reaches; used before any run has finished.
 _EFFICIENCY = 0.4
@@ -58,8 +59,8 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     rate = median(rates) if rates else _product_rate() * _EFFICIENCY
     widest = max(run.settings.model.hidden_size for run in every)
-    workers = max(1, min(worker_count(widest), len(remaining)))
-    seconds = flops / rate / workers
+    workers = worker_count(len(remaining)) if are_parallel(widest) else 1
+    seconds = flops / rate / max(1, workers)
     expected = [(one.expectation, _half_width(one, report.protocol.seeds)) for one in report.verdicts]
     return StudyPlan(claim, len(every), len(every) - len(remaining), flops, seconds, bool(rates), expected)
 

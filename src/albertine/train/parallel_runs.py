@@ -23,6 +23,11 @@ def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
     return device.type == "cpu" and hidden_size < _MIN_WIDTH_FOR_ALL_CORES
 
 
+def worker_count(runs: int) -> int:
+    """Return how many of some runs are side by side at a time."""
+    return min(runs, os.cpu_count() or 1, _MAX_WORKERS)
+
+
 def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int) -> None:
     """Run all functions in parallel; if there are more runs than cores, start them in order.
 
@@ -36,7 +41,7 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps
     cores = os.cpu_count() or 1
     # The same for any number of runs: sums, and so the weights, depend on the number of threads.
     threads = max(1, cores // _MAX_WORKERS)
-    workers = min(len(runs), cores, _MAX_WORKERS)
+    workers = worker_count(len(runs))
     steps_before = sum(map(_last_step, runs))
     with progress.progress_counter(activity, total=total_steps - steps_before, unit="steps") as advance:
         reported_steps = steps_before
