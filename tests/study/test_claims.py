@@ -46,7 +46,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         return
     (plan,) = plan_studies([claim], tmp_path / "out", settings)
     assert plan.runs >= len(claim.arms) * (2 if scale == "smoke" else 5)
-    assert plan.half_widths
+    assert plan.detectable
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from albertine.study.paired_statistics import (
+    detectable_difference,
     half_width,
     paired_difference,
     seeds_for_half_width,
@@ -48,3 +49,15 @@ def test_number_of_seeds_for_a_width() -> None:
     assert seeds is not None
     assert half_width(1.0, seeds) < 0.5 <= half_width(1.0, seeds - 1)
     assert seeds_for_half_width(1.0, 1e-6, 5) is None
+
+
+@pytest.mark.parametrize("seeds", [5, 10, 30])
+def test_detectable_differences_are_found_in_four_of_five_studies(seeds: int) -> None:
+    difference = detectable_difference(1.0, seeds)
+    critical = scipy.stats.t.ppf(0.975, seeds - 1)
+    power = scipy.stats.nct.sf(critical, seeds - 1, difference * math.sqrt(seeds))
+    assert power == pytest.approx(0.8, abs=0.02)
+
+
+def test_one_seed_detects_nothing() -> None:
+    assert detectable_difference(1.0, 1) == math.inf

@@ -109,12 +109,12 @@ def test_plan_of_finished_and_of_new_runs(
     (plan,) = json.loads(capsys.readouterr().out)
     assert (plan["runs"], plan["finished"], plan["is_measured"]) == (6, 4, True)
     assert plan["flops"] > 0 < plan["seconds"]
-    assert plan["half_widths"][1]["half_width"] > 0
+    assert plan["detectable"][1]["difference"] > 0
     (tmp_path / "order.toml").write_text(CLAIM)
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = capsys.readouterr().out
     assert "order: 4 runs, 0 finished" in output
-    assert "unknown before two seeds are finished" in output
+    assert "can detect 10.0 times the deviation over seeds" in output
     assert not (tmp_path / "studies").exists()
 
 

@@ -32,7 +32,7 @@ def study(
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder of all studies.
         all_claims: Test all built-in claims whose sizes are meant for the scale.
-        print_plan: Print runs, FLOPs, expected time and expected intervals, and stop.
+        print_plan: Print runs, FLOPs, expected time and the differences that the seeds can detect, and stop.
     """
     from albertine.study import display
     from albertine.study import study as studies

@@ -1,5 +1,6 @@
 """Studies on the terminal: the list of claims, plans and reports."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +9,7 @@ from rich.markup import escape
 
 from albertine import progress
 from albertine.progress import format_duration, format_flops
+from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
 from albertine.study.page import outcome_sentence, verdict_row
 from albertine.study.plan import StudyPlan
@@ -44,11 +46,18 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
             "without evaluation and fine-tuning",
             highlight=False,
         )
-        for expectation, half in plan.half_widths:
-            width = "unknown before two seeds are finished"
-            if half is not None:
-                width = f"\N{PLUS-MINUS SIGN}{find_measure(expectation.measure).text(half)} to expect"
-            console.print(f"    {escape(expectation.text)}: {width}", highlight=False)
+        for expectation, difference in plan.detectable:
+            line = f"{expectation.text}: can detect {_detectable_text(plan, expectation, difference)}"
+            console.print(f"    {escape(line)}", highlight=False)
+
+
+def _detectable_text(plan: StudyPlan, expectation: Expectation, difference: float | None) -> str:
+    """Return which difference the seeds can detect, or how it will follow from the first two seeds."""
+    if not math.isfinite(plan.detectable_deviations):
+        return "nothing with one seed"
+    if difference is None:
+        return f"{plan.detectable_deviations:.1f} times the deviation over seeds, known after two of them"
+    return f"a difference of {find_measure(expectation.measure).text(difference)}"
 
 
 def _plan_json(plan: StudyPlan) -> dict[str, object]:
@@ -59,10 +68,16 @@ def _plan_json(plan: StudyPlan) -> dict[str, object]:
         "flops": plan.flops,
         "seconds": plan.seconds,
         "is_measured": plan.is_measured,
-        "half_widths": [
-            {**asdict(expectation), "half_width": half} for expectation, half in plan.half_widths
+        "detectable_deviations": _finite(plan.detectable_deviations),
+        "detectable": [
+            {**asdict(expectation), "difference": None if difference is None else _finite(difference)}
+            for expectation, difference in plan.detectable
         ],
     }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:

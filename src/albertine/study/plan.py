@@ -1,4 +1,4 @@
-"""What a study will take: its runs, FLOPs and time, and how wide its intervals will be."""
+"""What a study will take: its runs, FLOPs and time, and which differences it can detect."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import torch
 
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
-from albertine.study.paired_statistics import half_width
+from albertine.study.paired_statistics import detectable_difference
 from albertine.study.report import ClaimReport, measures_of
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import Verdict
@@ -31,7 +31,9 @@ class StudyPlan:
         flops: FLOPs of pre-training in the other runs.
         seconds: expected time of pre-training, on all cores.
         is_measured: whether the time follows from the speed of finished runs.
-        half_widths: for each expectation, half the interval that the seeds will give, if they vary as those
+        detectable_deviations: the difference that the seeds can detect, in standard deviations of a
+            difference over seeds.
+        detectable: for each expectation, this difference in the unit of pages, if the seeds vary as those
             that are finished; None if fewer than two are.
     """
 
@@ -41,7 +43,8 @@ class StudyPlan:
     flops: float
     seconds: float
     is_measured: bool
-    half_widths: Sequence[tuple[Expectation, float | None]]
+    detectable_deviations: float
+    detectable: Sequence[tuple[Expectation, float | None]]
 
 
 def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: ClaimReport) -> StudyPlan:
@@ -61,14 +64,25 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     widest = max(run.settings.model.hidden_size for run in every)
     workers = worker_count(len(remaining)) if are_parallel(widest) else 1
     seconds = flops / rate / max(1, workers)
-    expected = [(one.expectation, _half_width(one, report.protocol.seeds)) for one in report.verdicts]
-    return StudyPlan(claim, len(every), len(every) - len(remaining), flops, seconds, bool(rates), expected)
+    seeds = report.protocol.seeds
+    return StudyPlan(
+        claim,
+        runs=len(every),
+        finished=len(every) - len(remaining),
+        flops=flops,
+        seconds=seconds,
+        is_measured=bool(rates),
+        detectable_deviations=detectable_difference(1.0, seeds),
+        detectable=[(one.expectation, _detectable(one, seeds)) for one in report.verdicts],
+    )
 
 
-def _half_width(verdict: Verdict, seeds: int) -> float | None:
-    """Return half the interval to expect with a number of seeds; None if too few runs are finished."""
+def _detectable(verdict: Verdict, seeds: int) -> float | None:
+    """Return the difference that a number of seeds can detect; None if too few runs are finished."""
     difference = verdict.difference
-    return None if difference is None or difference.seeds < 2 else half_width(difference.deviation, seeds)
+    if difference is None or difference.seeds < 2:
+        return None
+    return detectable_difference(difference.deviation, seeds)
 
 
 def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:
