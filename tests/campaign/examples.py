@@ -58,6 +58,9 @@ dev_examples = 2
 vocab_size = 400
 probe_tokens = 500
 pretrain.train.steps = 3
+[recurrence]
+above = 0
+below = 1
 [published]
 columns = ["SOP %"]
 rows.none = [53.3]

@@ -35,18 +35,19 @@ def test_scales_of_the_command_are_those_of_the_file() -> None:
 @pytest.mark.parametrize("name", claim_names())
 def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) -> None:
     claim = find_claim(name)
-    assert claim.expectations
+    assert claim.expectations or claim.recurrence
     (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
     settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"))  # type: ignore[arg-type]
     if claim.only_scales and scale not in claim.only_scales:
         with pytest.raises(
-            InputError, match="the sizes of its arms are meant for the scale smoke or minutes"
+            InputError,
+            match=f"the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}",
         ):
             plan_studies([claim], tmp_path / "out", settings)
         return
     (plan,) = plan_studies([claim], tmp_path / "out", settings)
-    assert plan.runs >= len(claim.arms) * (2 if scale == "smoke" else 5)
-    assert plan.detectable
+    assert plan.runs >= len(claim.arms) * (claim.seeds or (2 if scale == "smoke" else 5))
+    assert plan.detectable or claim.recurrence
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,8 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         ('SOP = { objective.pair = "sop" }', "SOP = 5", "c.toml: arms.SOP: expected a table of settings"),
         ('NSP = { objective.pair = "nsp" }', '"\\u001b" = {}', "c.toml: arms: '\\x1b': use up to 40 letters"),
         ("[arms]", 'equal_time = "x"\n[arms]', "c.toml: equal_time: x: no such arm"),
+        ("", "[recurrence]\nabove = 0", "c.toml: recurrence: no field below"),
+        ("", '[recurrence]\nabove = "0"\nbelow = 1', "c.toml: recurrence: above is text, expected a number"),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         (
             "",
@@ -101,6 +104,10 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, squad-1.1, sst-2"),
         ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
         ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
+        (
+            '[recurrence]\nabove = 0\nbelow = 1\n[pretrain]\nmodel.share = "ffn"',
+            "c, arm NSP: model.share = ffn: the recurrence exponent needs layers that are shared whole",
+        ),
     ],
 )
 def test_wrong_protocols(changes: str, message: str) -> None:

@@ -74,6 +74,14 @@ class Expectation:
 
 
 @dataclass(frozen=True)
+class ExponentRange:
+    """Where a claim expects the recurrence exponent; see `recurrence`."""
+
+    above: float
+    below: float
+
+
+@dataclass(frozen=True)
 class Published:
     """The published table: a row of numbers for each arm, None where it has none."""
 
@@ -90,7 +98,8 @@ class Claim:
         source: where it was published, or who makes it.
         arms: settings of `albertine pretrain` by name of the arm.
         columns: measures of the table.
-        expectations: what must hold.
+        expectations: what must hold of two arms.
+        recurrence: what must hold of the recurrence exponent, if it is to be fitted to all arms.
         seeds: runs of each arm; by default those of the scale.
         only_scales: the scales for which the sizes of the arms are meant; empty for all.
         equal_time: the arm whose time all arms train for; None if all have the same number of steps.
@@ -106,7 +115,8 @@ class Claim:
     source: str
     arms: dict[str, Any]
     columns: tuple[str, ...]
-    expectations: tuple[Expectation, ...]
+    expectations: tuple[Expectation, ...] = ()
+    recurrence: ExponentRange | None = None
     equal_time: str | None = None
     note: str = ""
     seeds: int | None = None
@@ -151,6 +161,8 @@ def _check(claim: Claim) -> None:
         )
     if not 1 <= len(claim.arms) <= _MAX_ARMS:
         raise InputError(f"arms: {len(claim.arms)}; a claim needs 1 to {_MAX_ARMS}")
+    if not claim.expectations and claim.recurrence is None:
+        raise InputError("expectations: missing; a claim expects something")
     for name, settings in claim.arms.items():
         if not _ARM_NAME.fullmatch(name):
             raise InputError(

@@ -96,4 +96,6 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
             console.print(f"{outcome}: {text} (found {mean}, 95%: {interval}; {reason})", highlight=False)
+        if report.recurrence is not None:
+            console.print(escape(report.recurrence.text), highlight=False)
         console.print(escape(outcome_sentence(report)), highlight=False)

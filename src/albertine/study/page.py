@@ -9,9 +9,11 @@ from albertine.progress import format_duration, format_flops
 from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_chart
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings.schema import display_value
+from albertine.study.arm_report import ArmReport
 from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
-from albertine.study.report import COSTS, ArmReport, ClaimReport
+from albertine.study.recurrence_page import recurrence_blocks
+from albertine.study.report import COSTS, ClaimReport
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
 from albertine.train.metrics_log import HELD_OUT_PREFIX, METRICS_FILE, CurvePoint, metric_curve, read_metrics
 
@@ -38,7 +40,12 @@ def claim_page(report: ClaimReport, text: str, command: str) -> Page:
     claim = report.claim
     sections = [
         Section("Results", _result_blocks(report)),
-        Section("Verdict", _verdict_blocks(report)),
+        *([Section("Verdict", _verdict_blocks(report))] if report.verdicts else []),
+        *(
+            [Section("The recurrence exponent", recurrence_blocks(report.recurrence))]
+            if claim.recurrence
+            else []
+        ),
         Section("Layer by layer", _layer_blocks(report)),
         Section("Learning curves", _curve_blocks(report)),
         Section("Protocol", _protocol_blocks(report, text, command)),

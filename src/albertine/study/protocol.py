@@ -12,6 +12,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
 from albertine.study.claim import Claim, claim_at, merged
 from albertine.study.measures import find_measure
+from albertine.study.recurrence import repetitions
 from albertine.study.tasks import STUDY_TASKS
 
 _BOUNDS = {
@@ -135,6 +136,11 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
                 f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
                 "reduce objective.max_length"
             )
+        if claim.recurrence is not None:
+            try:
+                repetitions(settings.model)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
         curriculum = settings.curriculum
         if claim.equal_time is not None and (curriculum.depth or curriculum.length):
             raise InputError(

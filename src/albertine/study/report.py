@@ -2,45 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
 from typing import Any
 
+from albertine.study.arm_report import ArmReport
 from albertine.study.claim import Claim
-from albertine.study.measures import MEASURES, find_measure
-from albertine.study.paired_statistics import half_width
+from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
+from albertine.study.recurrence_report import (
+    RECURRENCE_MEASURES,
+    RecurrenceReport,
+    make_recurrence_report,
+)
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import Outcome, Verdict, combined_outcome, judge
 
 COSTS = ("parameters", "flops", "seconds")  # measures that every table shows
-
-
-@dataclass(frozen=True)
-class ArmReport:
-    """The numbers of an arm.
-
-    Attributes:
-        name: name of the arm.
-        runs: its runs, one for each seed.
-        values: numbers of each run by measure, in the unit of pages; None where the run failed.
-        failures: seeds whose run failed, with the reason.
-    """
-
-    name: str
-    runs: tuple[StudyRun, ...]
-    values: Mapping[str, Sequence[float | None]]
-    failures: Mapping[int, str]
-
-    def cell(self, measure: str) -> str:
-        """Return mean and half the 95% interval of a measure, as text."""
-        values = [value for value in self.values[measure] if value is not None]
-        if not values:
-            return "failed" if self.failures else "\N{EN DASH}"
-        text = find_measure(measure).text
-        if len(values) < 2 or stdev(values) == 0:
-            return text(fmean(values))
-        half = half_width(stdev(values), len(values))
-        return f"{text(fmean(values))} \N{PLUS-MINUS SIGN}{text(half)}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +29,7 @@ class ClaimReport:
         protocol: what the runs had in common.
         arms: the arms.
         verdicts: the verdict on each expectation.
+        recurrence: the fit of the recurrence exponent; None without one, or with too few finished runs.
     """
 
     claim: Claim
@@ -60,11 +37,15 @@ class ClaimReport:
     protocol: Protocol
     arms: tuple[ArmReport, ...]
     verdicts: tuple[Verdict, ...]
+    recurrence: RecurrenceReport | None = None
 
     @property
     def outcome(self) -> Outcome:
         """The verdict on the claim."""
-        return combined_outcome(self.verdicts)
+        outcomes = [verdict.outcome for verdict in self.verdicts]
+        if self.claim.recurrence is not None:
+            outcomes.append("undecided" if self.recurrence is None else self.recurrence.outcome)
+        return combined_outcome(outcomes)
 
     @property
     def seeds_needed(self) -> int | None:
@@ -100,12 +81,14 @@ class ClaimReport:
                 }
                 for verdict in self.verdicts
             ],
+            "recurrence": self.recurrence and self.recurrence.to_json(),
         }
 
 
 def measures_of(claim: Claim) -> tuple[str, ...]:
     """Return the measures of a claim, those of its table first, and then the costs."""
-    wanted = (*claim.columns, *(one.measure for one in claim.expectations), *COSTS)
+    fitted = RECURRENCE_MEASURES if claim.recurrence is not None else ()
+    wanted = (*claim.columns, *(one.measure for one in claim.expectations), *fitted, *COSTS)
     return tuple(dict.fromkeys(wanted))
 
 
@@ -132,4 +115,6 @@ def make_report(
         judge(one, values_of(one.arm, one.measure), values_of(one.than, one.measure))
         for one in claim.expectations
     )
-    return ClaimReport(claim, scale, protocol, tuple(arms), verdicts)
+    expected = claim.recurrence
+    recurrence = None if expected is None else make_recurrence_report(expected, arms)
+    return ClaimReport(claim, scale, protocol, tuple(arms), verdicts, recurrence)

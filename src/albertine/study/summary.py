@@ -33,6 +33,7 @@ class ReportSummary:
         version: checksum of the claim that was tested.
         text: the user's text; None for the little world.
         page: name of the page.
+        recurrence: the fits of the recurrence exponent; None if the claim has none.
     """
 
     claim: str
@@ -47,6 +48,7 @@ class ReportSummary:
     version: str
     text: str | None
     page: str
+    recurrence: dict[str, Any] | None = None
 
 
 def read_summaries(out: Path) -> list[ReportSummary]:

@@ -1,7 +1,7 @@
 """What the differences over seeds say about an expectation, and the expectations about a claim."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,9 +95,8 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
     return seeds_for_half_width(difference.deviation, half, at_least)
 
 
-def combined_outcome(verdicts: Sequence[Verdict]) -> Outcome:
+def combined_outcome(outcomes: Collection[Outcome]) -> Outcome:
     """Return the verdict on a claim: contradicted by one expectation, or confirmed by all."""
-    outcomes = {verdict.outcome for verdict in verdicts}
     if "contradicted" in outcomes:
         return "contradicted"
-    return "confirmed" if outcomes == {"confirmed"} else "undecided"
+    return "confirmed" if set(outcomes) == {"confirmed"} else "undecided"

@@ -1,0 +1,177 @@
+"""The recurrence exponent: known ones are found, SciPy finds the same, and the page shows what came out."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+from albertine.errors import InputError
+from albertine.settings import ModelSettings
+from albertine.study.arm_report import ArmReport
+from albertine.study.claim import ExponentRange, parse_claim
+from albertine.study.data import find_data
+from albertine.study.display import show_reports
+from albertine.study.page import claim_page
+from albertine.study.protocol import arm_values, check_arms, find_protocol
+from albertine.study.recurrence import (
+    FORMS,
+    Observation,
+    RecurrenceFit,
+    can_fit,
+    fit_recurrence,
+    fit_with_interval,
+    repetitions,
+)
+from albertine.study.recurrence_report import make_recurrence_report
+from albertine.study.report import ClaimReport, make_report
+from albertine.study.study_run import StudyRun
+
+_SHAPES = [(blocks, times) for blocks in (1, 2, 3) for times in (1, 2, 3, 4, 6, 12) if blocks * times <= 12]
+
+
+def _observations(phi: float, noise: float, seed: int = 0) -> list[Observation]:
+    rng = np.random.default_rng(seed)
+    return [
+        Observation(
+            f"{width}, {blocks} x {times}, {tokens}",
+            (size := width * blocks),
+            times,
+            tokens,
+            1.2
+            + 0.5 * (size / 1e6 * times**phi) ** -0.25
+            + 0.6 * (tokens / 1e6) ** -0.4
+            + noise * rng.normal(),
+        )
+        for tokens, width in itertools.product((4e5, 1.2e6, 3.6e6), (5e4, 2e5))
+        for blocks, times in _SHAPES
+    ]
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.4, 1.0])
+def test_known_exponents_are_found(phi: float) -> None:
+    fit = fit_recurrence(_observations(phi, noise=0.0))
+    assert fit.phi == pytest.approx(phi, abs=2e-3)
+    assert (fit.alpha, fit.beta) == pytest.approx((0.25, 0.4), abs=5e-3)
+    assert fit.error < 1e-4
+
+
+def test_scipy_finds_the_same_fit() -> None:
+    observations = _observations(0.4, noise=0.02)
+
+    def errors(values: Sequence[float]) -> list[float]:
+        fit = RecurrenceFit(*values[:6], 0.0)
+        return [fit.predict(one.parameters, one.repetitions, one.tokens) - one.loss for one in observations]
+
+    bounds = ([-0.5, 0.02, 0.02, 0, 0, 0], [2, 2, 2, 9, 9, 9])
+    starts = itertools.product((0.1, 0.8), (0.1, 0.5), (0.1, 0.5))
+    best = min(
+        (least_squares(errors, [*start, 1, 1, 1], bounds=bounds) for start in starts),
+        key=lambda one: one.cost,
+    )
+    fit = fit_recurrence(observations)
+    assert fit.phi == pytest.approx(best.x[0], abs=2e-3)
+    assert fit.error <= 1.0001 * np.sqrt(2 * best.cost / len(observations))
+
+
+def test_intervals_contain_the_exponent() -> None:
+    fits = [fit_with_interval(_observations(0.5, 0.02, seed), samples=40) for seed in range(8)]
+    assert sum(fit.low <= 0.5 <= fit.high for fit in fits) >= 6
+    assert all(fit.low <= fit.phi <= fit.high and fit.high - fit.low < 0.5 for fit in fits)
+
+
+def test_runs_with_the_same_number_of_tokens_have_no_data_term() -> None:
+    same = [replace(one, tokens=1e6) for one in _observations(0.5, 0.0)[: len(_SHAPES) * 2]]
+    fit = fit_recurrence(same)
+    assert (fit.beta, fit.data_term) == (0.0, 0.0)
+    assert fit.phi == pytest.approx(0.5, abs=2e-3)
+
+
+def test_forms_agree_without_noise_unless_they_are_wrong() -> None:
+    observations = _observations(0.5, 0.0)
+    fits = {form: fit_with_interval(observations, form, samples=2) for form in FORMS}
+    for form in ("sum", "relative", "without the most repetitions"):
+        assert fits[form].phi == pytest.approx(0.5, abs=5e-3)
+    assert fits["no floor"].floor == 0 < fits["no floor"].error
+
+
+def test_too_few_or_equal_runs_cannot_be_fitted() -> None:
+    observations = _observations(0.5, 0.0)
+    assert can_fit(observations)
+    assert not can_fit(observations[:10])
+    assert not can_fit([replace(one, repetitions=1.0) for one in observations])
+    assert not can_fit([])
+
+
+def test_repetitions() -> None:
+    assert repetitions(ModelSettings(layers=6, groups=2)) == 3
+    assert repetitions(ModelSettings(layers=6, share="none")) == 1
+    with pytest.raises(InputError, match=r"model.share = ffn: the recurrence exponent needs"):
+        repetitions(ModelSettings(layers=6, share="ffn"))
+
+
+def _report(tmp_path: Path, below: float) -> ClaimReport:
+    """Return a report of runs whose losses follow an exponent of 0.5."""
+    arms = "\n".join(
+        f'"{width} wide, {blocks} x {times}" = {{ model.hidden_size = {width}, '
+        f"model.layers = {blocks * times}, model.groups = {blocks} }}"
+        for width in (32, 48)
+        for blocks, times in _SHAPES
+    )
+    claim = parse_claim(
+        f'claim = "a"\nsource = "b"\ncolumns = ["mask_loss"]\nseeds = 1\n[recurrence]\nabove = 0\n'
+        f"below = {below}\n[arms]\n{arms}\n",
+        "exponent",
+        "exponent.toml",
+    )
+    protocol = find_protocol(claim, "smoke")
+    check_arms(claim, protocol)
+    data = find_data(tmp_path, protocol, None)
+    runs = {arm: [StudyRun(data, protocol, arm, arm_values(claim, protocol, arm), 0)] for arm in claim.arms}
+    report = make_report(claim, "smoke", protocol, runs)
+    assert report.recurrence is None  # nothing is computed yet
+    assert report.outcome == "undecided"
+    rng, measured = np.random.default_rng(0), []
+    for arm in report.arms:
+        model = arm.runs[0].settings.model
+        size = model.hidden_size**2 * 12 * model.groups
+        loss = 1 + 0.5 * (size / 1e6 * repetitions(model) ** 0.5) ** -0.25 + 0.005 * rng.normal()
+        cost = float(model.layers * model.hidden_size)
+        values = {name: [cost] for name in ("megabytes", "flops", "seconds", "parameters")}
+        measured.append(ArmReport(arm.name, arm.runs, {**values, "mask_loss": [loss], "tokens": [1.2]}, {}))
+    assert claim.recurrence is not None
+    recurrence = make_recurrence_report(claim.recurrence, measured)
+    return replace(report, arms=tuple(measured), recurrence=recurrence)
+
+
+def test_report_of_an_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = _report(tmp_path, below=1.0)
+    assert report.outcome == "confirmed"
+    page = claim_page(report, "stories", "albertine study exponent.toml").html()
+    assert "Recurrence exponent 0.5" in page
+    assert "Least loss for a stored megabyte" in page
+    show_reports([report], as_json=False)
+    assert "expected between 0 and 1: confirmed" in " ".join(capsys.readouterr().out.split())
+    show_reports([report], as_json=True)
+    assert '"phi"' in capsys.readouterr().out
+    for points in report.recurrence.frontiers.values():  # type: ignore[union-attr]
+        losses, costs = [one.loss for one in points], [one.cost for one in points]
+        assert losses == sorted(losses, reverse=True)
+        assert costs == sorted(costs)
+
+
+def test_exponents_outside_of_the_range(tmp_path: Path) -> None:
+    report = _report(tmp_path, below=0.2)
+    assert report.outcome == "contradicted"
+    recurrence = report.recurrence
+    assert recurrence is not None
+    inside = replace(recurrence, expected=ExponentRange(recurrence.fit.phi, 1.0))
+    assert inside.outcome == "undecided"
+
+
+def test_a_claim_without_expectation_is_refused() -> None:
+    with pytest.raises(InputError, match=r"c.toml: expectations: missing; a claim expects something"):
+        parse_claim('claim = "a"\nsource = "b"\ncolumns = []\n[arms]\nx = {}\n', "c", "c.toml")
