@@ -63,7 +63,8 @@ def test_scipy_finds_the_same_fit() -> None:
     observations = _observations(0.4, noise=0.02)
 
     def errors(values: Sequence[float]) -> list[float]:
-        fit = RecurrenceFit(*values[:6], 0.0)
+        phi, alpha, beta, floor, size_term, data_term = values
+        fit = RecurrenceFit(phi, alpha, beta, floor, size_term, data_term, error=0.0)
         return [fit.predict(one.parameters, one.repetitions, one.tokens) - one.loss for one in observations]
 
     bounds = ([-0.5, 0.02, 0.02, 0, 0, 0], [2, 2, 2, 9, 9, 9])
