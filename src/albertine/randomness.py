@@ -40,6 +40,7 @@ class Stream(IntEnum):
     HELD_OUT_PASSAGES = 12
     BASELINE_EXAMPLES = 13
     REPORT_CARD_EXAMPLES = 14
+    TEXT_FRACTION = 15
 
 
 def random_bits(*key: Any) -> RandomBits:

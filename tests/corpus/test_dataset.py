@@ -506,3 +506,50 @@ def test_ids_outside_the_vocabulary_are_refused(corpus: Corpus, tmp_path: Path) 
     dataset = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=32))
     with pytest.raises(InputError, match="damaged"):
         dataset.draw(np.arange(len(dataset)))
+
+
+def _drawn_documents(corpus: Corpus, fraction: float, epochs: int = 3) -> set[int]:
+    """Return the documents of train, by number, that a fraction of the text draws from."""
+    objective = ObjectiveSettings("none", max_length=64, text_fraction=fraction, seed=5)
+    dataset = PretrainDataset(corpus, objective)
+    documents = [ids_as_text(ids) for ids in document_tokens(corpus)]
+    drawn = set()
+    for sample in dataset.draw(np.arange(epochs * len(dataset))):
+        (text,) = map(ids_as_text, original_segments(sample))
+        drawn.add(next(number for number, document in enumerate(documents) if text in document))
+    return drawn
+
+
+def test_a_fraction_of_the_text_is_a_part_of_every_larger_one(corpus: Corpus) -> None:
+    quarter, half, whole = (_drawn_documents(corpus, fraction) for fraction in (0.25, 0.5, 1.0))
+    assert quarter < half < whole
+    assert is_plausible_count(len(quarter), len(whole), 0.25)
+    assert is_plausible_count(len(half), len(whole), 0.5)
+
+
+def test_a_fraction_of_the_text_leaves_held_out_samples_as_they_are(corpus: Corpus) -> None:
+    part = PretrainDataset(corpus, ObjectiveSettings(max_length=64, text_fraction=0.25), "dev")
+    whole = PretrainDataset(corpus, ObjectiveSettings(max_length=64), "dev")
+    assert len(part) == len(whole)
+    for first, second in zip(part.draw(np.arange(len(part))), whole.draw(np.arange(len(whole))), strict=True):
+        np.testing.assert_array_equal(first.tokens, second.tokens)
+
+
+def test_fractions_that_leave_nothing_or_do_not_hold_are_refused(corpus: Corpus) -> None:
+    with pytest.raises(InputError, match=r"objective.text_fraction = 1e-06: leaves no sample of"):
+        PretrainDataset(corpus, ObjectiveSettings(max_length=64, text_fraction=1e-6))
+    with pytest.raises(InputError, match=r"objective.text_fraction: objective.pair nsp would take"):
+        PretrainDataset(corpus, ObjectiveSettings("nsp", max_length=64, text_fraction=0.5))
+
+
+def test_samples_repeat_after_the_distinct_epochs(corpus: Corpus) -> None:
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=64, distinct_epochs=2))
+    size = len(dataset)
+    np.testing.assert_array_equal(
+        dataset.max_lengths(np.arange(size)), dataset.max_lengths(np.arange(2 * size, 3 * size))
+    )
+    first, second, third = (dataset.draw(np.arange(number * size, number * size + 20)) for number in range(3))
+    for sample, repeated in zip(first, third, strict=True):
+        np.testing.assert_array_equal(sample.tokens, repeated.tokens)
+        np.testing.assert_array_equal(sample.labels, repeated.labels)
+    assert any(not np.array_equal(a.tokens, b.tokens) for a, b in zip(first, second, strict=True))

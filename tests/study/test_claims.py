@@ -68,6 +68,14 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         ("[arms]", 'equal_time = "x"\n[arms]', "c.toml: equal_time: x: no such arm"),
         ("", "[recurrence]\nabove = 0", "c.toml: recurrence: no field below"),
         ("", '[recurrence]\nabove = "0"\nbelow = 1', "c.toml: recurrence: above is text, expected a number"),
+        ("", '[starts]\nSOP = "NPS"', "c.toml: starts: NPS: no such arm (did you mean NSP?)"),
+        ("", '[starts]\nx = "NSP"', "c.toml: starts: x: no such arm"),
+        ("", '[starts]\nSOP = "NSP"\nNSP = "SOP"', "starts from itself, through NSP; start from another"),
+        (
+            "[arms]",
+            'equal_time = "SOP"\nstarts = { SOP = "NSP" }\n[arms]',
+            "c.toml: equal_time: arms that start from others",
+        ),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         (
             "",

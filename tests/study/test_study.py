@@ -270,3 +270,38 @@ def test_all_claims_run(tmp_path: Path) -> None:
     assert len(reports) >= 10
     for report in reports:
         assert not any(arm["failures"] for arm in report["arms"]), report["claim"]
+
+
+def test_arms_that_start_from_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = (
+        CLAIM.replace('none = { objective.pair = "none" }', "shallow = { model.layers = 1 }")
+        .replace('SOP = { objective.pair = "sop" }', "deep = { model.layers = 4 }")
+        .replace("SOP", "deep")
+        .replace('"none"', '"shallow"')
+        .replace(', "average"', "")
+        .replace('tasks = ["sst-2"]\n', "")
+    )
+    (tmp_path / "order.toml").write_text('starts = { deep = "shallow" }\n' + claim)
+    assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1", "--json")) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    shallow, deep = (arm["values"] for arm in report["arms"])
+    assert deep["flops"][0] > 3 * shallow["flops"][0]
+    assert deep["seconds"][0] > shallow["seconds"][0]
+    (run,) = (
+        json.loads(file.read_text())
+        for file in (tmp_path / "studies/runs").glob("*/run.json")
+        if json.loads(file.read_text())["arm"] == "deep"
+    )
+    assert run["settings"]["init_from"][""] == report["arms"][0]["runs"][0]
+    page = next((tmp_path / "studies/claims").glob("*.html")).read_text()
+    assert "deep" in page
+
+
+def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "order.toml").write_text('starts = { SOP = "none" }\n' + CLAIM)
+
+    monkeypatch.setattr(study_run, "pretrain", _diverge)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
+    assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0
+    failures = [arm["failures"] for arm in _report(tmp_path)["arms"]]
+    assert failures == [{"0": "the loss is not finite"}, {"0": "its start failed: none, seed 0"}]

@@ -7,7 +7,7 @@ See docs/decisions/sample-windows.md.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,14 @@ class PretrainDataset:
     def __init__(self, corpus: Corpus, objective: ObjectiveSettings, split: CorpusSplit = "train"):
         self._corpus, self._split, self.objective = corpus, split, objective
         self._shards = corpus.shards(split)
-        self._windows = SampleWindows(self._shards, objective)
+        fraction = objective.text_fraction if split == "train" else 1.0
+        self._windows = SampleWindows(self._shards, replace(objective, text_fraction=fraction))
         if not len(self._windows):
+            raise InputError(_no_sample_message(corpus, split, fraction))
+        if objective.pair == "nsp" and fraction < 1:
             raise InputError(
-                f"{corpus.folder}: no document of {split} is long enough for a sample; "
-                "build it from longer documents"
+                "objective.text_fraction: objective.pair nsp would take segments of the other documents too; "
+                "use sop or none"
             )
         if objective.pair == "nsp" and sum(shard.num_texts for shard in self._shards) < 2:
             raise InputError(
@@ -113,6 +116,8 @@ class PretrainDataset:
     def _by_epoch(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yield each epoch, and which elements of `indices` are samples of this epoch."""
         epochs = indices // len(self)
+        if self.objective.distinct_epochs is not None:
+            epochs %= self.objective.distinct_epochs
         for epoch in np.unique(epochs).tolist():
             yield epoch, np.flatnonzero(epochs == epoch)
 
@@ -166,6 +171,14 @@ def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.i
     segment_ends[: word_counts[0]] = word_counts[0]
     words = np.flatnonzero(is_word)
     return boundaries[words], boundaries[words + 1], segment_ends
+
+
+def _no_sample_message(corpus: Corpus, split: CorpusSplit, fraction: float) -> str:
+    if fraction < 1:
+        return f"objective.text_fraction = {fraction:g}: leaves no sample of {corpus.folder}; give more"
+    return (
+        f"{corpus.folder}: no document of {split} is long enough for a sample; build it from longer documents"
+    )
 
 
 def _reopen_dataset(folder: Path, objective: ObjectiveSettings, split: CorpusSplit) -> PretrainDataset:

@@ -51,6 +51,17 @@ class ObjectiveSettings(Settings):
         minimum=1,
         maximum=16,
     )
+    text_fraction: float = setting(
+        1.0,
+        "Fraction of the documents to train on, to see whether more text would help.",
+        minimum=1e-6,
+        maximum=1,
+    )
+    distinct_epochs: int | None = setting(
+        None,
+        "Epochs after which samples repeat, masks included; by default every epoch has new ones.",
+        minimum=1,
+    )
     seed: int = setting(0, "Random seed of the samples.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
 
 

@@ -58,27 +58,33 @@ class SampleWindows:
         self.max_text_tokens = objective.max_length - (2 if objective.pair == "none" else 3)
         # Cumulative window counts, per block of a shard and per shard. Counts per document would need
         # 64 times the memory.
-        self._block_ends = [self._cumulative_block_counts(shard) for shard in shards]
+        self._block_ends = [self._cumulative_block_counts(index) for index in range(len(shards))]
         self._shard_ends = np.cumsum([block_ends[-1] for block_ends in self._block_ends])
 
     def __len__(self) -> int:
         return int(self._shard_ends[-1])
 
-    def _cumulative_block_counts(self, shard: Shard) -> Indices:
+    def _cumulative_block_counts(self, shard_index: int) -> Indices:
         """Return for each block of documents the number of windows up to its end [blocks]."""
+        shard = self._shards[shard_index]
         documents = len(shard.document_offsets) - 1
         block_counts = []
         for first in range(0, documents, _DOCUMENTS_PER_PASS):
             counts = self._windows_per_document(
-                shard, np.arange(first, min(first + _DOCUMENTS_PER_PASS, documents))
+                shard_index, np.arange(first, min(first + _DOCUMENTS_PER_PASS, documents))
             )
             block_counts.append(np.add.reduceat(counts, np.arange(0, len(counts), _BLOCK_DOCUMENTS)))
         return np.concatenate(block_counts).cumsum()
 
-    def _windows_per_document(self, shard: Shard, documents: Indices) -> Indices:
+    def _windows_per_document(self, shard_index: int, documents: Indices) -> Indices:
         """Return the number of windows of each document, in the shape of `documents`."""
-        lengths = (shard.document_offsets[documents + 1] - shard.document_offsets[documents]).astype(np.int64)
-        return self._window_counts(lengths)
+        offsets, objective = self._shards[shard_index].document_offsets, self._objective
+        counts = self._window_counts((offsets[documents + 1] - offsets[documents]).astype(np.int64))
+        if objective.text_fraction == 1:
+            return counts
+        # The documents of a fraction are among those of every larger one.
+        drawn = uniform(random_bits(objective.seed, Stream.TEXT_FRACTION, shard_index, documents))
+        return np.where(drawn < objective.text_fraction, counts, 0)
 
     def _window_counts(self, lengths: Indices) -> Indices:
         """Return the number of windows for each document length, in the shape of `lengths`."""
@@ -139,7 +145,7 @@ class SampleWindows:
         documents = len(shard.document_offsets) - 1
         counts = np.where(
             candidates < documents,
-            self._windows_per_document(shard, np.minimum(candidates, documents - 1)),
+            self._windows_per_document(shard_index, np.minimum(candidates, documents - 1)),
             0,
         )
         cumulative = counts.cumsum(axis=1)

@@ -102,6 +102,7 @@ class Claim:
         recurrence: what must hold of the recurrence exponent, if it is to be fitted to all arms.
         seeds: runs of each arm; by default those of the scale.
         only_scales: the scales for which the sizes of the arms are meant; empty for all.
+        starts: for arms that start from the weights of another arm, with the same seed: its name.
         equal_time: the arm whose time all arms train for; None if all have the same number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
@@ -117,6 +118,7 @@ class Claim:
     columns: tuple[str, ...]
     expectations: tuple[Expectation, ...] = ()
     recurrence: ExponentRange | None = None
+    starts: dict[str, str] = field(default_factory=dict)
     equal_time: str | None = None
     note: str = ""
     seeds: int | None = None
@@ -184,6 +186,7 @@ def _check(claim: Claim) -> None:
                 raise InputError(f"expectations: {arm}: no such arm{did_you_mean(arm, claim.arms)}")
         if expectation.margin < 0:
             raise InputError(f"expectations: margin = {expectation.margin}: must not be negative")
+    _check_starts(claim)
     if claim.equal_time is not None and claim.equal_time not in claim.arms:
         raise InputError(
             f"equal_time: {claim.equal_time}: no such arm{did_you_mean(claim.equal_time, claim.arms)}"
@@ -193,6 +196,25 @@ def _check(claim: Claim) -> None:
             raise InputError(
                 f"published.rows.{name}: {len(row)} numbers for {len(claim.published.columns)} columns"
             )
+
+
+def _check_starts(claim: Claim) -> None:
+    """Raise `InputError` if an arm starts from one that does not exist, or from itself."""
+    for arm in claim.starts:
+        visited = [arm]
+        while (start := claim.starts.get(visited[-1])) is not None:
+            for name in (visited[-1], start):
+                if name not in claim.arms:
+                    raise InputError(f"starts: {name}: no such arm{did_you_mean(name, claim.arms)}")
+            if start in visited:
+                raise InputError(
+                    f"starts.{arm}: starts from itself, through {visited[-1]}; start from another"
+                )
+            visited.append(start)
+    if claim.starts and claim.equal_time is not None:
+        raise InputError(
+            "equal_time: arms that start from others have their time as well; remove one of both"
+        )
 
 
 def claim_version(claim: Claim) -> str:

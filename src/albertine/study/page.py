@@ -63,7 +63,10 @@ def outcome_sentence(report: ClaimReport) -> str:
 
 def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
     def total(measure: str) -> float:
-        return sum(value or 0.0 for arm in report.arms for value in arm.values[measure])
+        runs = [run for arm in report.arms for run in arm.runs]
+        own = sum(value or 0.0 for arm in report.arms for value in arm.values[measure])
+        twice = sum(run.cost_of_start(measure) for run in runs if run.failure is None)
+        return own - twice * find_measure(measure).factor
 
     return [
         ("verdict", report.outcome),
@@ -210,7 +213,8 @@ def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
     for run in arm.runs:
         if run.failure is None and (run.model / METRICS_FILE).exists():
             lines = read_metrics(run.model)
-            position = dict(metric_curve(lines, key))
+            before = run.cost_of_start(key)
+            position = {step: before + value for step, value in metric_curve(lines, key)}
             losses = metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")
             curves.append([(position[step], loss) for step, loss in losses if step in position])
     length = min(map(len, curves), default=0)

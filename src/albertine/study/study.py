@@ -56,13 +56,13 @@ class ClaimRuns:
         if self.claim.equal_time is not None:
             steps = equal_time_steps(self.timings(), self.claim.equal_time)
             values = {arm: merged(values[arm], {"train": {"steps": steps[arm]}}) for arm in values}
-        return {
-            arm: [
-                StudyRun(self.data, self.protocol, arm, values[arm], seed)
-                for seed in range(self.protocol.seeds)
-            ]
-            for arm in self.claim.arms
-        }
+
+        def run(arm: str, seed: int) -> StudyRun:
+            start = self.claim.starts.get(arm)
+            before = None if start is None else run(start, seed)
+            return StudyRun(self.data, self.protocol, arm, values[arm], seed, before)
+
+        return {arm: [run(arm, seed) for seed in range(self.protocol.seeds)] for arm in self.claim.arms}
 
     def timings(self) -> dict[str, StepTiming]:
         """Return the times of a step of each arm, if all arms train for the same time."""
@@ -130,11 +130,12 @@ def _test(one: ClaimRuns) -> ClaimReport:
     measure_times(one.timings().values())
     runs, measures = one.by_arm(), measures_of(one.claim)
     every = sorted((run for arm in runs.values() for run in arm), key=lambda run: run.seed)
-    remaining = [run for run in every if not run.is_finished(measures)]
-    if remaining:
-        jobs = {run.model: partial(run.compute, measures) for run in remaining}
-        steps = sum(run.settings.train.steps for run in remaining)
-        widest = max(run.settings.model.hidden_size for run in remaining)
+    while remaining := [run for run in every if not run.is_finished(measures)]:
+        # Arms that start from others have to wait for them.
+        ready = [run for run in remaining if run.start is None or run.start.is_finished(measures)]
+        jobs = {run.model: partial(run.compute, measures) for run in ready}
+        steps = sum(run.settings.train.steps for run in ready)
+        widest = max(run.settings.model.hidden_size for run in ready)
         execute(f"{one.claim.name}, training {len(jobs)} runs", jobs, steps, widest)
     return one.report(runs)
 

@@ -48,6 +48,7 @@ from albertine.train.run_folder import has_checkpoints
 RUNS_FOLDER = "runs"
 # Raise it if results with the same settings change, such as by another definition of a measure.
 RESULTS_VERSION = 1
+_COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
 _EVALUATIONS = 15  # points of a learning curve
 _BYTES_PER_PARAMETER = 4
 # They change where a run computes and what it stores, and no result. Settings of speed count, because speed
@@ -91,6 +92,7 @@ class StudyRun:
         arm: name of the arm, for messages.
         values: settings of `albertine pretrain` that the arm sets, as nested tables.
         seed: seed of weights, samples and fine-tuning.
+        start: the run whose weights it starts from; None for random weights.
     """
 
     data: StudyData
@@ -98,6 +100,7 @@ class StudyRun:
     arm: str
     values: dict[str, Any]
     seed: int
+    start: "StudyRun | None" = None
 
     @property
     def name(self) -> str:
@@ -108,7 +111,7 @@ class StudyRun:
     def settings(self) -> PretrainSettings:
         """Settings of the pre-training run."""
         before = build_settings(PretrainSettings, SettingsSource(self.values, self.name))
-        own = {
+        own: dict[str, Any] = {
             "corpus": str(self.data.corpus),
             "objective": {"seed": self.seed},
             "train": {
@@ -117,6 +120,8 @@ class StudyRun:
                 "evaluate_every": math.ceil(before.train.steps / _EVALUATIONS),
             },
         }
+        if self.start is not None:
+            own["init_from"] = str(self.start.model)
         return build_settings(PretrainSettings, SettingsSource(merged(self.values, own), self.name))
 
     @cached_property
@@ -124,7 +129,8 @@ class StudyRun:
         """Settings with every value that the run uses, as far as the corpus is built."""
         if not self.data.is_built:
             return self.settings
-        return resolved_settings(self.settings, open_corpus(self.data.corpus), None)
+        start_model = None if self.start is None else self.start._resolved_settings.model
+        return resolved_settings(self.settings, open_corpus(self.data.corpus), start_model)
 
     @property
     def flops(self) -> float:
@@ -152,6 +158,8 @@ class StudyRun:
         for name in _LEFT_OUT:
             table, _, key = name.rpartition(".")
             tables.get(table or key, {}).pop(key if table else "", None)
+        if self.start is not None:
+            tables["init_from"] = {"": self.start.folder.name}
         return {"version": RESULTS_VERSION, "corpus": self.data.fingerprint, "settings": tables}
 
     @property
@@ -211,7 +219,15 @@ class StudyRun:
         scores = [score for task in self.protocol.tasks if (score := values.get(task)) is not None]
         if scores and len(scores) == len(self.protocol.tasks):
             values["average"] = fmean(scores)
+        for name in _COSTS_OF_TRAINING:
+            values[name] = (values[name] or 0.0) + self.cost_of_start(name)
         return {name: value for name in measures if (value := values.get(name)) is not None}
+
+    def cost_of_start(self, name: str) -> float:
+        """Return "flops", "seconds" or "tokens" of the training of the runs that this one starts from."""
+        if self.start is None:
+            return 0.0
+        return (self.start._stored("training").values[name] or 0.0) + self.start.cost_of_start(name)
 
     def layer_curve(self, quantity: str) -> list[float]:
         """Return the "distance" or "angle" of each layer, also of those beyond the trained ones."""
@@ -220,6 +236,8 @@ class StudyRun:
         return [value for name in layers if (value := values[name]) is not None]
 
     def _train(self) -> PartResult:
+        if self.start is not None and self.start.failure is not None:
+            return PartResult(failure=f"its start failed: {self.start.name}")
         if not has_checkpoints(self.model):  # a finished run whose result was removed, or one just started
             shutil.rmtree(self.model, ignore_errors=True)
         try:
