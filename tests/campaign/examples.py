@@ -61,6 +61,10 @@ pretrain.train.steps = 3
 [recurrence]
 above = 0
 below = 1
+[starts]
+SOP = "none"
+[finetuning]
+SOP = { start = "mnli", runs = 2 }
 [published]
 columns = ["SOP %"]
 rows.none = [53.3]

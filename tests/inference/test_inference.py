@@ -663,6 +663,22 @@ def test_greedy_selection(reviews_model: Path, checkpoint: Path, tmp_path: Path)
         evaluate_ensemble([sources[1], str(other_labels)], settings)
 
 
+def test_an_ensemble_of_a_task_with_an_official_folder_needs_no_output(
+    checkpoint: Path, world: Path, tmp_path: Path
+) -> None:
+    task = find_task("rte")
+    card = TaskCard("rte", task.type_name, task.labels, task.metric_names, max_length=64)
+    head = HeadSettings("classify", labels=2)
+    models = [
+        str(save_untrained_model(tmp_path / f"m{seed}", checkpoint, head, card, seed)) for seed in (1, 2)
+    ]
+    result = evaluate_ensemble(
+        models, EnsembleSettings(data=str(world), device="cpu"), save=tmp_path / "both"
+    )
+    assert (tmp_path / "both" / "ensemble.json").exists()
+    assert result.primary_metric >= max(result.candidates.values())
+
+
 def squad_models(folder: Path, checkpoint: Path) -> list[str]:
     """Write two untrained models for SQuAD 2.0; return their folders."""
     card = TaskCard("squad-2.0", "span", allows_no_answer=True, max_length=64)

@@ -109,7 +109,7 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
             "c: expects something of mnli",
         ),
         ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
-        ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, squad-1.1, sst-2"),
+        ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, sst-2, rte"),
         ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
         ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
         (

@@ -305,3 +305,33 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
     assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0
     failures = [arm["failures"] for arm in _report(tmp_path)["arms"]]
     assert failures == [{"0": "the loss is not finite"}, {"0": "its start failed: none, seed 0"}]
+
+
+def test_plans_of_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plans = (
+        'finetuning.none = { start = "mnli", runs = 2 }\n'
+        "finetuning.SOP = { runs = 2, ensemble = true }\n"
+        '[pretrain]\nobjective.pair = "sop"\n'
+    )
+    claim = CLAIM.replace('none = { objective.pair = "none" }', "none = {}").replace(
+        'SOP = { objective.pair = "sop" }', "SOP = {}"
+    )
+    (tmp_path / "order.toml").write_text(claim.replace("[arms]", plans + "[arms]"))
+    words = _words(tmp_path, "--quiet", "--seeds", "1", "--json")
+    assert run_command(app, words) == 0
+    printed = capsys.readouterr().out
+    (report,) = json.loads(printed)
+    first, second = report["arms"]
+    assert first["runs"] == second["runs"]  # the pre-training is shared
+    assert all(0 <= arm["values"]["average"][0] <= 100 for arm in report["arms"])
+    store = tmp_path / "studies"
+    assert len(list((store / "runs").iterdir())) == 1
+    (results,) = (store / "runs").glob("*/results")
+    assert len(list(results.glob("sst-2-*.json"))) == 2
+    assert not list((store / "runs").glob("*/tasks/*"))  # the scores are enough
+    (test_world,) = (store / "data").glob("*/test-world")
+    (world,) = (store / "data").glob("*/world")
+    dev_files = [folder / "glue/SST-2/dev.tsv" for folder in (world, test_world)]
+    assert dev_files[0].read_text() != dev_files[1].read_text()
+    assert run_command(app, words) == 0
+    assert capsys.readouterr().out == printed

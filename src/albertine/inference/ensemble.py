@@ -68,7 +68,9 @@ def evaluate_ensemble(
     models = _load_candidates(sources, settings)
     first = models[0]
     names_to_predict = split_names_to_predict(first.task, settings.data) if out is not None else ()
-    write = prediction_writer(first.task, settings.data, names_to_predict, None if out is None else Path(out))
+    write = None
+    if out is not None:
+        write = prediction_writer(first.task, settings.data, names_to_predict, Path(out))
     dev_name = first.task.split_names("dev", settings.data)[0]
     dev_examples = list(read_split(first, dev_name, settings, require_labels=True))
     # A file is both dev and the rows to predict, so its examples are scored once.
@@ -89,6 +91,7 @@ def evaluate_ensemble(
         write_ensemble(ensemble, Path(save))
         progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
     for name in names_to_predict:
+        assert write is not None
         if name in unscored_names:
             examples = read_split(first, name, settings, require_labels=False)
             tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")

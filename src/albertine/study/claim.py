@@ -33,9 +33,10 @@ from albertine.input_files import read_bytes
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import settings_from_toml
 from albertine.study.measures import find_measure
+from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 
 Relation = Literal["better", "equal", "not worse"]
-_MAX_BYTES, _MAX_ARMS = 1 << 20, 100
+_MAX_BYTES, _MAX_ARMS, _MAX_FINETUNING_RUNS = 1 << 20, 100, 100
 _ARM_NAME = re.compile(r"[\w .+=/()%,-]{1,40}")
 
 
@@ -103,6 +104,8 @@ class Claim:
         seeds: runs of each arm; by default those of the scale.
         only_scales: the scales for which the sizes of the arms are meant; empty for all.
         starts: for arms that start from the weights of another arm, with the same seed: its name.
+        finetuning: how arms are fine-tuned, and scored on other stories; if it is not empty, arms that it
+            does not name are fine-tuned once on each task.
         equal_time: the arm whose time all arms train for; None if all have the same number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
@@ -119,6 +122,7 @@ class Claim:
     expectations: tuple[Expectation, ...] = ()
     recurrence: ExponentRange | None = None
     starts: dict[str, str] = field(default_factory=dict)
+    finetuning: dict[str, FinetuningPlan] = field(default_factory=dict)
     equal_time: str | None = None
     note: str = ""
     seeds: int | None = None
@@ -187,6 +191,7 @@ def _check(claim: Claim) -> None:
         if expectation.margin < 0:
             raise InputError(f"expectations: margin = {expectation.margin}: must not be negative")
     _check_starts(claim)
+    _check_finetuning(claim)
     if claim.equal_time is not None and claim.equal_time not in claim.arms:
         raise InputError(
             f"equal_time: {claim.equal_time}: no such arm{did_you_mean(claim.equal_time, claim.arms)}"
@@ -215,6 +220,21 @@ def _check_starts(claim: Claim) -> None:
         raise InputError(
             "equal_time: arms that start from others have their time as well; remove one of both"
         )
+
+
+def _check_finetuning(claim: Claim) -> None:
+    """Raise `InputError` if a plan of fine-tuning is for no arm, or cannot be followed."""
+    for name, plan in claim.finetuning.items():
+        if name not in claim.arms:
+            raise InputError(f"finetuning: {name}: no such arm{did_you_mean(name, claim.arms)}")
+        if plan.start is not None and plan.start not in STUDY_TASKS:
+            raise InputError(f"finetuning.{name}: start = {plan.start}: known: {', '.join(STUDY_TASKS)}")
+        least = 2 if plan.ensemble else 1
+        if not least <= plan.runs <= _MAX_FINETUNING_RUNS:
+            raise InputError(
+                f"finetuning.{name}: runs = {plan.runs}: must be {least} to {_MAX_FINETUNING_RUNS}"
+                + (" for an ensemble" if plan.ensemble else "")
+            )
 
 
 def claim_version(claim: Claim) -> str:

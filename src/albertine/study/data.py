@@ -1,11 +1,12 @@
 """What the runs of a protocol share: the text, the tokenizer, the corpus, and tasks of the little world.
 
 STORE/data/HASH/world/       stories and tasks (only of the little world)
+STORE/data/HASH/test-world/  the same tasks about other stories (only for claims with a fine-tuning plan)
 STORE/data/HASH/tokenizer/
 STORE/data/HASH/corpus/
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine.checksums import file_checksum, json_checksum
@@ -22,7 +23,7 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
 DATA_FOLDER = "data"
-_WORLD_SEED = 0
+_WORLD_SEED, _TEST_WORLD_SEED = 0, 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class StudyData:
     def world(self) -> Path:
         """Folder of the little world."""
         return self.folder / "world"
+
+    @property
+    def test_world(self) -> Path:
+        """Folder of a little world with other stories, for scores that choose nothing."""
+        return self.folder / "test-world"
 
     @property
     def is_built(self) -> bool:
@@ -82,6 +88,12 @@ class StudyData:
                 ) from None
             raise
 
+    def build_test_world(self) -> None:
+        """Write the world for scores, unless it exists."""
+        if not self.test_world.exists():
+            settings = replace(_world_settings(self.protocol), stories=0, train=1, seed=_TEST_WORLD_SEED)
+            write_world(self.test_world, settings)
+
 
 def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:
     """Return the data of a protocol; raise `InputError` if it needs a text that is not given.
@@ -98,7 +110,7 @@ def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:
     content: dict[str, object]
     if own_text is None:
         world = _world_settings(protocol)
-        content = {"world": [world.stories, world.train, world.dev, world.seed]}
+        content = {"world": [world.stories, world.train, world.dev, world.seed, world.tasks]}
     else:
         sources = find_sources([own_text])
         if any(source.format == "hub" for source in sources):
@@ -121,7 +133,7 @@ def _file_state(file: Path) -> tuple[str, int, int]:
 
 def _world_settings(protocol: Protocol) -> WorldSettings:
     return WorldSettings(
-        tasks=",".join(task.world_name for task in STUDY_TASKS.values()),
+        tasks=",".join(dict.fromkeys(task.world_name for task in STUDY_TASKS.values())),
         stories=protocol.stories,
         extra=0,
         other=0,

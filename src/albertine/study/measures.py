@@ -55,6 +55,12 @@ MEASURES = {
     "mnli": _percentage("MNLI", "tasks"),
     "squad-1.1": _percentage("SQuAD F1", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),
+    "rte": _percentage("RTE", "tasks"),
+    "sts-b": _percentage("STS-B", "tasks"),
+    "mrpc": _percentage("MRPC", "tasks"),
+    "cola": _percentage("CoLA", "tasks"),
+    "qqp": _percentage("QQP", "tasks"),
+    "qnli": _percentage("QNLI", "tasks"),
     "average": _percentage("average", "tasks"),
 }
 

@@ -28,6 +28,7 @@ from albertine.study.report import ClaimReport, make_report, measures_of
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 from albertine.study.summary import CLAIMS_FOLDER, read_summaries, summary_page
+from albertine.study.tasks import FinetuningPlan
 
 INDEX_FILE, _LOCK_FILE = "index.html", "study.lock"
 
@@ -60,9 +61,14 @@ class ClaimRuns:
         def run(arm: str, seed: int) -> StudyRun:
             start = self.claim.starts.get(arm)
             before = None if start is None else run(start, seed)
-            return StudyRun(self.data, self.protocol, arm, values[arm], seed, before)
+            return StudyRun(self.data, self.protocol, arm, values[arm], seed, before, self._plan(arm))
 
         return {arm: [run(arm, seed) for seed in range(self.protocol.seeds)] for arm in self.claim.arms}
+
+    def _plan(self, arm: str) -> FinetuningPlan | None:
+        """Return how an arm is fine-tuned, if the claim says so."""
+        plans = self.claim.finetuning
+        return plans.get(arm, FinetuningPlan()) if plans and self.protocol.tasks else None
 
     def timings(self) -> dict[str, StepTiming]:
         """Return the times of a step of each arm, if all arms train for the same time."""
@@ -127,6 +133,8 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
 def _test(one: ClaimRuns) -> ClaimReport:
     """Compute the runs of a claim that are not finished; return its report."""
     one.data.build()
+    if one.claim.finetuning and one.protocol.tasks:
+        one.data.build_test_world()
     measure_times(one.timings().values())
     runs, measures = one.by_arm(), measures_of(one.claim)
     every = sorted((run for arm in runs.values() for run in arm), key=lambda run: run.seed)

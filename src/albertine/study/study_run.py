@@ -15,7 +15,7 @@ import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median
@@ -40,7 +40,7 @@ from albertine.study.claim import merged
 from albertine.study.data import StudyData
 from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
-from albertine.study.tasks import finetuned_score
+from albertine.study.tasks import FinetuningPlan, finetuned_score, planned_score
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import has_checkpoints
@@ -93,6 +93,7 @@ class StudyRun:
         values: settings of `albertine pretrain` that the arm sets, as nested tables.
         seed: seed of weights, samples and fine-tuning.
         start: the run whose weights it starts from; None for random weights.
+        finetuning: how it is fine-tuned and scored; None for once on each task, scored on dev.
     """
 
     data: StudyData
@@ -101,6 +102,7 @@ class StudyRun:
     values: dict[str, Any]
     seed: int
     start: "StudyRun | None" = None
+    finetuning: FinetuningPlan | None = None
 
     @property
     def name(self) -> str:
@@ -149,6 +151,10 @@ class StudyRun:
         return self.folder / "model"
 
     @property
+    def _tasks_folder(self) -> Path:
+        return self.folder / "tasks"
+
+    @property
     def _identity(self) -> dict[str, Any]:
         """All that the results depend on, with every setting as the run resolves it."""
         values = tomllib.loads(settings_to_toml(self._resolved_settings))
@@ -190,7 +196,13 @@ class StudyRun:
 
     def _task_part(self, task: str) -> str:
         protocol = self.protocol
-        return f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
+        name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
+        return name if self.finetuning is None else f"{name}-{self._plan_address}"
+
+    @property
+    def _plan_address(self) -> str:
+        assert self.finetuning is not None
+        return json_checksum(asdict(self.finetuning))[:8]
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""
@@ -207,7 +219,10 @@ class StudyRun:
         for name, compute in self._parts(measures).items():
             if self._results.get_as(PartResult, name, compute).failure is not None:
                 return
-        shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)  # the model is enough
+        # The model and the scores are enough.
+        shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
+        if self.finetuning is not None:
+            shutil.rmtree(self._tasks_folder / self._plan_address, ignore_errors=True)
 
     def measured(self, measures: Collection[str]) -> dict[str, float]:
         """Return the stored measures, by name; a run that has failed has none."""
@@ -296,8 +311,14 @@ class StudyRun:
         return PartResult(values)
 
     def _finetune(self, task: str) -> PartResult:
-        out, protocol = self.folder / "tasks" / self._task_part(task), self.protocol
-        score = finetuned_score(self.model, self.data.world, out, task, protocol.finetune_steps, self.seed)
+        world, steps = self.data.world, self.protocol.finetune_steps
+        if self.finetuning is not None:
+            worlds, out = (world, self.data.test_world), self._tasks_folder / self._plan_address
+            return PartResult(
+                {task: planned_score(self.model, worlds, out, task, steps, self.seed, self.finetuning)}
+            )
+        out = self._tasks_folder / self._task_part(task)
+        score = finetuned_score(self.model, world, out, task, steps, self.seed)
         shutil.rmtree(out, ignore_errors=True)  # the score is enough
         return PartResult({task: score})
 
