@@ -42,7 +42,7 @@ from experiments.variation import Variation
 _MICRO_BATCH_TOKENS = 2048
 _WEIGHT_DECAY = 0.01
 _HELD_OUT_SAMPLES, _HELD_OUT_SEED = 600, 12345
-_MUON_MATRICES = ("out", "up", "down", "pooler", "replaced_dense")
+_MUON_MATRICES = ("projection", "out", "up", "down", "dense", "pooler", "replaced_dense")
 # Other programs slow memory and caches. A step counts as at most so many times a fast one of its kind.
 _SLOWEST_STEP = 1.05
 
@@ -315,7 +315,7 @@ def _optimizers(model: VariantModel) -> list[tuple[Any, float]]:
         {"params": hidden, "weight_decay": _WEIGHT_DECAY},
     ]
     muon_dtype = torch.bfloat16 if v.precision == "bf16" else torch.float32
-    return [(Muon(muon_groups, 0.0, muon_dtype), v.lr), (adamw, v.adamw_lr)]
+    return [(Muon(muon_groups, 0.0, muon_dtype), v.lr), (adamw, v.lr if v.adamw_lr is None else v.adamw_lr)]
 
 
 def _blimp_accuracy(model: VariantModel, corpus: Corpus, folder: Path, pairs: int) -> float:

@@ -46,7 +46,7 @@ class Variation:
         z_loss: weight of the squared logarithm of the softmax's denominator.
         optimizer: Muon with AdamW for the rest, or AdamW alone.
         lr: peak learning rate of Muon, or of AdamW alone.
-        adamw_lr: peak learning rate of AdamW beside Muon.
+        adamw_lr: peak learning rate of AdamW beside Muon; by default that of Muon.
         warmup: fraction of the time with a rising rate.
         schedule: the rate after the warm-up.
         average: decay of the moving average of the weights that is evaluated; 0 for none.
@@ -86,8 +86,8 @@ class Variation:
     replaced_weight: float = 0.0
     z_loss: float = 0.0
     optimizer: Literal["muon", "adamw"] = "muon"
-    lr: float = 0.004
-    adamw_lr: float = 0.0007
+    lr: float = 0.00424
+    adamw_lr: float | None = None
     warmup: float = 0.1
     schedule: Literal["linear", "cosine", "trapezoid"] = "linear"
     average: float = 0.0

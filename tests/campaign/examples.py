@@ -9,6 +9,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
@@ -58,9 +59,6 @@ dev_examples = 2
 vocab_size = 400
 probe_tokens = 500
 pretrain.train.steps = 3
-[recurrence]
-above = 0
-below = 1
 [starts]
 SOP = "none"
 [finetuning]
@@ -96,6 +94,8 @@ def build_examples(folder: Path) -> None:
     (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
     shutil.copytree(_GOOGLE_FOLDER, folder / "google")
     (folder / "claim.toml").write_text(_CLAIM)
+    exponent = files("albertine.study.claims") / "recurrence.toml"
+    (folder / "exponent.toml").write_bytes(exponent.read_bytes())
     for command in BUILD_COMMANDS:
         outcome = run_forked(command.split(), folder, Limits(seconds=120))
         if outcome.status not in (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED):

@@ -27,6 +27,7 @@ from albertine.corpus.windows import SampleWindows
 from albertine.errors import InputError
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.randomness import Permutation, RandomStream, integers, random_bits, uniform
+from albertine.settings.schema import SettingError
 from albertine.text.word_encoder import WordBoundaries
 from tests.conftest import made_up_sentences
 
@@ -535,11 +536,20 @@ def test_a_fraction_of_the_text_leaves_held_out_samples_as_they_are(corpus: Corp
         np.testing.assert_array_equal(first.tokens, second.tokens)
 
 
+def test_a_fraction_does_not_depend_on_the_seed(corpus: Corpus) -> None:
+    counts = [
+        PretrainDataset(corpus, ObjectiveSettings(max_length=64, text_fraction=0.3, seed=seed)).num_documents
+        for seed in range(4)
+    ]
+    assert len(set(counts)) == 1
+    assert counts[0] == len(_drawn_documents(corpus, 0.3))
+
+
 def test_fractions_that_leave_nothing_or_do_not_hold_are_refused(corpus: Corpus) -> None:
-    with pytest.raises(InputError, match=r"objective.text_fraction = 1e-06: leaves no sample of"):
+    with pytest.raises(InputError, match=r"text_fraction = 1e-06: chooses none of the \d+ documents"):
         PretrainDataset(corpus, ObjectiveSettings(max_length=64, text_fraction=1e-6))
-    with pytest.raises(InputError, match=r"objective.text_fraction: objective.pair nsp would take"):
-        PretrainDataset(corpus, ObjectiveSettings("nsp", max_length=64, text_fraction=0.5))
+    with pytest.raises(SettingError, match=r"second segments would come from the documents that are left"):
+        ObjectiveSettings("nsp", max_length=64, text_fraction=0.5).check()
 
 
 def test_samples_repeat_after_the_distinct_epochs(corpus: Corpus) -> None:

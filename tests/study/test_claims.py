@@ -67,6 +67,11 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         ('NSP = { objective.pair = "nsp" }', '"\\u001b" = {}', "c.toml: arms: '\\x1b': use up to 40 letters"),
         ("[arms]", 'equal_time = "x"\n[arms]', "c.toml: equal_time: x: no such arm"),
         ("", "[recurrence]\nabove = 0", "c.toml: recurrence: no field below"),
+        (
+            "",
+            "[recurrence]\nabove = 1\nbelow = 0",
+            "above = 1, below = 0: must be an interval",
+        ),
         ("", '[recurrence]\nabove = "0"\nbelow = 1', "c.toml: recurrence: above is text, expected a number"),
         ("", "[finetuning]\nSPO = {}", "c.toml: finetuning: SPO: no such arm (did you mean SOP?)"),
         ("", "[finetuning]\nSOP = { runs = 0 }", "finetuning.SOP: runs = 0: must be 1 to 100"),
@@ -78,11 +83,15 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         ("", '[finetuning]\nSOP = { start = "race" }', "finetuning.SOP: start = race: known: mnli, sst-2"),
         ("", '[starts]\nSOP = "NPS"', "c.toml: starts: NPS: no such arm (did you mean NSP?)"),
         ("", '[starts]\nx = "NSP"', "c.toml: starts: x: no such arm"),
-        ("", '[starts]\nSOP = "NSP"\nNSP = "SOP"', "starts from itself, through NSP; start from another"),
+        (
+            "",
+            '[starts]\nSOP = "NSP"\nNSP = "SOP"',
+            "c.toml: starts: SOP -> NSP -> SOP: an arm cannot",
+        ),
         (
             "[arms]",
             'equal_time = "SOP"\nstarts = { SOP = "NSP" }\n[arms]',
-            "c.toml: equal_time: arms that start from others",
+            "c.toml: equal_time and starts: the time of an arm would",
         ),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         (
@@ -122,7 +131,15 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
         (
             '[recurrence]\nabove = 0\nbelow = 1\n[pretrain]\nmodel.share = "ffn"',
-            "c, arm NSP: model.share = ffn: the recurrence exponent needs layers that are shared whole",
+            "c: the recurrence exponent needs layers that are shared whole; use model.share = all",
+        ),
+        (
+            "[recurrence]\nabove = 0\nbelow = 1",
+            "c: recurrence: 0 sizes without those",
+        ),
+        (
+            '[recurrence]\nabove = 0\nbelow = 1\n[pretrain]\ncurriculum.depth = "1, 2 from 0.5"',
+            "c: curriculum.depth: the recurrence exponent needs a constant number",
         ),
     ],
 )
@@ -163,3 +180,10 @@ def test_unknown_claim(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"claim = '\xe4'")
     with pytest.raises(InputError, match="byte 9 is not UTF-8"):
         find_claim(str(tmp_path / "latin.toml"))
+
+
+def test_arms_have_to_fit_their_starts() -> None:
+    text = CLAIM.replace('SOP = { objective.pair = "sop" }', "SOP = { model.hidden_size = 64 }")
+    claim = parse_claim(text + '[starts]\nSOP = "NSP"', "c", "c.toml")
+    with pytest.raises(InputError, match=r"c, arm SOP, which starts from NSP: model.hidden_size = 64: the"):
+        check_arms(claim, find_protocol(claim, "smoke"))

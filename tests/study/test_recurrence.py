@@ -17,14 +17,15 @@ from albertine.study.data import find_data
 from albertine.study.display import show_reports
 from albertine.study.page import claim_page
 from albertine.study.protocol import arm_values, check_arms, find_protocol
-from albertine.study.recurrence import (
+from albertine.study.recurrence import Observation, check_sizes, repetitions
+from albertine.study.recurrence_fit import (
     FORMS,
-    Observation,
+    PHI_BOUNDS,
+    Form,
     RecurrenceFit,
-    can_fit,
     fit_recurrence,
     fit_with_interval,
-    repetitions,
+    possible_forms,
 )
 from albertine.study.recurrence_report import make_recurrence_report
 from albertine.study.report import ClaimReport, make_report
@@ -33,16 +34,20 @@ from albertine.study.study_run import StudyRun
 _SHAPES = [(blocks, times) for blocks in (1, 2, 3) for times in (1, 2, 3, 4, 6, 12) if blocks * times <= 12]
 
 
-def _observations(phi: float, noise: float, seed: int = 0) -> list[Observation]:
+def _observations(
+    phi: float, noise: float, seed: int = 0, alpha: float = 0.25, gamma: float = 0.25
+) -> list[Observation]:
+    """Return runs in which width has the exponent alpha, and the number of layers gamma."""
     rng = np.random.default_rng(seed)
     return [
         Observation(
             f"{width}, {blocks} x {times}, {tokens}",
-            (size := width * blocks),
+            width,
+            blocks,
             times,
             tokens,
             1.2
-            + 0.5 * (size / 1e6 * times**phi) ** -0.25
+            + 0.5 * (width / 1e6) ** -alpha * (blocks * times**phi) ** -gamma
             + 0.6 * (tokens / 1e6) ** -0.4
             + noise * rng.normal(),
         )
@@ -51,36 +56,43 @@ def _observations(phi: float, noise: float, seed: int = 0) -> list[Observation]:
     ]
 
 
+@pytest.mark.parametrize("form", ["sum", "separate"])
 @pytest.mark.parametrize("phi", [0.0, 0.4, 1.0])
-def test_known_exponents_are_found(phi: float) -> None:
-    fit = fit_recurrence(_observations(phi, noise=0.0))
+def test_known_exponents_are_found(phi: float, form: Form) -> None:
+    fit = fit_recurrence(_observations(phi, noise=0.0), form)
     assert fit.phi == pytest.approx(phi, abs=2e-3)
-    assert (fit.alpha, fit.beta) == pytest.approx((0.25, 0.4), abs=5e-3)
+    assert (fit.alpha, fit.gamma, fit.beta) == pytest.approx((0.25, 0.25, 0.4), abs=5e-3)
     assert fit.error < 1e-4
+
+
+def test_width_and_depth_of_different_worth_need_the_separate_form() -> None:
+    observations = _observations(1.0, noise=0.01, gamma=0.1)
+    assert fit_with_interval(observations, "sum", samples=50).high < 0.9
+    separate = fit_with_interval(observations, "separate", samples=50)
+    assert separate.low < 1.0 < separate.high
+    assert (separate.alpha, separate.gamma) == pytest.approx((0.25, 0.1), abs=0.03)
 
 
 def test_scipy_finds_the_same_fit() -> None:
     observations = _observations(0.4, noise=0.02)
 
     def errors(values: Sequence[float]) -> list[float]:
-        phi, alpha, beta, floor, size_term, data_term = values
-        fit = RecurrenceFit(phi, alpha, beta, floor, size_term, data_term, error=0.0)
-        return [fit.predict(one.parameters, one.repetitions, one.tokens) - one.loss for one in observations]
+        phi, alpha, beta, irreducible, size_term, data_term = values
+        fit = RecurrenceFit(phi, alpha, alpha, beta, irreducible, size_term, data_term, error=0.0)
+        return [fit.predict(one) - one.loss for one in observations]
 
     bounds = ([-0.5, 0.02, 0.02, 0, 0, 0], [2, 2, 2, 9, 9, 9])
     starts = itertools.product((0.1, 0.8), (0.1, 0.5), (0.1, 0.5))
-    best = min(
-        (least_squares(errors, [*start, 1, 1, 1], bounds=bounds) for start in starts),
-        key=lambda one: one.cost,
-    )
+    fits = [least_squares(errors, [*start, 1, 1, 1], bounds=bounds) for start in starts]
+    best = min(fits, key=lambda one: one.cost)
     fit = fit_recurrence(observations)
     assert fit.phi == pytest.approx(best.x[0], abs=2e-3)
     assert fit.error <= 1.0001 * np.sqrt(2 * best.cost / len(observations))
 
 
 def test_intervals_contain_the_exponent() -> None:
-    fits = [fit_with_interval(_observations(0.5, 0.02, seed), samples=40) for seed in range(8)]
-    assert sum(fit.low <= 0.5 <= fit.high for fit in fits) >= 6
+    fits = [fit_with_interval(_observations(0.5, 0.02, seed), samples=60) for seed in range(12)]
+    assert sum(fit.low <= 0.5 <= fit.high for fit in fits) >= 9
     assert all(fit.low <= fit.phi <= fit.high and fit.high - fit.low < 0.5 for fit in fits)
 
 
@@ -94,27 +106,41 @@ def test_runs_with_the_same_number_of_tokens_have_no_data_term() -> None:
 def test_forms_agree_without_noise_unless_they_are_wrong() -> None:
     observations = _observations(0.5, 0.0)
     fits = {form: fit_with_interval(observations, form, samples=2) for form in FORMS}
-    for form in ("sum", "relative", "without the most repetitions"):
+    for form in ("sum", "separate", "relative", "fewer_repetitions"):
         assert fits[form].phi == pytest.approx(0.5, abs=5e-3)
-    assert fits["no floor"].floor == 0 < fits["no floor"].error
+    wrong = fits["no_irreducible_loss"]
+    assert wrong.irreducible_loss == 0 < wrong.error
 
 
-def test_too_few_or_equal_runs_cannot_be_fitted() -> None:
+def test_exponents_outside_of_the_search_are_reported() -> None:
+    fit = fit_with_interval(_observations(3.0, 0.01), samples=10)
+    assert fit.phi == PHI_BOUNDS[1]
+    assert fit.is_at_bound
+    assert "at the bound" in fit.interval
+    growing = [replace(one, loss=1 + one.parameters / 1e6 + one.repetitions) for one in _observations(0, 0)]
+    assert fit_with_interval(growing, samples=2).is_at_bound
+
+
+def test_too_few_or_equal_sizes_cannot_be_fitted() -> None:
     observations = _observations(0.5, 0.0)
-    assert can_fit(observations)
-    assert not can_fit(observations[:10])
-    assert not can_fit([replace(one, repetitions=1.0) for one in observations])
-    assert not can_fit([])
+    check_sizes(observations)
+    for few in (observations[:12], [*observations[:5]] * 10, []):
+        with pytest.raises(InputError, match=r"sizes without those of the most repetitions; a fit needs 12"):
+            check_sizes(few)
+    twice = [replace(one, repetitions=min(one.repetitions, 2)) for one in observations]
+    with pytest.raises(InputError, match=r"needs two numbers of parameters, and two of repetitions besides"):
+        check_sizes([replace(one, tokens=one.tokens + number) for number, one in enumerate(twice)])
+    assert "separate" not in possible_forms([replace(one, layers=1) for one in observations])
 
 
 def test_repetitions() -> None:
     assert repetitions(ModelSettings(layers=6, groups=2)) == 3
     assert repetitions(ModelSettings(layers=6, share="none")) == 1
-    with pytest.raises(InputError, match=r"model.share = ffn: the recurrence exponent needs"):
+    with pytest.raises(InputError, match=r"the recurrence exponent needs layers that are shared whole"):
         repetitions(ModelSettings(layers=6, share="ffn"))
 
 
-def _report(tmp_path: Path, below: float) -> ClaimReport:
+def _report(tmp_path: Path, above: float, below: float) -> ClaimReport:
     """Return a report of runs whose losses follow an exponent of 0.5."""
     arms = "\n".join(
         f'"{width} wide, {blocks} x {times}" = {{ model.hidden_size = {width}, '
@@ -123,7 +149,7 @@ def _report(tmp_path: Path, below: float) -> ClaimReport:
         for blocks, times in _SHAPES
     )
     claim = parse_claim(
-        f'claim = "a"\nsource = "b"\ncolumns = ["mask_loss"]\nseeds = 1\n[recurrence]\nabove = 0\n'
+        f'claim = "a"\nsource = "b"\ncolumns = ["mask_loss"]\nseeds = 1\n[recurrence]\nabove = {above}\n'
         f"below = {below}\n[arms]\n{arms}\n",
         "exponent",
         "exponent.toml",
@@ -142,18 +168,18 @@ def _report(tmp_path: Path, below: float) -> ClaimReport:
         loss = 1 + 0.5 * (size / 1e6 * repetitions(model) ** 0.5) ** -0.25 + 0.005 * rng.normal()
         cost = float(model.layers * model.hidden_size)
         values = {name: [cost] for name in ("megabytes", "flops", "seconds", "parameters")}
-        measured.append(ArmReport(arm.name, arm.runs, {**values, "mask_loss": [loss], "tokens": [1.2]}, {}))
+        measured.append(ArmReport(arm.name, arm.runs, {**values, "mask_loss": [loss]}, {}))
     assert claim.recurrence is not None
     recurrence = make_recurrence_report(claim.recurrence, measured)
     return replace(report, arms=tuple(measured), recurrence=recurrence)
 
 
 def test_report_of_an_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = _report(tmp_path, below=1.0)
+    report = _report(tmp_path, 0, 1)
     assert report.outcome == "confirmed"
     page = claim_page(report, "stories", "albertine study exponent.toml").html()
-    assert "Recurrence exponent 0.5" in page
-    assert "Least loss for a stored megabyte" in page
+    assert "Recurrence exponent 0." in page
+    assert "Lowest loss at a given training time" in page
     show_reports([report], as_json=False)
     assert "expected between 0 and 1: confirmed" in " ".join(capsys.readouterr().out.split())
     show_reports([report], as_json=True)
@@ -165,7 +191,7 @@ def test_report_of_an_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_exponents_outside_of_the_range(tmp_path: Path) -> None:
-    report = _report(tmp_path, below=0.2)
+    report = _report(tmp_path, 0, 0.2)
     assert report.outcome == "contradicted"
     recurrence = report.recurrence
     assert recurrence is not None

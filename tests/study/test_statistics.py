@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from albertine.study.claim import Expectation
 from albertine.study.paired_statistics import (
     detectable_difference,
     half_width,
@@ -13,6 +14,7 @@ from albertine.study.paired_statistics import (
     seeds_for_half_width,
     student_quantile,
 )
+from albertine.study.verdicts import judge
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 99, 998])
@@ -57,6 +59,16 @@ def test_detectable_differences_are_found_in_four_of_five_studies(seeds: int) ->
     critical = scipy.stats.t.ppf(0.975, seeds - 1)
     power = scipy.stats.nct.sf(critical, seeds - 1, difference * math.sqrt(seeds))
     assert power == pytest.approx(0.8, abs=0.02)
+
+
+def test_detectable_differences_reach_the_margin() -> None:
+    rng, seeds, margin = np.random.default_rng(0), 10, 1.0
+    true = detectable_difference(0.3, seeds, margin)
+    expectation = Expectation("sop_accuracy", "a", "b", margin)
+    found = [
+        judge(expectation, rng.normal(true, 0.3, seeds).tolist(), [0.0] * seeds).outcome for _ in range(1_000)
+    ]
+    assert found.count("confirmed") == pytest.approx(800, abs=40)
 
 
 def test_one_seed_detects_nothing() -> None:

@@ -1,6 +1,7 @@
 """Studies from end to end, with runs of seconds."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,15 @@ def test_plan_of_finished_and_of_new_runs(
     (plan,) = json.loads(capsys.readouterr().out)
     assert (plan["runs"], plan["finished"], plan["is_measured"]) == (6, 4, True)
     assert plan["flops"] > 0 < plan["seconds"]
-    assert plan["detectable"][1]["difference"] > 0
+    assert plan["detectable"][1]["difference"] is None  # three seeds decide nothing
+    assert run_command(app, _words(studied, "--print-plan", "--seeds", "5", "--json")) == 0
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert plan["detectable"][1]["difference"] >= 1  # at least the margin
     (tmp_path / "order.toml").write_text(CLAIM)
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = capsys.readouterr().out
     assert "order: 4 runs, 0 finished" in output
-    assert "can detect 10.0 times the deviation over seeds" in output
+    assert "can detect nothing with 2 seeds; a verdict needs 5" in output
     assert not (tmp_path / "studies").exists()
 
 
@@ -293,8 +297,29 @@ def test_arms_that_start_from_others(tmp_path: Path, capsys: pytest.CaptureFixtu
         if json.loads(file.read_text())["arm"] == "deep"
     )
     assert run["settings"]["init_from"][""] == report["arms"][0]["runs"][0]
+    assert run["settings"]["objective"]["seed"] != 0  # other samples than its start
     page = next((tmp_path / "studies/claims").glob("*.html")).read_text()
-    assert "deep" in page
+    assert "starts from shallow" in page
+    # The results of a start that are lost are computed again, and nothing else.
+    start = tmp_path / "studies/runs" / report["arms"][0]["runs"][0]
+    shutil.rmtree(start)
+    words = _words(tmp_path, "--quiet", "--seeds", "1", "--json")
+    assert run_command(app, [*words, "--print-plan"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["finished"] == 0
+    assert not start.exists()
+    assert run_command(app, words) == 0
+    assert (start / "results/training.json").exists()
+
+
+def test_arms_without_samples_that_come_again_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = CLAIM.replace('none = { objective.pair = "none" }', "none = { objective.distinct_epochs = 1 }")
+    (tmp_path / "order.toml").write_text(claim)
+    assert run_command(app, _words(tmp_path, "--quiet")) == 2
+    message = capsys.readouterr().err
+    assert "arm none: trains for 0." in message
+    assert "give less text, or more steps" in message
 
 
 def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +329,7 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
     assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0
     failures = [arm["failures"] for arm in _report(tmp_path)["arms"]]
-    assert failures == [{"0": "the loss is not finite"}, {"0": "its start failed: none, seed 0"}]
+    assert failures == [{"0": "the loss is not finite"}, {"0": "none, seed 0, where it starts, has failed"}]
 
 
 def test_plans_of_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,11 +68,6 @@ class PretrainDataset:
         self._windows = SampleWindows(self._shards, replace(objective, text_fraction=fraction))
         if not len(self._windows):
             raise InputError(_no_sample_message(corpus, split, fraction))
-        if objective.pair == "nsp" and fraction < 1:
-            raise InputError(
-                "objective.text_fraction: objective.pair nsp would take segments of the other documents too; "
-                "use sop or none"
-            )
         if objective.pair == "nsp" and sum(shard.num_texts for shard in self._shards) < 2:
             raise InputError(
                 f"{corpus.folder}: objective.pair nsp needs two documents, {split} has one; use sop or none"
@@ -88,6 +83,11 @@ class PretrainDataset:
     def __len__(self) -> int:
         """Return the number of samples per epoch."""
         return len(self._windows)
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents that samples are drawn from; counted at every call."""
+        return self._windows.num_documents()
 
     def max_lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the maximum number of tokens of each sample [samples].
@@ -175,7 +175,11 @@ def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.i
 
 def _no_sample_message(corpus: Corpus, split: CorpusSplit, fraction: float) -> str:
     if fraction < 1:
-        return f"objective.text_fraction = {fraction:g}: leaves no sample of {corpus.folder}; give more"
+        return (
+            f"objective.text_fraction = {fraction:g}: chooses none of the "
+            f"{corpus.manifest.documents[split]:,} documents of {corpus.folder}; give a larger fraction, or "
+            "build a corpus of more documents"
+        )
     return (
         f"{corpus.folder}: no document of {split} is long enough for a sample; build it from longer documents"
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.settings import Settings, setting
+from albertine.settings.schema import SettingError
 from albertine.text.settings import ReadingSettings
 
 LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact as a JSON number (float64)
@@ -63,6 +64,14 @@ class ObjectiveSettings(Settings):
         minimum=1,
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
+
+    def check(self) -> None:
+        """Raise SettingError if segments would come from documents that are left out."""
+        if self.pair == "nsp" and self.text_fraction < 1:
+            problem = (
+                "with objective.pair = nsp, second segments would come from the documents that are left out"
+            )
+            raise SettingError("text_fraction", self.text_fraction, f"{problem}; use sop or none", ("pair",))
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,14 @@ class SampleWindows:
     def __len__(self) -> int:
         return int(self._shard_ends[-1])
 
+    def num_documents(self) -> int:
+        """Return the number of documents that have windows."""
+        counts = [
+            np.count_nonzero(self._windows_per_document(index, np.arange(len(shard.document_offsets) - 1)))
+            for index, shard in enumerate(self._shards)
+        ]
+        return int(sum(counts))
+
     def _cumulative_block_counts(self, shard_index: int) -> Indices:
         """Return for each block of documents the number of windows up to its end [blocks]."""
         shard = self._shards[shard_index]
@@ -82,8 +90,8 @@ class SampleWindows:
         counts = self._window_counts((offsets[documents + 1] - offsets[documents]).astype(np.int64))
         if objective.text_fraction == 1:
             return counts
-        # The documents of a fraction are among those of every larger one.
-        drawn = uniform(random_bits(objective.seed, Stream.TEXT_FRACTION, shard_index, documents))
+        # Without the seed of the samples, so that runs with other seeds have the same text.
+        drawn = uniform(random_bits(0, 0, Stream.TEXT_FRACTION, shard_index, documents))
         return np.where(drawn < objective.text_fraction, counts, 0)
 
     def _window_counts(self, lengths: Indices) -> Indices:

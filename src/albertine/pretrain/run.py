@@ -97,7 +97,11 @@ def build_trainer(
     model = make_model(settings, init_model)
     if init_model is None and not has_checkpoints(run):
         _apply_starts(model, settings, frequencies)
-    unigram_loss = frequencies.baseline_loss(PretrainDataset(corpus, settings.objective_at(0)))
+    dataset = PretrainDataset(corpus, settings.objective_at(0))
+    if settings.objective.text_fraction < 1 and distributed.is_main:
+        chosen, documents = dataset.num_documents, corpus.manifest.documents["train"]
+        progress.print_message(f"objective.text_fraction: {chosen:,} of {documents:,} documents")
+    unigram_loss = frequencies.baseline_loss(dataset)
     unknown_fraction = frequencies.frequency(corpus.tokenizer.special_ids.unk)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
     trainable = trainable_type(

@@ -46,7 +46,7 @@ def resolved_settings(
     """
     model, explicit_keys = settings.model, settings.explicit_keys
     if init_model_settings is not None:
-        model = _model_from_checkpoint(init_model_settings, model, explicit_keys)
+        model = model_from_checkpoint(init_model_settings, model, explicit_keys)
     elif "model.vocab_size" not in explicit_keys:
         model = replace(model, vocab_size=len(corpus.tokenizer))
     objective = settings.objective
@@ -136,7 +136,7 @@ def _check_curriculum_and_batch(settings: PretrainSettings, world_size: int) -> 
 _CHANGEABLE_FIELDS = ("dropout", "attention_dropout", "layers")  # may differ from those of the checkpoint
 
 
-def _model_from_checkpoint(
+def model_from_checkpoint(
     init_model_settings: ModelSettings, requested: ModelSettings, explicit_keys: frozenset[str]
 ) -> ModelSettings:
     """Return the model settings of a checkpoint, with the requested dropout and number of layers.

@@ -33,6 +33,7 @@ from albertine.input_files import read_bytes
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import settings_from_toml
 from albertine.study.measures import find_measure
+from albertine.study.recurrence_fit import PHI_BOUNDS
 from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 
 Relation = Literal["better", "equal", "not worse"]
@@ -76,7 +77,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class ExponentRange:
-    """Where a claim expects the recurrence exponent; see `recurrence`."""
+    """Where a claim expects the recurrence exponent; see `recurrence_fit`."""
 
     above: float
     below: float
@@ -167,6 +168,12 @@ def _check(claim: Claim) -> None:
         )
     if not 1 <= len(claim.arms) <= _MAX_ARMS:
         raise InputError(f"arms: {len(claim.arms)}; a claim needs 1 to {_MAX_ARMS}")
+    expected = claim.recurrence
+    if expected is not None and not PHI_BOUNDS[0] <= expected.above < expected.below <= PHI_BOUNDS[1]:
+        raise InputError(
+            f"recurrence: above = {expected.above:g}, below = {expected.below:g}: must be an interval within "
+            f"{PHI_BOUNDS[0]:g} and {PHI_BOUNDS[1]:g}"
+        )
     if not claim.expectations and claim.recurrence is None:
         raise InputError("expectations: missing; a claim expects something")
     for name, settings in claim.arms.items():
@@ -212,13 +219,12 @@ def _check_starts(claim: Claim) -> None:
                 if name not in claim.arms:
                     raise InputError(f"starts: {name}: no such arm{did_you_mean(name, claim.arms)}")
             if start in visited:
-                raise InputError(
-                    f"starts.{arm}: starts from itself, through {visited[-1]}; start from another"
-                )
+                cycle = " -> ".join([*visited[visited.index(start) :], start])
+                raise InputError(f"starts: {cycle}: an arm cannot start from itself")
             visited.append(start)
     if claim.starts and claim.equal_time is not None:
         raise InputError(
-            "equal_time: arms that start from others have their time as well; remove one of both"
+            "equal_time and starts: the time of an arm would contain that of its start; remove one of the two"
         )
 
 

@@ -1,6 +1,5 @@
 """Studies on the terminal: the list of claims, plans and reports."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from albertine.study.page import outcome_sentence, verdict_row
 from albertine.study.plan import StudyPlan
 from albertine.study.report import ClaimReport
 from albertine.study.summary import list_rows
+from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT
 from albertine.tasks.metrics.display import result_table
 
 
@@ -46,6 +46,8 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
             "without evaluation and fine-tuning",
             highlight=False,
         )
+        if plan.claim.recurrence is not None:
+            console.print("    recurrence exponent: its interval follows from the arms", highlight=False)
         for expectation, difference in plan.detectable:
             line = f"{expectation.text}: can detect {_detectable_text(plan, expectation, difference)}"
             console.print(f"    {escape(line)}", highlight=False)
@@ -53,11 +55,12 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
 
 def _detectable_text(plan: StudyPlan, expectation: Expectation, difference: float | None) -> str:
     """Return which difference the seeds can detect, or how it will follow from the first two seeds."""
-    if not math.isfinite(plan.detectable_deviations):
-        return "nothing with one seed"
+    if plan.seeds < MIN_SEEDS_FOR_VERDICT:
+        return f"nothing with {plan.seeds} seeds; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
+    kind = "a difference" if expectation.relation == "better" else "a distance from the margin"
     if difference is None:
-        return f"{plan.detectable_deviations:.1f} times the deviation over seeds, known after two of them"
-    return f"a difference of {find_measure(expectation.measure).text(difference)}"
+        return f"{kind} that depends on how the seeds vary; finish two of them to see it"
+    return f"{kind} of {find_measure(expectation.measure).text(difference)}"
 
 
 def _plan_json(plan: StudyPlan) -> dict[str, object]:
@@ -68,16 +71,10 @@ def _plan_json(plan: StudyPlan) -> dict[str, object]:
         "flops": plan.flops,
         "seconds": plan.seconds,
         "is_measured": plan.is_measured,
-        "detectable_deviations": _finite(plan.detectable_deviations),
         "detectable": [
-            {**asdict(expectation), "difference": None if difference is None else _finite(difference)}
-            for expectation, difference in plan.detectable
+            {**asdict(expectation), "difference": difference} for expectation, difference in plan.detectable
         ],
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
@@ -96,6 +93,7 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
             console.print(f"{outcome}: {text} (found {mean}, 95%: {interval}; {reason})", highlight=False)
-        if report.recurrence is not None:
-            console.print(escape(report.recurrence.text), highlight=False)
+        if report.claim.recurrence is not None:
+            text = report.recurrence.text if report.recurrence else "too many runs have failed for a fit"
+            console.print(escape(text), highlight=False)
         console.print(escape(outcome_sentence(report)), highlight=False)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
 from statistics import fmean
 
@@ -10,7 +11,7 @@ from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings.schema import display_value
 from albertine.study.arm_report import ArmReport
-from albertine.study.claim import Expectation
+from albertine.study.claim import Claim, Expectation
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_page import recurrence_blocks
 from albertine.study.report import COSTS, ClaimReport
@@ -27,6 +28,7 @@ _DIFFERENCES_TITLE = (
     f"Differences, in margins (the smallest that matter), up to {_CHART_MARGINS} on each side"
 )
 NUM_COLORS = 6
+_MAX_CURVES = 16  # more have no room for their names
 
 
 def claim_page(report: ClaimReport, text: str, command: str) -> Page:
@@ -184,6 +186,8 @@ def mean_layer_curve(arm: ArmReport, quantity: str) -> list[CurvePoint]:
 
 
 def _curve_blocks(report: ClaimReport) -> list[str]:
+    if len(report.arms) > _MAX_CURVES:
+        return []
     charts = []
     for key, title, label in (
         ("tokens", "Loss on masked tokens, by tokens", "training tokens"),
@@ -236,15 +240,23 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str) -> list[str]:
             f"Tasks: {', '.join(protocol.tasks)}, {protocol.examples:,} training examples of each, "
             f"{protocol.finetune_steps} steps; {protocol.dev_examples:,} examples for the score at the end."
         )
-    rows = [
-        (arm.name, ", ".join(_flat_settings(report.claim.arms[arm.name])) or "as all") for arm in report.arms
-    ]
+    rows = [(arm.name, _arm_settings(report.claim, arm.name)) for arm in report.arms]
     common = ", ".join(_flat_settings(protocol.pretrain))
     return [
         paragraphs(*facts),
         html_table(("arm", "settings"), [("all", common), *rows], wrap_last_column=True),
         code_block(command),
     ]
+
+
+def _arm_settings(claim: Claim, arm: str) -> str:
+    """Return what is special about an arm."""
+    parts = _flat_settings(claim.arms[arm])
+    if arm in claim.starts:
+        parts.append(f"starts from {claim.starts[arm]}")
+    if arm in claim.finetuning:
+        parts += [f"finetuning.{name} = {value}" for name, value in asdict(claim.finetuning[arm]).items()]
+    return ", ".join(parts) or "as all"
 
 
 def _flat_settings(values: object, prefix: str = "") -> list[str]:

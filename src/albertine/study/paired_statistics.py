@@ -50,16 +50,16 @@ def half_width(deviation: float, seeds: int) -> float:
     return student_quantile(_QUANTILE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
 
 
-def detectable_difference(deviation: float, seeds: int) -> float:
-    """Return the true difference whose interval excludes 0 in four of five studies; infinity for one seed.
+def detectable_difference(deviation: float, seeds: int, margin: float = 0.0) -> float:
+    """Return the true difference that is found in four of five studies; infinity for one seed.
 
-    Approximate: the quantiles are added, as if the estimated deviation were exact. From five seeds on, the
-    result is within 2% of that by the noncentral distribution.
+    Found means that the interval excludes 0 and the mean reaches the margin. Approximate: the quantiles are
+    added, as if the estimated deviation were exact. From five seeds on, the power is within 2% of 80%.
     """
     if seeds < 2:
         return math.inf
     power = student_quantile(_POWER, seeds - 1) * deviation / math.sqrt(seeds)
-    return half_width(deviation, seeds) + power
+    return max(half_width(deviation, seeds), margin) + power
 
 
 def seeds_for_half_width(deviation: float, half: float, at_least: int) -> int | None:

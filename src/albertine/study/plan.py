@@ -12,7 +12,7 @@ from albertine.study.execution import are_parallel
 from albertine.study.paired_statistics import detectable_difference
 from albertine.study.report import ClaimReport, measures_of
 from albertine.study.study_run import StudyRun
-from albertine.study.verdicts import Verdict
+from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
 from albertine.train.parallel_runs import worker_count
 
 # Fraction of the throughput of matrix products that training reaches; used before any run has finished.
@@ -31,10 +31,9 @@ class StudyPlan:
         flops: FLOPs of pre-training in the other runs.
         seconds: expected time of pre-training, on all cores.
         is_measured: whether the time follows from the speed of finished runs.
-        detectable_deviations: the difference that the seeds can detect, in standard deviations of a
-            difference over seeds.
-        detectable: for each expectation, this difference in the unit of pages, if the seeds vary as those
-            that are finished; None if fewer than two are.
+        seeds: number of seeds.
+        detectable: for each expectation, the difference that the seeds can detect in the unit of pages, if
+            they vary as those that are finished; None if fewer than two are, or a verdict needs more seeds.
     """
 
     claim: Claim
@@ -43,7 +42,7 @@ class StudyPlan:
     flops: float
     seconds: float
     is_measured: bool
-    detectable_deviations: float
+    seeds: int
     detectable: Sequence[tuple[Expectation, float | None]]
 
 
@@ -72,17 +71,21 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         flops=flops,
         seconds=seconds,
         is_measured=bool(rates),
-        detectable_deviations=detectable_difference(1.0, seeds),
+        seeds=seeds,
         detectable=[(one.expectation, _detectable(one, seeds)) for one in report.verdicts],
     )
 
 
 def _detectable(verdict: Verdict, seeds: int) -> float | None:
-    """Return the difference that a number of seeds can detect; None if too few runs are finished."""
-    difference = verdict.difference
-    if difference is None or difference.seeds < 2:
+    """Return the true difference that gets its verdict in four of five studies with a number of seeds.
+
+    Of an expectation of equality, or of being not worse, it is the distance from the margin.
+    """
+    difference, expectation = verdict.difference, verdict.expectation
+    if difference is None or difference.seeds < 2 or seeds < MIN_SEEDS_FOR_VERDICT:
         return None
-    return detectable_difference(difference.deviation, seeds)
+    margin = expectation.margin if expectation.relation == "better" else 0.0
+    return detectable_difference(difference.deviation, seeds, margin)
 
 
 def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:

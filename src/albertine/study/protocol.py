@@ -1,6 +1,8 @@
 """The protocol of a claim at a scale: text, training settings of the arms, evaluation and seeds."""
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -9,10 +11,11 @@ from typing import Any, Literal
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.setup import model_from_checkpoint
 from albertine.settings import SettingsSource, build_settings
 from albertine.study.claim import Claim, claim_at, merged
 from albertine.study.measures import find_measure
-from albertine.study.recurrence import repetitions
+from albertine.study.recurrence import check_recurrence
 from albertine.study.tasks import STUDY_TASKS
 
 _BOUNDS = {
@@ -124,26 +127,37 @@ def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
 
 def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
+    checked: dict[str, PretrainSettings] = {}
     for arm in claim.arms:
         name = f"{claim.name}, arm {arm}"
         source = SettingsSource(arm_values(claim, protocol, arm), name)
         if own := _OWN_SETTINGS & source.keys:
             raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
-        settings = build_settings(PretrainSettings, source)
+        settings = checked[arm] = build_settings(PretrainSettings, source)
         longest = settings.longest_sample()
         if longest > settings.model.max_length:
             raise InputError(
                 f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
                 "reduce objective.max_length"
             )
-        if claim.recurrence is not None:
-            try:
-                repetitions(settings.model)
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
         curriculum = settings.curriculum
         if claim.equal_time is not None and (curriculum.depth or curriculum.length):
             raise InputError(
                 f"{name}: curriculum.{'depth' if curriculum.depth else 'length'}: steps with equal time need "
                 "a constant cost; remove it, or equal_time"
             )
+    for arm, start in claim.starts.items():
+        with _naming(f"{claim.name}, arm {arm}, which starts from {start}"):
+            model_from_checkpoint(checked[start].model, checked[arm].model, checked[arm].explicit_keys)
+    if claim.recurrence is not None:
+        with _naming(claim.name):
+            check_recurrence(list(checked.values()))
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put a name before the message of an `InputError`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None

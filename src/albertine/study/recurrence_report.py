@@ -1,31 +1,25 @@
 """What the runs of a claim say about the recurrence exponent, and where repeated layers win."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from albertine.model.parameter_counts import count_parameters
+from albertine import progress
+from albertine.errors import InputError
 from albertine.study.arm_report import ArmReport
 from albertine.study.claim import ExponentRange
-from albertine.study.recurrence import (
-    FORMS,
-    Form,
-    Observation,
-    RecurrenceFit,
-    can_fit,
-    fit_with_interval,
-    repetitions,
-)
+from albertine.study.recurrence import Observation, check_sizes, repetitions, run_observation
+from albertine.study.recurrence_fit import Form, RecurrenceFit, fit_with_interval, possible_forms
 from albertine.study.verdicts import Outcome
 
 RECURRENCE_MEASURES = ("mask_loss", "tokens", "megabytes", "flops", "seconds")
-FRONTIER_COSTS = ("megabytes", "flops", "seconds")
-_MAIN_FORM: Form = "sum"
+_DECIDING_FORMS: tuple[Form, ...] = ("sum", "separate")
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """An arm that no other arm beats in both loss and cost.
+    """An arm that is better than all cheaper ones.
 
     Attributes:
         arm: its name.
@@ -48,7 +42,7 @@ class RecurrenceReport:
         expected: where the claim expects it.
         observations: the runs.
         fits: the fit of each form.
-        frontiers: by cost, the arms that no other beats, the cheapest first.
+        frontiers: by cost, the arms that are better than all cheaper ones, the cheapest first.
     """
 
     expected: ExponentRange
@@ -58,27 +52,32 @@ class RecurrenceReport:
 
     @property
     def fit(self) -> RecurrenceFit:
-        """The fit that decides."""
-        return self.fits[_MAIN_FORM]
+        """The fit of the first form."""
+        return self.fits["sum"]
 
     @property
     def outcome(self) -> Outcome:
-        """What the interval of the exponent says about the claim."""
-        low, high = self.fit.low, self.fit.high
-        if self.expected.above < low and high < self.expected.below:
+        """What the deciding forms say about the claim; undecided unless they agree."""
+        outcomes = {self._outcome(self.fits[form]) for form in _DECIDING_FORMS if form in self.fits}
+        return outcomes.pop() if len(outcomes) == 1 else "undecided"
+
+    def _outcome(self, fit: RecurrenceFit) -> Outcome:
+        if fit.is_at_bound:
+            return "undecided"
+        if self.expected.above < fit.low and fit.high < self.expected.below:
             return "confirmed"
-        if high < self.expected.above or low > self.expected.below:
+        if fit.high < self.expected.above or fit.low > self.expected.below:
             return "contradicted"
         return "undecided"
 
     @property
     def text(self) -> str:
-        """Exponent and verdict in a sentence."""
-        fit, expected = self.fit, self.expected
-        return (
-            f"recurrence exponent {fit.phi:.2f} (95%: {fit.low:.2f} to {fit.high:.2f}), expected between "
-            f"{expected.above:g} and {expected.below:g}: {self.outcome}"
-        )
+        """Exponents and verdict in a sentence."""
+        deciding = [fit for form, fit in self.fits.items() if form in _DECIDING_FORMS]
+        fits = [f"{fit.phi:.2f} (95%: {fit.interval})" for fit in deciding]
+        separate = "; with separate exponents of width and number of layers, "
+        expected = f"expected between {self.expected.above:g} and {self.expected.below:g}: {self.outcome}"
+        return f"recurrence exponent {separate.join(fits)}; {expected}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report under stable keys."""
@@ -96,26 +95,33 @@ class RecurrenceReport:
 def make_recurrence_report(expected: ExponentRange, arms: Sequence[ArmReport]) -> RecurrenceReport | None:
     """Return the fits to all finished runs; None if they are too few or too similar."""
     observations = tuple(one for arm in arms for one in _observations(arm))
-    if not can_fit(observations):
+    try:
+        check_sizes(observations)
+    except InputError:  # runs have failed, or are not finished
         return None
-    fits: dict[Form, RecurrenceFit] = {form: fit_with_interval(observations, form) for form in FORMS}
-    frontiers = {cost: _frontier(arms, cost) for cost in FRONTIER_COSTS}
+    forms = possible_forms(observations)
+    fits = {
+        form: fit_with_interval(observations, form)
+        for form in progress.track(forms, "Fitting the recurrence exponent", unit="forms")
+    }
+    tokens = Counter(one.tokens for one in observations).most_common(1)[0][0]
+    alike = {one.arm for one in observations if one.tokens == tokens}
+    frontiers = {
+        # Size does not depend on the length of the training, so only arms of the same length are compared.
+        "megabytes": _frontier([arm for arm in arms if arm.name in alike], "megabytes"),
+        "flops": _frontier(arms, "flops"),
+        "seconds": _frontier(arms, "seconds"),
+    }
     return RecurrenceReport(expected, observations, fits, frontiers)
 
 
 def _observations(arm: ArmReport) -> list[Observation]:
-    model = arm.runs[0].settings.model
-    counts = count_parameters(model)
-    runs = zip(arm.values["tokens"], arm.values["mask_loss"], strict=True)
-    return [
-        Observation(arm.name, counts.attention + counts.ffn, repetitions(model), 1e6 * tokens, loss)
-        for tokens, loss in runs
-        if tokens is not None and loss is not None
-    ]
+    settings = arm.runs[0].settings
+    return [run_observation(arm.name, settings, loss) for loss in arm.values["mask_loss"] if loss is not None]
 
 
 def _frontier(arms: Sequence[ArmReport], measure: str) -> tuple[FrontierPoint, ...]:
-    """Return the arms that no other beats in both loss and a cost, the cheapest first."""
+    """Return the arms that are better than all cheaper ones, the cheapest first."""
     points = []
     for arm in arms:
         cost, loss = arm.mean(measure), arm.mean("mask_loss")

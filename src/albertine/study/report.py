@@ -93,9 +93,22 @@ def measures_of(claim: Claim) -> tuple[str, ...]:
 
 
 def make_report(
-    claim: Claim, scale: str, protocol: Protocol, runs: Mapping[str, Sequence[StudyRun]]
+    claim: Claim,
+    scale: str,
+    protocol: Protocol,
+    runs: Mapping[str, Sequence[StudyRun]],
+    *,
+    with_fits: bool = True,
 ) -> ClaimReport:
-    """Return the report of a claim from the stored results of its runs, by arm."""
+    """Return the report of a claim from the stored results of its runs.
+
+    Args:
+        claim: the claim.
+        scale: name of the scale.
+        protocol: what the runs have in common.
+        runs: the runs of each arm.
+        with_fits: whether to fit the recurrence exponent, which takes some seconds.
+    """
     measures = measures_of(claim)
     arms = []
     for name, arm_runs in runs.items():
@@ -116,5 +129,5 @@ def make_report(
         for one in claim.expectations
     )
     expected = claim.recurrence
-    recurrence = None if expected is None else make_recurrence_report(expected, arms)
+    recurrence = make_recurrence_report(expected, arms) if expected is not None and with_fits else None
     return ClaimReport(claim, scale, protocol, tuple(arms), verdicts, recurrence)

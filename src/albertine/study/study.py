@@ -78,9 +78,9 @@ class ClaimRuns:
             arm: StepTiming(self.data, arm_values(self.claim, self.protocol, arm)) for arm in self.claim.arms
         }
 
-    def report(self, runs: dict[str, list[StudyRun]]) -> ClaimReport:
+    def report(self, runs: dict[str, list[StudyRun]], *, with_fits: bool = True) -> ClaimReport:
         """Return the report from the results that are stored."""
-        return make_report(self.claim, self.settings.scale, self.protocol, runs)
+        return make_report(self.claim, self.settings.scale, self.protocol, runs, with_fits=with_fits)
 
 
 def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[StudyPlan]:
@@ -88,7 +88,7 @@ def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) ->
     plans = []
     for one in claim_runs(claims, out, settings):
         runs = one.by_arm()
-        plans.append(make_plan(one.claim, runs, one.report(runs)))
+        plans.append(make_plan(one.claim, runs, one.report(runs, with_fits=False)))
     return plans
 
 
@@ -137,10 +137,12 @@ def _test(one: ClaimRuns) -> ClaimReport:
         one.data.build_test_world()
     measure_times(one.timings().values())
     runs, measures = one.by_arm(), measures_of(one.claim)
+    for arm_runs in runs.values():
+        arm_runs[0].check_epochs()
     every = sorted((run for arm in runs.values() for run in arm), key=lambda run: run.seed)
     while remaining := [run for run in every if not run.is_finished(measures)]:
         # Arms that start from others have to wait for them.
-        ready = [run for run in remaining if run.start is None or run.start.is_finished(measures)]
+        ready = [run for run in remaining if run.start is None or run.start.is_trained]
         jobs = {run.model: partial(run.compute, measures) for run in ready}
         steps = sum(run.settings.train.steps for run in ready)
         widest = max(run.settings.model.hidden_size for run in ready)

@@ -24,7 +24,8 @@ from typing import Any
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
-from albertine.errors import Diverged
+from albertine.corpus.dataset import PretrainDataset
+from albertine.errors import Diverged, InputError
 from albertine.interop.load import load
 from albertine.model.cost import count_flops
 from albertine.model.parameter_counts import count_parameters
@@ -49,6 +50,7 @@ RUNS_FOLDER = "runs"
 # Raise it if results with the same settings change, such as by another definition of a measure.
 RESULTS_VERSION = 1
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
+_SEEDS_PER_STAGE = 1_000_000
 _EVALUATIONS = 15  # points of a learning curve
 _BYTES_PER_PARAMETER = 4
 # They change where a run computes and what it stores, and no result. Settings of speed count, because speed
@@ -115,7 +117,7 @@ class StudyRun:
         before = build_settings(PretrainSettings, SettingsSource(self.values, self.name))
         own: dict[str, Any] = {
             "corpus": str(self.data.corpus),
-            "objective": {"seed": self.seed},
+            "objective": {"seed": self.seed + _SEEDS_PER_STAGE * self._stage},
             "train": {
                 "seed": self.seed,
                 "keep_checkpoints": 1,
@@ -125,6 +127,11 @@ class StudyRun:
         if self.start is not None:
             own["init_from"] = str(self.start.model)
         return build_settings(PretrainSettings, SettingsSource(merged(self.values, own), self.name))
+
+    @property
+    def _stage(self) -> int:
+        """How many runs it starts from, one after the other; each has other samples."""
+        return 0 if self.start is None else self.start._stage + 1
 
     @cached_property
     def _resolved_settings(self) -> PretrainSettings:
@@ -175,11 +182,20 @@ class StudyRun:
     @property
     def failure(self) -> str | None:
         """Why the run failed; None if it did not, or has not been run."""
-        return self._stored("training").failure if "training" in self._results else None
+        if self.start is not None and self.start.failure is not None:
+            return f"{self.start.name}, where it starts, has failed"
+        training = self._stored("training")
+        return None if training is None else training.failure
 
-    def _stored(self, name: str) -> PartResult:
-        """Return the result of a part that is finished."""
-        return self._results.get_as(PartResult, name, PartResult)
+    @property
+    def is_trained(self) -> bool:
+        """Whether the training is finished or has failed, also that of the run it starts from."""
+        has_start = self.start is None or self.start.is_trained
+        return self.failure is not None or (has_start and "training" in self._results)
+
+    def _stored(self, name: str) -> PartResult | None:
+        """Return the result of a part; None if it is not finished."""
+        return self._results.get_as(PartResult, name, PartResult) if name in self._results else None
 
     def _parts(self, measures: Collection[str]) -> dict[str, PartFunction]:
         """Return the parts that the measures need, by name, with the functions that compute them."""
@@ -206,7 +222,26 @@ class StudyRun:
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""
-        return self.failure is not None or all(name in self._results for name in self._parts(measures))
+        if self.failure is not None:
+            return True
+        return self.is_trained and all(name in self._results for name in self._parts(measures))
+
+    def check_epochs(self) -> None:
+        """Raise `InputError` if the arm is about samples that come again, and none does."""
+        objective = self._resolved_settings.objective
+        if objective.text_fraction == 1 and objective.distinct_epochs is None:
+            return
+        try:
+            samples = len(PretrainDataset(open_corpus(self.data.corpus), objective))
+        except InputError as error:
+            raise InputError(f"arm {self.arm}: {error}") from None
+        train, distinct = self.settings.train, objective.distinct_epochs or 1
+        epochs = train.steps * train.batch_tokens / (samples * objective.max_length)
+        if epochs < 2 * distinct:
+            raise InputError(
+                f"arm {self.arm}: trains for {epochs:.1f} epochs of its part of the text, so that no sample "
+                "comes again, and arms would hardly differ; give less text, or more steps"
+            )
 
     def compute(self, measures: Collection[str]) -> None:
         """Train and evaluate what is not stored yet. A failed run is a result."""
@@ -230,29 +265,30 @@ class StudyRun:
             return {}
         values: dict[str, float | None] = {}
         for name in self._parts(measures):
-            values |= self._stored(name).values
+            if (part := self._stored(name)) is not None:
+                values |= part.values
         scores = [score for task in self.protocol.tasks if (score := values.get(task)) is not None]
         if scores and len(scores) == len(self.protocol.tasks):
             values["average"] = fmean(scores)
         for name in _COSTS_OF_TRAINING:
-            values[name] = (values[name] or 0.0) + self.cost_of_start(name)
+            values[name] = (values.get(name) or 0.0) + self.cost_of_start(name)
         return {name: value for name in measures if (value := values.get(name)) is not None}
 
     def cost_of_start(self, name: str) -> float:
         """Return "flops", "seconds" or "tokens" of the training of the runs that this one starts from."""
-        if self.start is None:
+        training = None if self.start is None else self.start._stored("training")
+        if self.start is None or training is None:
             return 0.0
-        return (self.start._stored("training").values[name] or 0.0) + self.start.cost_of_start(name)
+        return (training.values.get(name) or 0.0) + self.start.cost_of_start(name)
 
     def layer_curve(self, quantity: str) -> list[float]:
         """Return the "distance" or "angle" of each layer, also of those beyond the trained ones."""
-        values = self._stored("layers").values if "layers" in self._results else {}
+        part = self._stored("layers")
+        values = {} if part is None else part.values
         layers = itertools.takewhile(values.__contains__, (f"{quantity} {n}" for n in itertools.count(1)))
         return [value for name in layers if (value := values[name]) is not None]
 
     def _train(self) -> PartResult:
-        if self.start is not None and self.start.failure is not None:
-            return PartResult(failure=f"its start failed: {self.start.name}")
         if not has_checkpoints(self.model):  # a finished run whose result was removed, or one just started
             shutil.rmtree(self.model, ignore_errors=True)
         try:

@@ -33,7 +33,7 @@ class ReportSummary:
         version: checksum of the claim that was tested.
         text: the user's text; None for the little world.
         page: name of the page.
-        recurrence: the fits of the recurrence exponent; None if the claim has none.
+        recurrence: the fits of the recurrence exponent, if there are any.
     """
 
     claim: str

@@ -136,6 +136,9 @@ READERS: Mapping[str, Reader] = {
         (f"{_STUDY} --out new --print-plan", f"{_STUDY} --out new --print-plan --json"),
         weight=2,
     ),
+    "claim-recurrence": Reader(
+        "exponent.toml", TOML, ("study exponent.toml --scale minutes --out new --print-plan --json",)
+    ),
     "claim-report": Reader(
         "studies/claims/claim.smoke.json", JSON, ("study --out studies", "study --out studies --json")
     ),
