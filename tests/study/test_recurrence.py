@@ -42,6 +42,7 @@ def _observations(
     return [
         Observation(
             f"{width}, {blocks} x {times}, {tokens}",
+            0,  # not fitted
             width,
             blocks,
             times,

@@ -41,13 +41,13 @@ def claim_page(report: ClaimReport, text: str, command: str) -> Page:
     """
     claim = report.claim
     sections = [
-        Section("Results", _result_blocks(report)),
-        *([Section("Verdict", _verdict_blocks(report))] if report.verdicts else []),
         *(
             [Section("The recurrence exponent", recurrence_blocks(report.recurrence))]
             if claim.recurrence
             else []
         ),
+        Section("Results", _result_blocks(report)),
+        *([Section("Verdict", _verdict_blocks(report))] if report.verdicts else []),
         Section("Layer by layer", _layer_blocks(report)),
         Section("Learning curves", _curve_blocks(report)),
         Section("Protocol", _protocol_blocks(report, text, command)),

@@ -17,6 +17,7 @@ class Observation:
 
     Attributes:
         arm: name of its arm.
+        width: hidden size.
         layer_parameters: parameters of a layer, without embeddings.
         layers: layers with weights of their own.
         repetitions: how often each of them is applied.
@@ -25,6 +26,7 @@ class Observation:
     """
 
     arm: str
+    width: int
     layer_parameters: float
     layers: float
     repetitions: float
@@ -83,9 +85,8 @@ def run_observation(arm: str, settings: PretrainSettings, loss: float) -> Observ
     layers = model.groups if model.share == "all" else model.layers
     # Batches are not equally full, so numbers of tokens differ a little where those of steps are equal.
     tokens = settings.train.steps * settings.train.batch_tokens
-    return Observation(
-        arm, (counts.attention + counts.ffn) / layers, layers, repetitions(model), tokens, loss
-    )
+    size = (counts.attention + counts.ffn) / layers
+    return Observation(arm, model.hidden_size, size, layers, repetitions(model), tokens, loss)
 
 
 def check_recurrence(settings: Sequence[PretrainSettings]) -> None:

@@ -23,11 +23,11 @@ from albertine.study.recurrence import Observation, without_most_repetitions
 
 Form = Literal["sum", "separate", "relative", "no_irreducible_loss", "fewer_repetitions"]
 FORMS: dict[Form, str] = {
-    "sum": "E + A / (N r^phi)^alpha + B / D^beta",
-    "separate": "E + A / (W^alpha (L r^phi)^gamma) + B / D^beta, with L layers of W parameters",
-    "relative": "the first, fitted to the logarithm of the loss",
-    "no_irreducible_loss": "the first with E = 0",
-    "fewer_repetitions": "the first without the runs with the most repetitions",
+    "sum": "one exponent",
+    "separate": "separate exponents",
+    "relative": "relative errors",
+    "no_irreducible_loss": "E = 0",
+    "fewer_repetitions": "fewer repetitions",
 }
 PHI_BOUNDS = (-0.5, 2.0)
 _EXPONENT_BOUNDS = (0.01, 3.0)

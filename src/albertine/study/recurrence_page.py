@@ -1,5 +1,7 @@
 """The section of a page about the recurrence exponent."""
 
+from collections import Counter
+
 from albertine.report.charts import Axes, Curve, line_chart
 from albertine.report.page import html_table, paragraphs, side_by_side
 from albertine.study.measures import find_measure
@@ -15,12 +17,14 @@ def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
     if report is None:
         return [paragraphs("Too many runs have failed for a fit of the exponent.")]
     explanation = (
-        "With phi = 0, repetitions of a layer are worth nothing; with phi = 1, as much as layers with "
-        "weights of their own. The first form takes a wider layer and one more layer for the same if they "
-        "have as many parameters; the second has an exponent for each. A verdict needs both to agree. N is "
-        "the number of parameters of all layers, without embeddings, r the number of repetitions of each, D "
-        "the number of training tokens; N and D are in millions. Intervals are those of a bootstrap over the "
-        "arms."
+        "The loss is fitted by E + A / (N r^phi)^alpha + B / D^beta: N parameters of all layers, without "
+        "embeddings, r repetitions of each layer, D training tokens; N and D are in millions. With phi = 0, "
+        "repetitions of a layer are worth nothing; with phi = 1, as much as layers with weights of their "
+        "own. This takes a wider layer and one more layer for the same if they have as many parameters. The "
+        "form with separate exponents does not: its middle term is A / (W^alpha (L r^phi)^gamma), with L "
+        "layers of W parameters. A verdict needs both forms to agree. The other rows are the first form "
+        "fitted to the logarithm of the loss, with E = 0, and without the runs with the most repetitions. "
+        "Intervals are those of a bootstrap over the arms."
     )
     header = ("form", "phi", "95% interval", "alpha", "gamma", "beta", "E", "error")
     rows = [_row(FORMS[form], fit) for form, fit in report.fits.items()]
@@ -31,7 +35,7 @@ def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
     return [
         paragraphs(explanation, f"{verdict} {doubled}"),
         html_table(header, rows),
-        side_by_side([_fit_chart(report), *_frontier_charts(report)]),
+        side_by_side([_layers_chart(report), *_frontier_charts(report)]),
         paragraphs(*_frontier_texts(report)),
     ]
 
@@ -41,18 +45,20 @@ def _row(name: str, fit: RecurrenceFit) -> tuple[str, ...]:
     return (name, f"{fit.phi:.3f}", fit.interval, *(f"{value:.3f}" for value in numbers), f"{fit.error:.4f}")
 
 
-def _fit_chart(report: RecurrenceReport) -> str:
-    """Return the loss without its data term, against the fitted size: one curve if the fit is good."""
-    fit, curves = report.fit, []
-    for number, repeated in enumerate(sorted({one.repetitions for one in report.observations})):
-        points = sorted(
-            (one.parameters / 1e6 * one.repetitions**fit.phi, one.loss - fit.data_loss(one.tokens))
-            for one in report.observations
-            if one.repetitions == repeated
-        )
-        curves.append(Curve(f"r = {repeated:g}", points, number % _NUM_COLORS + 1, dots=True))
-    title = "Loss without its data term, against the fitted size: one curve if the first form is right"
-    return line_chart(title, Axes("N r^phi, millions", "loss (nats)"), curves)
+def _layers_chart(report: RecurrenceReport) -> str:
+    """Return the losses of one repeated layer and of new layers, by the number of applied layers."""
+    tokens = Counter(one.tokens for one in report.observations).most_common(1)[0][0]
+    alike = [one for one in report.observations if one.tokens == tokens]
+    curves: list[Curve] = []
+    for width in sorted({one.width for one in alike}):
+        repeated = [one for one in alike if one.width == width and one.layers == 1]
+        new = [one for one in alike if one.width == width and one.repetitions == 1]
+        for name, group in (("repeated", repeated), ("new", new)):
+            points = sorted((one.layers * one.repetitions, one.loss) for one in group)
+            color = len(curves) % _NUM_COLORS + 1
+            curves.append(Curve(f"{width} {name}", points, color, dots=True))
+    title = "One layer repeated, and new layers, by width"
+    return line_chart(title, Axes("applied layers", "loss (nats)"), curves)
 
 
 def _frontier_charts(report: RecurrenceReport) -> list[str]:
