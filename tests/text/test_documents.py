@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from albertine import json_input
 from albertine.errors import AlbertineError, InputError
-from albertine.text import sources
+from albertine.text import parquet_rows, sources
 from albertine.text.documents import ReadErrors, detect_layout, read_documents
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import find_sources, source_chunks
@@ -418,6 +418,24 @@ def test_decompression_bomb_of_parquet_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"text": ["a" * (20 << 20)]}), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(InputError, match="20 MiB compressed more than 200:1"):
         read_all(tmp_path)
+
+
+def test_long_lists_of_parquet_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal elements take almost no space in the file."""
+    file = tmp_path / "a.parquet"
+    table = pa.table({"text": ["a", "b"], "a.b": [["c"] * 60_000, ["c"] * 60_000], "tags": [["x"], []]})
+    parquet.write_table(table, file, row_group_size=1)
+    monkeypatch.setattr(parquet_rows, "_MAX_LIST_ELEMENTS", 50_000)
+    with pytest.raises(InputError, match=r"lists of 60,000 elements, more than 50,000; write smaller row"):
+        list(parquet_rows.parquet_rows(file, ["text", "a.b"]))
+    assert len(list(parquet_rows.parquet_rows(file, ["text", "tags"]))) == 2
+    monkeypatch.setattr(parquet_rows, "_MAX_LIST_ELEMENTS", 60_000)
+    assert len(list(parquet_rows.parquet_rows(file, ["a.b"]))) == 2
+    monkeypatch.setattr(parquet_rows, "_LARGEST_COLUMN_SCRIPT", "import os; os.abort()")
+    with pytest.raises(InputError, match=r"a.parquet: damaged, or not Parquet; get the file again"):
+        list(parquet_rows.parquet_rows(file, ["tags"]))
 
 
 def test_changed_bytes_of_parquet_raise_no_unexpected_error(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Reads the rows of Parquet files in bounded memory; a value that cannot be read affects only its row."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,17 @@ _BATCH_ROWS, _MIN_BATCH_ROWS = 1000, 8
 # A dictionary in the file stores a value once for many rows. So a row may have the size of its row group,
 # and the rows of a batch are limited as if each had it.
 _BATCH_BYTES = 256 << 20
+# A gigabyte as Python objects. Equal elements take almost no space in the file, and a row is read whole.
+_MAX_LIST_ELEMENTS = 24_000_000
+_LARGEST_COLUMN_SCRIPT = """
+import sys
+from pyarrow import parquet
+metadata = parquet.read_metadata(sys.argv[1])
+groups = map(metadata.row_group, range(metadata.num_row_groups))
+columns = (group.column(number) for group in groups for number in range(group.num_columns))
+print(max((column.num_values for column in columns
+           if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in sys.argv[2:])), default=0))
+"""
 _BOMB_BYTES, _BOMB_RATIO = 8 << 20, 200  # a larger row group that is compressed more is refused
 
 
@@ -52,6 +65,7 @@ def parquet_rows(
         groups: the row groups to read; None for all.
     """
     with _described_errors(file) as parquet_file:
+        _check_lists(file, parquet_file.schema_arrow, columns)
         for group in range(parquet_file.num_row_groups) if groups is None else groups:
             rows = _batch_rows(file, int(parquet_file.metadata.row_group(group).total_byte_size))
             for batch in parquet_file.iter_batches(rows, row_groups=[group], columns=list(columns)):
@@ -71,6 +85,26 @@ def _described_errors(file: Path) -> Iterator[Any]:
     except Exception as error:  # the library raises many types
         reason = display_text(str(error).partition("\n")[0])
         raise InputError(f"{file}: damaged, or not Parquet ({reason}); get the file again") from None
+
+
+def _check_lists(file: Path, schema: Any, columns: Sequence[str]) -> None:
+    """Raise `InputError` if the lists of a row group may not fit into memory."""
+    from pyarrow import types
+
+    nested = [field.name for field in schema if field.name in columns and types.is_nested(field.type)]
+    if not nested:
+        return
+    # In another process, because a damaged file can end the one that reads the metadata of its columns.
+    command = [sys.executable, "-c", _LARGEST_COLUMN_SCRIPT, str(file), *nested]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode != 0 or not process.stdout.strip().isdigit():
+        raise InputError(f"{file}: damaged, or not Parquet; get the file again")
+    elements = int(process.stdout)
+    if elements > _MAX_LIST_ELEMENTS:
+        raise InputError(
+            f"{file}: a row group has lists of {elements:,} elements, more than {_MAX_LIST_ELEMENTS:,}; "
+            "write smaller row groups"
+        )
 
 
 def _batch_rows(file: Path, size: int) -> int:
