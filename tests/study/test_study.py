@@ -116,7 +116,7 @@ def test_plan_of_finished_and_of_new_runs(
     assert plan["detectable"][1]["difference"] >= 1  # at least the margin
     (tmp_path / "order.toml").write_text(CLAIM)
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
-    output = capsys.readouterr().out
+    output = " ".join(capsys.readouterr().out.split())  # lines are wrapped at the width of the terminal
     assert "order: 4 runs, 0 finished" in output
     assert "can detect nothing with 2 seeds; a verdict needs 5" in output
     assert not (tmp_path / "studies").exists()

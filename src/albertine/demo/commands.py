@@ -13,7 +13,6 @@ from albertine.demo.workspace import (
     DEMO_TASKS,
     HELD_OUT_FRACTION,
     LEARNING_RATES,
-    NUM_EVALUATIONS,
     WORLD_HEADS,
     DemoWorkspace,
 )
@@ -57,8 +56,8 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "
             f"{settings.finetuning_steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
-            f"--train.optimizer {task.optimizer} --train.evaluate-every "
-            f"{-(-settings.finetuning_steps // NUM_EVALUATIONS)}{train_seed} --out {name}"
+            f"--train.optimizer {task.optimizer} --train.evaluate-every {settings.finetuning_steps}"
+            f"{train_seed} --out {name}"
         )
     return lines
 
