@@ -272,6 +272,55 @@ def test_round_trip_for_every_depth_plan(settings: ModelSettings, tmp_path: Path
         assert torch.equal(reloaded_parameters[name], parameter), name
 
 
+DEPTH_RULES = {
+    "signal": ModelSettings(layers=4, step_signal=True),
+    "halting": ModelSettings(layers=4, depth_rule="halting", step_signal=True),
+    "equilibrium": ModelSettings(layers=4, depth_rule="equilibrium"),
+}
+
+
+def random_model(settings: ModelSettings, head: HeadSettings) -> Model:
+    """Return a small model with random values in all parameters, also those that start at 0."""
+    model = Model(small_settings(settings), head, seed=3).eval()
+    generator = torch.Generator().manual_seed(4)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    return model
+
+
+@pytest.mark.parametrize("settings", DEPTH_RULES.values(), ids=DEPTH_RULES.keys())
+@pytest.mark.parametrize("kind", CLASS_SUFFIXES)
+def test_other_depth_rules_open_in_transformers_with_their_modelling_file(
+    settings: ModelSettings, kind: Any, tmp_path: Path
+) -> None:
+    labels = 3 if kind in ("classify", "token") else 1 if kind in ("regress", "choice") else 2
+    head = HeadSettings(kind=kind, labels=labels, options=2)
+    model = random_model(settings, head)
+    save_folder(model, tmp_path / "saved")
+    auto_class = getattr(transformers, f"AutoModelFor{CLASS_SUFFIXES[kind]}")
+    hf_model, info = auto_class.from_pretrained(
+        tmp_path / "saved", trust_remote_code=True, output_loading_info=True
+    )
+    assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
+    _, _, logits = losses_and_logits(kind, hf_model.eval(), model)
+    for expected, actual in logits:
+        assert_close(actual, expected)
+    hf_model.save_pretrained(tmp_path / "again")
+    reloaded = load(tmp_path / "again")
+    assert reloaded.settings == model.settings
+    for (name, parameter), other in zip(model.named_parameters(), reloaded.parameters(), strict=True):
+        assert torch.equal(parameter, other), name
+
+
+def test_another_depth_rule_needs_the_modelling_file(tmp_path: Path) -> None:
+    save_folder(Model(small_settings(DEPTH_RULES["halting"])), tmp_path / "saved")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        transformers.AutoModel.from_pretrained(tmp_path / "saved", trust_remote_code=False)
+    save_folder(Model(small_settings(ModelSettings())), tmp_path / "plain")
+    assert not (tmp_path / "plain" / "modeling_albertine.py").exists()
+    assert "auto_map" not in json.loads((tmp_path / "plain" / "config.json").read_text())
+
+
 def test_differing_copies_load_as_groups(tmp_path: Path) -> None:
     model = Model(
         small_settings(ModelSettings(share="attention", layers=4, embedding_size=24)),

@@ -71,6 +71,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "several epochs": {"train": {"steps": 40, "batch_tokens": 2048}},
     "no pairs": {"objective": {"pair": "none"}},
     "unshared layers": {"model": {"share": "none"}},
+    "halting in bf16": {
+        "model": {"depth_rule": "halting", "step_signal": True, "dropout": 0.1},
+        "train": {"recompute": True, "precision": "bf16", "micro_batch_tokens": 64},
+        "curriculum": CURRICULUM,
+    },
+    "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
 
 

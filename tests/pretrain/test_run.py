@@ -116,6 +116,20 @@ def test_micro_batches_do_not_change_the_loss(settings: PretrainSettings, tmp_pa
     assert losses(tmp_path / "one-pass") == pytest.approx(losses(tmp_path / "accumulated"), abs=1e-5)
 
 
+def test_the_cost_of_halting_is_part_of_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
+    settings = replace(settings, model=replace(MODEL, depth_rule="halting", halting_cost=0.1))
+    pretrain(tmp_path / "one-pass", settings)
+    pretrain(tmp_path / "accumulated", with_train(settings, micro_batch_tokens=40))
+    assert losses(tmp_path / "one-pass") == pytest.approx(losses(tmp_path / "accumulated"), abs=1e-5)
+    for line in read_untimed_metrics(tmp_path / "one-pass"):
+        if "loss" in line:
+            assert line["loss"] == pytest.approx(line["mlm_loss"] + line["pair_loss"] + line["halting_loss"])
+            assert 0.1 < line["halting_loss"] <= 0.3  # 0.1 for each of at most two steps, and the remainder
+    model = albertine.load(tmp_path / "one-pass")
+    assert model.encoder.halting is not None
+    assert model.encoder.halting.unit.bias.item() != 0
+
+
 @pytest.mark.parametrize("batch_tokens", [1024, 4096])
 def test_loss_falls_below_the_unigram_baseline(
     batch_tokens: int,

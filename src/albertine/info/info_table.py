@@ -17,6 +17,7 @@ _PARAMETER_LABELS = {
     "attention": "attention",
     "ffn": "feed-forward",
     "layer_norms": "layer norms",
+    "depth_control": "depth control",
     "pooler": "pooler",
 }
 

@@ -5,6 +5,7 @@ without missing or unexpected tensors.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from albertine.interop.tensor_names import (
     parameter_mappings,
 )
 from albertine.interop.transformers_config import (
+    MODELING_FILE,
     config_architecture,
     head_settings_from_config,
     label_names_from_config,
@@ -203,6 +205,8 @@ def checkpoint_writer(
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
+        if not settings.is_published_architecture:
+            shutil.copyfile(Path(__file__).with_name(MODELING_FILE), folder / MODELING_FILE)
         if answerable_tensors:
             write_tensors(answerable_tensors, folder / _ANSWERABLE_FILE)
         if tokenizer:

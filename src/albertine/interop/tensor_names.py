@@ -105,6 +105,10 @@ def _albert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
                 prefixes[block].append(prefix)
     yield from _block_mappings("attention", _ATTENTION["albert"], attention)
     yield from _block_mappings("ffn", _FFN["albert"], ffn)
+    if model.step_signal:
+        yield ParameterMapping("encoder.step_signal.gain", (("albert.encoder.step_signal.gain",),))
+    if model.depth_rule == "halting":
+        yield from _weight_and_bias("encoder.halting.unit", "albert.encoder.halting.unit")
 
 
 def _bert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
@@ -165,7 +169,7 @@ def tied_tensors(family: Family) -> dict[str, str]:
     }
 
 
-_ARCHITECTURE_SUFFIXES = {
+ARCHITECTURE_SUFFIXES = {
     "pretrain": "PreTraining",
     "mlm": "MaskedLM",
     "classify": "SequenceClassification",
@@ -181,9 +185,9 @@ NEXT_SENTENCE_ARCHITECTURE = "BertForNextSentencePrediction"
 NEXT_SENTENCE_RENAMES = {f"cls.seq_relationship.{part}": f"classifier.{part}" for part in ("weight", "bias")}
 
 
-def architecture_name(family: Family, head: HeadSettings) -> str:
-    """Return the name of the class of `transformers` that has a given head."""
-    return ("Albert" if family == "albert" else "Bert") + "For" + _ARCHITECTURE_SUFFIXES[head.kind]
+def architecture_name(family: Family | Literal["albertine"], head: HeadSettings) -> str:
+    """Return the name of the class of `transformers`, or of our modelling file, that has a given head."""
+    return f"{family.capitalize()}For{ARCHITECTURE_SUFFIXES[head.kind]}"
 
 
 def head_kinds(name: str) -> list[str]:
@@ -191,4 +195,4 @@ def head_kinds(name: str) -> list[str]:
     if name == NEXT_SENTENCE_ARCHITECTURE:
         return ["classify"]
     task = name.partition("For")[2]
-    return [kind for kind, suffix in _ARCHITECTURE_SUFFIXES.items() if suffix == task]
+    return [kind for kind, suffix in ARCHITECTURE_SUFFIXES.items() if suffix == task]

@@ -8,11 +8,12 @@ head. `transformers` keeps the key but ignores it.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.interop.tensor_names import (
+    ARCHITECTURE_SUFFIXES,
     NEXT_SENTENCE_ARCHITECTURE,
     Family,
     architecture_name,
@@ -25,6 +26,7 @@ from albertine.settings.schema import display_text, display_value
 
 # Name of the config in checkpoints of Google's code, and the family that it describes.
 _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}
+MODELING_FILE = "modeling_albertine.py"  # copied into the folder of a model with another depth rule
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
 _PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
@@ -44,6 +46,13 @@ _ALBERT_KEYS = (
     ("layer_norm_eps", "norm_epsilon", 1e-12),
     ("hidden_dropout_prob", "dropout", 0),
     ("attention_probs_dropout_prob", "attention_dropout", 0),
+)
+# Of a model with another depth rule, which `transformers` runs with the modelling file of the folder.
+_ALBERTINE: Literal["albertine"] = "albertine"
+_DEPTH_KEYS = (
+    ("depth_rule", "depth_rule", "fixed"),
+    ("step_signal", "step_signal", False),
+    ("halting_cost", "halting_cost", 0.01),
 )
 _BERT_KEYS = (
     ("vocab_size", "vocab_size", 30_522),
@@ -75,22 +84,24 @@ def _displayed(value: object) -> str:
 def model_family(config: Mapping[str, Any], source: str) -> Family:
     """Return the model family of a config; raise `InputError` if it is not supported."""
     family = config.get("model_type")
-    if family not in ("albert", "bert"):
+    if family not in ("albert", "bert", _ALBERTINE):
         raise InputError(
-            f"{source}: model_type {_displayed(family)} is not supported; supported: albert, bert"
+            f"{source}: model_type {_displayed(family)} is not supported; supported: albert, bert, albertine"
         )
     for key, required in (("position_embedding_type", "absolute"), ("is_decoder", False)):
         if config.get(key) not in (None, required):
             raise InputError(
                 f"{source}: {key} = {_displayed(config[key])} is not supported; must be {required!r}"
             )
-    return "albert" if family == "albert" else "bert"
+    return "bert" if family == "bert" else "albert"
 
 
 def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelSettings:
     """Return the model settings that the keys of `transformers` describe; `share` is "all" or "none"."""
     family = model_family(config, source)
-    keys = _ALBERT_KEYS if family == "albert" else _BERT_KEYS
+    keys: list[tuple[str, str, Any]] = list(_ALBERT_KEYS if family == "albert" else _BERT_KEYS)
+    if config.get("model_type") == _ALBERTINE:
+        keys += _DEPTH_KEYS
     values = {name: config.get(key, default) for key, name, default in keys}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
@@ -123,7 +134,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
     """Return the settings of the head that a config names; None for an encoder without a head."""
     family = model_family(config, source)
     name = config_architecture(config, source)
-    if name in ("AlbertModel", "BertModel", ""):
+    if name in ("AlbertModel", "BertModel", "AlbertineModel", ""):
         return None
     kinds = head_kinds(name)
     if not kinds:
@@ -221,6 +232,7 @@ def transformers_config(
     config: dict[str, Any] = {
         "model_type": family,
         "architectures": [architecture_name(family, head)],
+        **({} if model.is_published_architecture else _albertine_keys(model, head)),
         **{key: values[name] for key, name, _ in keys},
         "hidden_act": "gelu_new" if model.activation == "gelu_tanh" else "gelu",
         "initializer_range": 0.02,
@@ -235,6 +247,20 @@ def transformers_config(
         config["problem_type"] = _PROBLEM_TYPES[head.kind]
     config["albertine"] = {"model": _without_unset(model), "head": dataclasses.asdict(head)}
     return config
+
+
+def _albertine_keys(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
+    """Return the keys by which `transformers` finds the modelling file of the folder and the depth rule."""
+    module, name = MODELING_FILE.removesuffix(".py"), architecture_name(_ALBERTINE, head)
+    classes = {"AutoConfig": "AlbertineConfig", "AutoModel": "AlbertineModel"}
+    for suffix in ARCHITECTURE_SUFFIXES.values():
+        classes[f"AutoModelFor{suffix}"] = f"AlbertineFor{suffix}"
+    return {
+        "model_type": _ALBERTINE,
+        "architectures": [name],
+        "auto_map": {auto: f"{module}.{own}" for auto, own in classes.items()},
+        **{key: getattr(model, name) for key, name, _ in _DEPTH_KEYS},
+    }
 
 
 def google_config_file(folder: Path) -> Path | None:

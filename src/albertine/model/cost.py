@@ -55,7 +55,14 @@ def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     heads = MASKED_FRACTION * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
     unread = max(0.0, 1.0 - MASKED_FRACTION - 1.0 / length)
     skipped = unread * (2.0 * h * h + 4.0 * h * f)  # output projection and feed-forward of the last layer
-    training = 3.0 * (forward - skipped + heads)  # a backward pass costs as much as two forward passes
+    if model.depth_rule == "fixed":
+        training = 3.0 * (forward - skipped + heads)  # a backward pass costs as much as two forward passes
+    else:
+        skipped, training = 0.0, 3.0 * (forward + heads)  # the output is of several steps
+    if model.depth_rule == "equilibrium":
+        # Of L steps only the last has a backward pass. The adjoint equation takes one more step and L
+        # products with the Jacobian, each as much as a step: in all 2 L + 3 steps instead of 3 L.
+        training += (3.0 - model.layers) * layers / model.layers
     return FlopsPerToken(
         forward_per_token=forward,
         attention_per_token=attention,

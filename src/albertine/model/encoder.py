@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from albertine.model.attention import AttentionLayout, one_query_attention
-from albertine.model.depth_plan import depth_plan
+from albertine.model.depth_plan import BlockIndices, depth_plan
+from albertine.model.depth_rules import Halting, LayerFunction, StepSignal, equilibrium, fixed_depth
 from albertine.model.kernels.selection import Kernels
 from albertine.model.layers import (
     Attention,
@@ -60,6 +61,8 @@ class Encoder(nn.Module):
         self.embedding = Embedding(settings)
         self.attention = nn.ModuleList(Attention(settings) for _ in range(settings.attention_block_count))
         self.ffn = nn.ModuleList(FeedForward(settings) for _ in range(settings.ffn_block_count))
+        self.step_signal = StepSignal(settings.hidden_size) if settings.step_signal else None
+        self.halting = Halting(settings.hidden_size) if settings.depth_rule == "halting" else None
         self.compute_options = ComputeOptions()  # set by Model.configure
 
     def forward(self, strip: Strip, indices: Tensor | None = None, *, depth: int | None = None) -> Tensor:
@@ -95,9 +98,12 @@ class Encoder(nn.Module):
             strip: the sequences, none of them empty.
             indices: index in the strip of one token of each sequence, in order, [sequences].
         """
+        if self.settings.depth_rule != "fixed":  # no layer is the last one: outputs are of several
+            return self.forward(strip, indices)
         layout, options = self._layout(strip), self.compute_options
         plan = depth_plan(self.settings)
         *_, hidden = islice(self._sorted_hidden_states(strip, layout, None), len(plan))
+        hidden = self._with_signal(hidden, len(plan) - 1)
         rows, order = layout.rows(indices).sort()  # sorted rows have the order of the sorted sequences
         attend = partial(one_query_attention, length_runs=layout.length_runs, heads=self.settings.heads)
         output = encoder_layer_at(
@@ -139,7 +145,7 @@ class Encoder(nn.Module):
         depth: int | None = None,
         last_rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
-        """Yield `hidden` itself and then the output of each layer of the depth plan, [..., hidden].
+        """Yield `hidden` itself and then the output of each step of depth, [..., hidden].
 
         Args:
             hidden: output of the embedding, [..., hidden].
@@ -149,21 +155,42 @@ class Encoder(nn.Module):
             last_rows: rows of `hidden` whose output the last layer computes, by default all.
         """
         plan = depth_plan(self.settings, depth)
+        layer = self._layer_function(plan, attend, options)
+        if self.settings.depth_rule == "fixed":
+            yield from fixed_depth(hidden, layer, len(plan), last_rows)
+            return
+        if self.halting is not None:
+            outputs = self.halting.outputs(hidden, layer, len(plan))
+        else:
+            outputs = equilibrium(hidden, layer, len(plan))
+        for number, output in enumerate(outputs):
+            is_last = number == len(plan)
+            yield output.index_select(0, last_rows) if is_last and last_rows is not None else output
+
+    def _layer_function(
+        self, plan: tuple[BlockIndices, ...], attend: AttentionFunction, options: ComputeOptions
+    ) -> LayerFunction:
+        """Return a function that applies one layer of a plan."""
         # Each block is cast once, however many layers use it.
         attention_weights = {index: self._attention_weights(index, options) for index, _ in plan}
         feed_forward_weights = {index: self._feed_forward_weights(index, options) for _, index in plan}
         # Recomputation in the backward pass must use the dropout rate of the forward pass, also if
         # the model is in evaluation mode by then.
         apply_layer = partial(encoder_layer, attend=attend, options=self._layer_options(options))
-        yield hidden
-        for number, blocks in enumerate(plan, start=1):
+
+        def layer(hidden: Tensor, number: int, rows: Tensor | None = None) -> Tensor:
+            blocks, hidden = plan[number], self._with_signal(hidden, number)
             weights = attention_weights[blocks.attention], feed_forward_weights[blocks.ffn]
-            rows = last_rows if number == len(plan) else None
             if options.recompute and torch.is_grad_enabled():
-                hidden = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
-            else:
-                hidden = apply_layer(hidden, *weights, rows)
-            yield hidden
+                output: Tensor = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
+                return output
+            return apply_layer(hidden, *weights, rows)
+
+        return layer
+
+    def _with_signal(self, hidden: Tensor, number: int) -> Tensor:
+        """Return the input of layer `number`, counted from 0."""
+        return hidden if self.step_signal is None else hidden + self.step_signal(number).to(hidden.dtype)
 
     def _layer_options(self, options: ComputeOptions) -> LayerOptions:
         return LayerOptions(

@@ -1,7 +1,8 @@
 """The number of parameters of a model, part by part, from its settings alone.
 
 The parts are those of the network: embeddings of width E, a projection from E to H if they
-differ, attention and FFN blocks, and the pre-training heads. LayerNorms are counted separately.
+differ, attention and FFN blocks, and the pre-training heads. LayerNorms are counted separately,
+and so is what controls the depth: the signal of the step and the unit for halting.
 Each attention or FFN block contains one norm, so sharing a block shares its norm.
 """
 
@@ -21,6 +22,7 @@ class ParameterCounts:
     attention: int
     ffn: int
     layer_norms: int
+    depth_control: int
     pooler: int
     mlm_head: int
     pair_head: int
@@ -54,6 +56,7 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
         attention=model.attention_block_count * 4 * (h * h + h),
         ffn=model.ffn_block_count * (h * f + f + f * h + h),
         layer_norms=embedding_norm + block_norms,
+        depth_control=(h if model.step_signal else 0) + (h + 1 if model.depth_rule == "halting" else 0),
         pooler=h * h + h,
         mlm_head=(h * e + e) + 2 * e + v,
         pair_head=2 * h + 2,

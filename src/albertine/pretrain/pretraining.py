@@ -37,21 +37,25 @@ class PretrainMicroBatch:
 
     Attributes:
         batch: the samples.
-        has_pairs: whether sentence pairs are an objective.
+        objectives: names of the objectives.
     """
 
     batch: Batch
-    has_pairs: bool
+    objectives: tuple[str, ...]
 
     @property
     def target_counts(self) -> tuple[int, ...]:
-        """Number of masked tokens, and of pairs."""
-        masked = len(self.batch.targets.masked.indices)
-        return (masked, len(self.batch.strip)) if self.has_pairs else (masked,)
+        """Number of targets of each objective."""
+        counts = {
+            "mlm": len(self.batch.targets.masked.indices),
+            "pair": len(self.batch.strip),
+            "halting": len(self.batch.strip.tokens),
+        }
+        return tuple(counts[name] for name in self.objectives)
 
     def to(self, device: torch.device) -> "PretrainMicroBatch":
         """Return the micro-batch on a device."""
-        return PretrainMicroBatch(self.batch.to(device), self.has_pairs)
+        return PretrainMicroBatch(self.batch.to(device), self.objectives)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ class Pretraining:
         self.corpus, self.settings, self.distributed = corpus, settings, distributed
         self._plateau_detector, self._micro_batch_tokens = plateau_detector, micro_batch_tokens
         self._has_pairs = settings.objective.pair != "none"
-        self.objectives = ("mlm", "pair") if self._has_pairs else ("mlm",)
+        self._has_halting = settings.model.depth_rule == "halting"
+        is_used = {"mlm": True, "pair": self._has_pairs, "halting": self._has_halting}
+        self.objectives = tuple(name for name in is_used if is_used[name])
         self._objective: ObjectiveSettings | None = None
         self._batches: BatchLoader | None = None
         self._batch_iterator: Generator[Batch] | None = None
@@ -155,7 +161,9 @@ class Pretraining:
     @property
     def loss_ceiling(self) -> float:
         """Loss of a model that knows only token frequencies and guesses the labels of pairs."""
-        return self._plateau_detector.unigram_baseline + (math.log(2) if self._has_pairs else 0.0)
+        ceiling = self._plateau_detector.unigram_baseline + (math.log(2) if self._has_pairs else 0.0)
+        model = self.settings.model
+        return ceiling + (model.halting_cost * (model.layers + 1) if self._has_halting else 0.0)
 
     def objective_changes(self, step: int) -> bool:
         """Return whether length, masking or depth change with this step."""
@@ -171,13 +179,13 @@ class Pretraining:
         assert self._batch_iterator is not None
         batch = next(self._batch_iterator)
         micro_batches = [
-            PretrainMicroBatch(part, self._has_pairs) for part in batch.split(self._micro_batch_tokens)
+            PretrainMicroBatch(part, self.objectives) for part in batch.split(self._micro_batch_tokens)
         ]
         tokens = len(batch.strip.tokens)
         flops = count_flops(
             replace(self.settings.model, layers=self.settings.depth_at(step)), objective.max_length
         )
-        empty = PretrainMicroBatch(collate([], batch.step_samples), self._has_pairs)
+        empty = PretrainMicroBatch(collate([], batch.step_samples), self.objectives)
         return StepBatch(micro_batches, tokens, tokens * flops.training_per_token, empty)
 
     def _open_batches(self, objective: ObjectiveSettings) -> None:
@@ -210,11 +218,15 @@ class Pretraining:
         out = model(micro_batch.batch.strip, targets, depth=self.settings.depth_at(step))
         with torch.no_grad():
             pair_correct = (out.pair_logits.argmax(1) == targets.pair_labels).sum()
-        objective_losses = (
-            ObjectiveLoss(out.masked.loss, out.masked.correct),
-            ObjectiveLoss(out.pair_loss, pair_correct),
-        )
-        return objective_losses if self._has_pairs else objective_losses[:1]
+        losses = {
+            "mlm": ObjectiveLoss(out.masked.loss, out.masked.correct),
+            "pair": ObjectiveLoss(out.pair_loss, pair_correct),
+        }
+        if self._has_halting:
+            cost = model.encoder.halting.weights.mean_cost(len(micro_batch.batch.strip.tokens))
+            not_counted = torch.full_like(pair_correct, math.nan, dtype=torch.float32)
+            losses["halting"] = ObjectiveLoss(self.settings.model.halting_cost * cost, not_counted)
+        return [losses[name] for name in self.objectives]
 
     def after_step(self, model: Any, step: int) -> None:
         """Extrapolate the embeddings of positions that no sample has reached yet."""

@@ -1,8 +1,10 @@
 """Held-out examples for a report: masked words, segment orders, and changes from layer to layer."""
 
 from collections.abc import Iterator
+from statistics import fmean
 
 import numpy as np
+import torch
 
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
@@ -105,12 +107,27 @@ def held_out_transitions(
         seed: seed of the samples.
         depth: number of layers to apply, by default all; more only if they share all weights.
     """
+    return layer_transitions(model, _transition_strips(model, corpus, seed), depth)
+
+
+def held_out_mean_steps(model: Model, corpus: Corpus, seed: int) -> float | None:
+    """Return after how many steps the tokens of held-out samples halt; None if the model has no halting."""
+    if model.encoder.halting is None:
+        return None
+    steps = []
+    for strip in _transition_strips(model, corpus, seed):
+        with torch.inference_mode():
+            model.encoder(strip)
+        assert model.encoder.halting.weights is not None
+        steps.append(model.encoder.halting.weights.mean_steps(len(strip.tokens)))
+    return fmean(steps) if steps else None
+
+
+def _transition_strips(model: Model, corpus: Corpus, seed: int) -> Iterator[Strip]:
+    """Yield held-out samples without masks, one per strip."""
     samples = _samples(corpus, model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
-    strips = (
-        Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
-        for sample in samples
-    )
-    return layer_transitions(model, strips, depth)
+    for sample in samples:
+        yield Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
 
 
 def can_draw_held_out_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:

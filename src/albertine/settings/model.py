@@ -18,6 +18,7 @@ from albertine.settings.schema import SettingError, Settings, setting
 
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
+DepthRule = Literal["fixed", "halting", "equilibrium"]
 HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
 
 MAX_LAYERS = 1_000  # that a forward pass applies; tables of tensor names grow with it, too
@@ -63,6 +64,20 @@ class ModelSettings(Settings):
     segments: int = setting(
         2, "Number of segments (token types): rows of the segment table.", minimum=1, maximum=1_000_000
     )
+    depth_rule: DepthRule = setting(
+        "fixed",
+        "How the layers are applied: each once, as in ALBERT; with outputs weighted by each token, as in the "
+        "Universal Transformer; or as a fixed-point solver, as in Deep Equilibrium Models.",
+    )
+    step_signal: bool = setting(
+        False, "Add a signal of the step to the input of each layer, as in the Universal Transformer."
+    )
+    halting_cost: float = setting(
+        0.01,
+        "Weight in the pre-training loss of the number of steps of a token; needs depth_rule = halting.",
+        minimum=0.0,
+        maximum=100.0,
+    )
     always_project: bool = setting(
         False,
         "Project the embeddings even if embedding_size equals hidden_size, as in transformers' ALBERT.",
@@ -85,6 +100,7 @@ class ModelSettings(Settings):
         if self.applied_layers > MAX_LAYERS:
             problem = f"must be at most {MAX_LAYERS:,} / inner_groups = {self.inner_groups}"
             raise SettingError("layers", self.layers, problem, ("inner_groups",))
+        self._check_depth_rule()
         if self.share == "none" and self.groups != 1:
             problem = 'must be 1 if share = "none", since no layers share parameters'
             raise SettingError("groups", self.groups, problem, ("share",))
@@ -97,6 +113,27 @@ class ModelSettings(Settings):
         if dividend % divisor:
             problem = f"must divide {dividend_key} = {dividend}; try {_nearest_divisors(dividend, divisor)}"
             raise SettingError(key, divisor, problem, (dividend_key,))
+
+    def _check_depth_rule(self) -> None:
+        """Raise `SettingError` if the rule or the signal needs one layer that is applied again and again."""
+        for name, default in (("depth_rule", "fixed"), ("step_signal", False)):
+            value = getattr(self, name)
+            if value != default and not (self.shares_all_layers and self.inner_groups == 1):
+                problem = 'needs share = "all", groups = 1 and inner_groups = 1'
+                raise SettingError(name, value, problem, ("share", "groups", "inner_groups"))
+        if self.depth_rule == "equilibrium":
+            if self.step_signal:
+                problem = "must be false with depth_rule = equilibrium: every step solves the same equation"
+                raise SettingError("step_signal", self.step_signal, problem, ("depth_rule",))
+            for name in ("dropout", "attention_dropout"):
+                if getattr(self, name):
+                    problem = "must be 0 with depth_rule = equilibrium: a random layer has no fixed point"
+                    raise SettingError(name, getattr(self, name), problem, ("depth_rule",))
+
+    @property
+    def is_published_architecture(self) -> bool:
+        """Whether `transformers` has the network; if not, a checkpoint brings its own modelling file."""
+        return self.depth_rule == "fixed" and not self.step_signal
 
     @property
     def effective_ffn_size(self) -> int:

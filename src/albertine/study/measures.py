@@ -52,6 +52,7 @@ MEASURES = {
     "last_distance": Measure("last distance", "layers", 2),
     # After the last of four times as many layers; only where all layers share their weights.
     "iterated_angle": Measure("angle at 4 x depth", "layers", 1),
+    "mean_steps": Measure("mean steps", "layers", 1, is_higher_better=False),  # of models that halt
     "mnli": _percentage("MNLI", "tasks"),
     "squad-1.1": _percentage("SQuAD F1", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),

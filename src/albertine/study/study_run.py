@@ -34,7 +34,7 @@ from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.pretrain.setup import resolved_settings
-from albertine.report.held_out_examples import held_out_transitions
+from albertine.report.held_out_examples import held_out_mean_steps, held_out_transitions
 from albertine.settings import SettingsSource, build_settings, settings_to_toml
 from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
@@ -341,6 +341,7 @@ class StudyRun:
             "last_angle": transitions[depth - 1].angle,
             "last_distance": distances[-1],
             "iterated_angle": transitions[-1].angle if iterated else None,
+            "mean_steps": held_out_mean_steps(model, corpus, seed=0),
         }
         for number, one in enumerate(transitions, start=1):
             values |= {f"distance {number}": one.distance, f"angle {number}": one.angle}
