@@ -314,8 +314,14 @@ def test_other_depth_rules_open_in_transformers_with_their_modelling_file(
 
 def test_another_depth_rule_needs_the_modelling_file(tmp_path: Path) -> None:
     save_folder(Model(small_settings(DEPTH_RULES["halting"])), tmp_path / "saved")
-    with pytest.raises(ValueError, match="trust_remote_code"):
+    with pytest.raises(ValueError, match="trust_remote_code"):  # and not silently another network
         transformers.AutoModel.from_pretrained(tmp_path / "saved", trust_remote_code=False)
+    config_file = tmp_path / "saved" / "config.json"
+    config = json.loads(config_file.read_text())
+    for key, value in (("depth_rule", "sometimes"), ("step_signal", 5), ("num_hidden_groups", 3)):
+        config_file.write_text(json.dumps({**config, key: value}))
+        with pytest.raises(InputError, match=key if key != "num_hidden_groups" else "groups"):
+            load_folder(tmp_path / "saved")
     save_folder(Model(small_settings(ModelSettings())), tmp_path / "plain")
     assert not (tmp_path / "plain" / "modeling_albertine.py").exists()
     assert "auto_map" not in json.loads((tmp_path / "plain" / "config.json").read_text())

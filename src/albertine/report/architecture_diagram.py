@@ -11,7 +11,11 @@ _BOX_SPACING = 52  # from the top of one box to the top of the next
 
 
 def architecture_name(model: ModelSettings) -> str:
-    """Return the name of an architecture: ALBERT, BERT, or between them, by its shared weights."""
+    """Return the name of an architecture, by its depth rule and its shared weights."""
+    if model.depth_rule == "halting":
+        return "ALBERT with halting"
+    if model.depth_rule == "equilibrium":
+        return "ALBERT as an equilibrium"
     if model.shares_all_layers:
         return "ALBERT"
     return "BERT" if model.share == "none" else "Between ALBERT and BERT"

@@ -64,20 +64,6 @@ class ModelSettings(Settings):
     segments: int = setting(
         2, "Number of segments (token types): rows of the segment table.", minimum=1, maximum=1_000_000
     )
-    depth_rule: DepthRule = setting(
-        "fixed",
-        "How the layers are applied: each once, as in ALBERT; with outputs weighted by each token, as in the "
-        "Universal Transformer; or as a fixed-point solver, as in Deep Equilibrium Models.",
-    )
-    step_signal: bool = setting(
-        False, "Add a signal of the step to the input of each layer, as in the Universal Transformer."
-    )
-    halting_cost: float = setting(
-        0.01,
-        "Weight in the pre-training loss of the number of steps of a token; needs depth_rule = halting.",
-        minimum=0.0,
-        maximum=100.0,
-    )
     always_project: bool = setting(
         False,
         "Project the embeddings even if embedding_size equals hidden_size, as in transformers' ALBERT.",
@@ -91,6 +77,20 @@ class ModelSettings(Settings):
     )
     attention_dropout: float = setting(
         0.0, "Dropout probability of attention weights in training.", minimum=0.0, maximum=0.99
+    )
+    depth_rule: DepthRule = setting(
+        "fixed",
+        "How the layers are applied: each once, as in ALBERT; with outputs weighted by each token, as in the "
+        "Universal Transformer; or as a fixed-point solver, as in Deep Equilibrium Models.",
+    )
+    step_signal: bool = setting(
+        False, "Add a signal of the step to the input of each layer, as in the Universal Transformer."
+    )
+    halting_cost: float = setting(
+        0.01,
+        "Weight in the pre-training loss of the number of steps of a token; needs depth_rule = halting.",
+        minimum=0.0,
+        maximum=100.0,
     )
 
     def check(self) -> None:
