@@ -1,5 +1,6 @@
 """ALBERT with the switches of a `Variation`; with the defaults it computes what `albertine.model` does."""
 
+import math
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +61,7 @@ class VariantEncoder(nn.Module):
         return before + after
 
     def forward(
-        self, strip: Strip, indices: Tensor | None = None, depth: int | None = None, *, causal: bool = False
+        self, strip: Strip, indices: Tensor | None = None, depth: float | None = None, *, causal: bool = False
     ) -> Tensor:
         """Return the hidden states of a strip, or of the tokens with these indices; see `Encoder.forward`."""
         v, depth = self.variation, depth or self.variation.layers
@@ -74,15 +75,20 @@ class VariantEncoder(nn.Module):
         embedded = self.norm(embedded)
         hidden = first = self.projection(embedded)
         values = self.value_projection(embedded) if v.value_embeddings else None
-        for layer in range(depth):
+        before, layers = hidden, math.ceil(depth)
+        for layer in range(layers):
+            before = hidden
             if v.embedding_skip:
                 hidden = self.mix[layer, 0] * hidden + self.mix[layer, 1] * first
             qkv = self._qkv(self._block_input(hidden, layer, 0), layer, values)
             context = self._attend(qkv, layout, positions, causal=causal)
-            if rows is not None and layer == depth - 1:
+            if rows is not None and layer == layers - 1:
+                before = before.index_select(0, rows)
                 hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
             hidden = self._add(hidden, self.out(context), layer, 0)
             hidden = self._add(hidden, self._ffn(self._block_input(hidden, layer, 1), layer), layer, 1)
+        if depth < layers:
+            hidden = before.lerp(hidden, depth - layers + 1)
         if v.norm != "after":
             hidden = self.norms["last"](hidden)
         return layout.restore_order(hidden) if indices is None else hidden.narrow(0, 0, len(indices))
@@ -187,7 +193,7 @@ class VariantModel(nn.Module):
         logits: Tensor = self.replaced(functional.gelu(self.replaced_dense(hidden), approximate="tanh"))
         return logits.squeeze(1)
 
-    def forward(self, strip: Strip, targets: Any, *, depth: int | None = None) -> Any:
+    def forward(self, strip: Strip, targets: Any, *, depth: float | None = None) -> Any:
         """Return the logits of the masked tokens and of the pairs, in the form of `PretrainingOutput`."""
         indices = torch.cat([targets.masked.indices, strip.cls_indices])
         hidden = self.encoder(strip, indices, depth)

@@ -107,7 +107,7 @@ class _Run:
         for batch, kind in self._batches():
             started = time.process_time()
             is_causal = torch.rand((), generator=self._generator).item() < self._value(self._causal)
-            self._step(batch, depth=kind[-1], causal=is_causal)
+            self._step(batch, depth=self._current_depth, causal=is_causal)
             self.steps, self.tokens = self.steps + 1, self.tokens + len(batch.strip.tokens)
             self._count_time((*kind, is_causal), time.process_time() - started, len(batch.strip.tokens))
             if len(self._curve) < 8 * self._used / self.seconds - 1:
@@ -144,7 +144,7 @@ class _Run:
             stage = self._stage
             loader = self._loader(*stage, position)
             for batch in loader:
-                yield batch, (*stage, self._current_depth)
+                yield batch, (*stage, math.ceil(self._current_depth))
                 position = loader.position.sample_index / loader.epoch_samples
                 if self._fraction >= 1 or stage != self._stage:
                     break
@@ -160,8 +160,15 @@ class _Run:
         return stages.value_at(min(milliseconds, total - 1), total)
 
     @property
-    def _current_depth(self) -> int:
-        return int(self._value(self._depth))
+    def _current_depth(self) -> float:
+        """The depth, between two whole numbers of layers if it changes smoothly."""
+        depth, smooth = self._value(self._depth), self.variation.smooth
+        index = self._depth.values.index(depth)
+        since_change = self._fraction - self._depth.starts[index]
+        if not index or since_change >= smooth:
+            return depth
+        before = self._depth.values[index - 1]
+        return before + (depth - before) * since_change / smooth
 
     def _loader(self, masked: float, length: float, batch_tokens: float, position: float) -> BatchLoader:
         objective = ObjectiveSettings(
@@ -180,7 +187,7 @@ class _Run:
         costs.append(seconds / tokens)
         self._used += min(seconds, _SLOWEST_STEP * tokens * float(np.quantile(costs, 0.2)))
 
-    def _step(self, batch: Batch, depth: int, *, causal: bool) -> None:
+    def _step(self, batch: Batch, depth: float, *, causal: bool) -> None:
         v = self.variation
         if v.only_masks:
             batch.strip.tokens[batch.targets.masked.indices] = self.corpus.tokenizer.special_ids.mask
@@ -208,7 +215,7 @@ class _Run:
                 average = self._average.setdefault(name, parameter.detach().clone())
                 average.lerp_(parameter.detach(), 1 - decay)
 
-    def _loss(self, part: Batch, depth: int, counts: tuple[int, int, int]) -> Tensor:
+    def _loss(self, part: Batch, depth: float, counts: tuple[int, int, int]) -> Tensor:
         """Return the share of a micro-batch in the mean losses of the step."""
         v, model, targets = self.variation, self.model, part.targets
         out = model(part.strip, targets, depth=depth)
@@ -223,7 +230,7 @@ class _Run:
             loss = loss + v.replaced_weight * self._replaced_loss(part, logits, depth) / counts[2]
         return loss
 
-    def _replaced_loss(self, part: Batch, logits: Tensor, depth: int) -> Tensor:
+    def _replaced_loss(self, part: Batch, logits: Tensor, depth: float) -> Tensor:
         """Return the loss of finding the tokens that the model itself has put in place of the masked ones."""
         masked, strip = part.targets.masked, part.strip
         tokens = strip.tokens.clone()
@@ -235,7 +242,7 @@ class _Run:
         found = self.model.replaced_logits(hidden)
         return functional.binary_cross_entropy_with_logits(found, is_replaced, reduction="sum")
 
-    def _causal_loss(self, part: Batch, depth: int) -> Tensor:
+    def _causal_loss(self, part: Batch, depth: float) -> Tensor:
         """Return the sum of the losses of predicting each token from those before it."""
         masked, strip = part.targets.masked, part.strip
         tokens = strip.tokens.index_copy(0, masked.indices, masked.labels)
@@ -255,7 +262,8 @@ class _Run:
             for start in range(0, samples, 32)
         )
         mask_id = self.corpus.tokenizer.special_ids.mask
-        sums = sample_sums(self.model, batches, torch.device("cpu"), mask_id, self._current_depth)
+        depth: Any = self._current_depth  # the model accepts a fraction
+        sums = sample_sums(self.model, batches, torch.device("cpu"), mask_id, depth)
         totals = dict(zip(SUM_COLUMNS, sums.sum(0).tolist(), strict=True))
         masked = totals["num_mask_tokens"]
         return {

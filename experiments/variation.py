@@ -38,6 +38,8 @@ class Variation:
         ngram: maximum words that are masked together.
         length: schedule of the maximum length of samples.
         depth: schedule of the layers; by default `layers`.
+        smooth: fraction of the time in which each change of depth happens: the output is then a mixture of
+            those of two depths.
         causal: schedule of the share of steps that predict the next token from those before it.
         batch: schedule of the tokens of a step.
         pair: objective of the segment pairs.
@@ -79,6 +81,7 @@ class Variation:
     ngram: int = 3
     length: str = "128"
     depth: str | None = None
+    smooth: float = 0.0
     causal: str = "0"
     batch: str = "4096"
     pair: Literal["sop", "nsp", "none"] = "sop"

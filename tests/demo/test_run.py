@@ -24,6 +24,8 @@ from albertine.demo.workspace import DemoWorkspace
 from albertine.train import parallel_runs
 
 SMALL = (
+    "--hidden-size",
+    "64",
     "--stories",
     "600",
     "--examples",
@@ -34,6 +36,12 @@ SMALL = (
     "5",
     "--quiet",
 )
+
+
+@pytest.fixture(autouse=True)
+def small_dev_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DemoWorkspace, "dev_examples", 60)
+    monkeypatch.setattr(workspace, "_CLOZE_SIZES", {"train": 400, "dev": 60})
 
 
 def read_well_formed(page: Path) -> str:
@@ -114,7 +122,7 @@ def test_the_report_says_how_much_text_is_held_out(corpus: Corpus) -> None:
     estimate = {"value": 0.5, "low": 0.4, "high": 0.6}
     probe = {f"{name}_accuracy": estimate for name in ("mask_token", "sop", "nsp")}
     result = {"probe": {**probe, "mask_token_loss": estimate, "sequences": 100}}
-    page = "".join(_probe_blocks({"albert": result, "bert": result}, manifest))
+    page = "".join(_probe_blocks({"albert": result}, manifest))
     assert "37% of the text, 370,000 tokens in 1 document of 3." in page
 
 

@@ -13,9 +13,11 @@ from albertine.demo.workspace import (
     DEMO_TASKS,
     HELD_OUT_FRACTION,
     LEARNING_RATES,
+    MLM_PROBABILITY,
     WORLD_HEADS,
     DemoWorkspace,
 )
+from albertine.pretrain.curriculum import GROW
 
 _LONGER_TRAINING_OPTIONS = "--model albertine-tiny --train.batch-tokens 8192 --train.steps 12000"
 
@@ -36,7 +38,8 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
         f"albertine corpus build {text_source} --tokenizer tokenizer "
         f"--held-out {HELD_OUT_FRACTION}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo{world_options} "
+        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {settings.hidden_size}"
+        f"{world_options} --curriculum.depth {GROW} --objective.mlm-probability {MLM_PROBABILITY} "
         f"--train.steps {settings.pretraining_steps} --train.batch-tokens {BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",

@@ -1,4 +1,4 @@
-"""The report of a demo: the two models, their scores, and the commands for each step."""
+"""The report of a demo: the model, its scores beside baselines, and the commands for each step."""
 
 import platform
 from html import escape
@@ -8,11 +8,11 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import Manifest
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
-from albertine.demo.workspace import BASE_MODEL, MODEL_NAMES, DemoWorkspace
+from albertine.demo.workspace import BASE_MODEL, DemoWorkspace
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.info.transitions import LayerTransition
 from albertine.model.cost import count_flops
-from albertine.model.parameter_counts import count_parameters
+from albertine.model.parameter_counts import bert_of_same_shape, count_parameters
 from albertine.report.architecture_diagram import architecture_diagram
 from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
@@ -33,12 +33,15 @@ _TASK_TITLES = {
 def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
     """Return the report of a finished demo."""
     corpus, pipeline = Corpus(workspace.out / "corpus"), fill_mask_pipeline(workspace.out / "albert")
-    counts = {name: count_parameters(workspace.model_settings(name)).encoder for name in MODEL_NAMES}
+    albert = workspace.model_settings("albert")
+    albert_count, bert_count = (
+        count_parameters(model).encoder for model in (albert, bert_of_same_shape(albert))
+    )
     probe_results, seed = workspace.probe_models(), workspace.settings.seed
     probe = probe_results["albert"]["probe"]
     key_figures = [
-        ("parameters of ALBERT", f"{counts['albert']:,}"),
-        ("times as many in BERT", f"{counts['bert'] / counts['albert']:.1f}"),
+        ("parameters of ALBERT", f"{albert_count:,}"),
+        ("times as many in BERT", f"{bert_count / albert_count:.1f}"),
         ("tokens of training text", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
         ("masked tokens predicted correctly", f"{probe['mask_token_accuracy']['value']:.0%}"),
         ("segment orders recognized", f"{probe['sop_accuracy']['value']:.0%}"),
@@ -65,7 +68,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
 def _model_blocks(workspace: DemoWorkspace) -> list[str]:
     albert, bert = (
         ChartedModel(_DISPLAY_NAMES[name], workspace.model_settings(name), _COLORS[name])
-        for name in MODEL_NAMES
+        for name in ("albert", "bert")
     )
     costs = {
         model.name: count_flops(model.settings, BASE_MODEL.max_length).forward_per_token
@@ -88,11 +91,19 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
 
 
 def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
-    runs = [PlottedRun(_DISPLAY_NAMES[name], workspace.out / name, _COLORS[name]) for name in MODEL_NAMES]
-    explanation = (
-        "Both models train on the same text for the same number of steps. They predict masked tokens, and "
-        "whether two segments are in order or swapped. The dashed lines are baselines without any context: "
-        "one knows only the frequency of each token; the other also sees the token at the masked position, "
+    runs = [
+        PlottedRun(_DISPLAY_NAMES[name], workspace.out / name, _COLORS[name])
+        for name in workspace.model_names
+    ]
+    comparison = (
+        "Both models train on the same text for the same number of steps. "
+        if workspace.settings.compare
+        else ""
+    )
+    explanation = comparison + (
+        "Pre-training predicts masked tokens, and whether two segments are in order or swapped. Its first "
+        "steps apply the shared layer once, later ones up to four times. The dashed lines are baselines "
+        "without any context: one knows only the frequency of each token; the other also sees the token at the masked position, "
         "which masking sometimes leaves unchanged. Pre-training that stays above these lines has learned "
         "nothing from context."
     )
@@ -101,7 +112,7 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
 
 def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str]:
     rows = []
-    for name in MODEL_NAMES:
+    for name in probe_results:
         probe = probe_results[name]["probe"]
         accuracies = [
             _with_interval(probe[f"{objective}_accuracy"]) for objective in ("mask_token", "sop", "nsp")
@@ -112,7 +123,7 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
     explanation = (
         f"Accuracy on {probe_results['albert']['probe']['sequences']:,} held-out samples, with 95% "
         "confidence intervals. The last column is BERT's objective, whether two segments come from the same "
-        "text; neither model was trained on it."
+        "text, without any training on it."
     )
     return [
         paragraphs(_held_out_text(manifest), explanation),
@@ -124,7 +135,7 @@ def _held_out_text(manifest: Manifest) -> str:
     """Return a sentence about how much text is held out, which may differ from the requested fraction."""
     tokens, documents = manifest.tokens["dev"], manifest.documents["dev"]
     return (
-        f"Held out, so neither model was trained on it: {tokens / sum(manifest.tokens.values()):.0%} of the "
+        f"Held out, so no model was trained on it: {tokens / sum(manifest.tokens.values()):.0%} of the "
         f"text, {tokens:,} tokens in {documents:,} {'document' if documents == 1 else 'documents'} of "
         f"{sum(manifest.documents.values()):,}."
     )
@@ -141,15 +152,19 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     charts = []
     for name in workspace.task_names:
         scores = {
-            "fine-tuned ALBERT": _score(workspace.finetune_model(name)),
+            "pre-trained ALBERT": _score(workspace.finetune_model(name)),
+            "without pre-training": _score(workspace.finetune_model(name, "untrained")),
             **_baseline_scores(workspace, name),
         }
         bars = [
-            Bar(label, score, f"{100 * score:.1f}", 1 if number == 0 else 4)
-            for number, (label, score) in enumerate(scores.items())
+            Bar(label, score, f"{100 * score:.1f}", color)
+            for (label, score), color in zip(scores.items(), (1, 2, 4, 4), strict=False)
         ]
         charts.append(bar_chart(_TASK_TITLES[name], bars))
-    explanation = "The pre-trained ALBERT, fine-tuned on each task: percent correct on held-out examples. "
+    explanation = (
+        "The pre-trained ALBERT, fine-tuned on each task: percent correct on held-out examples. Beside it, "
+        "the same network with the same fine-tuning, but without pre-training. "
+    )
     if not workspace.settings.text:
         explanation += (
             "The bag of words is a baseline trained on the same examples, which sees the words but not "
@@ -202,12 +217,12 @@ def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) 
             _COLORS[name],
             [LayerTransition(**transition) for transition in probe_results[name]["transitions"]],
         )
-        for name in MODEL_NAMES
+        for name in workspace.model_names
     ]
     explanation = (
         "If a shared layer drove the hidden states to a fixed point, later layers would not change them and "
-        "both curves would fall to 0. This is Figure 1 of the paper for these two models: how far each layer "
-        "moves the hidden states."
+        "the curves would fall to 0. This is Figure 1 of the paper for this model: how far each layer moves "
+        "the hidden states."
     )
     return [paragraphs(explanation), side_by_side(transition_charts(charted_models))]
 

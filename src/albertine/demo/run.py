@@ -1,7 +1,10 @@
 """The demo command: all steps in order, with progress messages; an interrupted demo resumes."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
@@ -9,6 +12,7 @@ from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
+from albertine.device import has_fast_bf16
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
@@ -25,13 +29,14 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
         raise InputError("--text: standard input can be read only once; give a file or a folder")
     if settings.text:
         find_sources([settings.text])
+    settings = _with_hidden_size(out, settings)
     _prepare_folder(out, settings)
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
         duration = (
             f"about {_EXPECTED_MINUTES} minutes on two cores"
-            if settings == DemoSettings()
+            if replace(settings, hidden_size=None) == DemoSettings()
             else "a few minutes"
         )
         progress.print_message(
@@ -48,6 +53,16 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
                 _write_elapsed_seconds(out, elapsed_before + time.monotonic() - started)
         demo_page(workspace, _elapsed_seconds(out)).write(out / REPORT_FILE)
     _print_next_commands(workspace)
+
+
+def _with_hidden_size(out: Path, settings: DemoSettings) -> DemoSettings:
+    """Return the settings with a width: the given one, that of the demo in the folder, or the default."""
+    if settings.hidden_size is not None:
+        return settings
+    file = out / _SETTINGS_FILE
+    stored = build_settings(DemoSettings, read_settings_file(file)).hidden_size if file.exists() else None
+    default = 256 if has_fast_bf16(torch.device("cpu")) else 128
+    return replace(settings, hidden_size=stored or default)
 
 
 def _prepare_folder(out: Path, settings: DemoSettings) -> None:

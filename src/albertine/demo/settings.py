@@ -17,8 +17,17 @@ class DemoSettings(Settings):
     examples: int = setting(
         6_000, "Number of training examples per task of the little world.", minimum=100, maximum=1_000_000
     )
+    compare: bool = setting(
+        False, "Also pre-train a BERT of the same shape, on the same text and for the same number of steps."
+    )
+    hidden_size: int | None = setting(
+        None,
+        "Width of the model; by default 256 where the processor multiplies bf16 fast, else 128.",
+        minimum=64,
+        maximum=4_096,
+    )
     pretraining_steps: int = setting(
-        400, "Steps of each pre-training run, at 4,096 tokens.", minimum=10, maximum=10_000_000
+        1_000, "Steps of each pre-training run, at 4,096 tokens.", minimum=10, maximum=10_000_000
     )
     finetuning_steps: int = setting(400, "Steps of each fine-tuning run.", minimum=5, maximum=1_000_000)
     seed: int = setting(0, "Random seed of all steps.", minimum=0, maximum=1 << 53)

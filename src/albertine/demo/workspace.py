@@ -3,9 +3,10 @@
 OUT/world/               stories and tasks of the little world (not with --text)
 OUT/tokenizer/           the tokenizer
 OUT/corpus/              the corpus
-OUT/albert/, OUT/bert/   two pre-training runs with the same steps and tokens
+OUT/albert/              the pre-training run; with --compare also OUT/bert/, with the same steps and tokens
 OUT/cloze/               multiple-choice questions made from the text
 OUT/tasks/NAME/          the ALBERT fine-tuned on a task
+OUT/untrained/           the ALBERT with its initial weights; in tasks/, the same fine-tuned on each task
 OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albertine import progress
 from albertine.corpus.build import build_corpus
@@ -27,17 +28,21 @@ from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
 from albertine.model.parameter_counts import bert_of_same_shape
+from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.setup import untrained_model
 from albertine.report import held_out_examples
 from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.stored_results import StoredResults
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
 from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.train.parallel_runs import run_in_parallel
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
@@ -47,11 +52,12 @@ from albertine.world.write import write_world
 BASE_MODEL = MODEL_PRESETS["demo"]
 # On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8
-MODEL_NAMES = ("albert", "bert")
 RESULTS_FOLDER = "results"
+Start = Literal["pre-trained", "untrained"]
 BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.05
+MLM_PROBABILITY = 0.3
 # For the little world; with own text, the learning rate follows from the batch size.
-LEARNING_RATES = {"albert": 0.008, "bert": 0.004}
+LEARNING_RATES = {"albert": 0.006, "bert": 0.004}
 _WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
 _PROBE_TOKENS = 60_000
 
@@ -108,6 +114,7 @@ class DemoWorkspace:
             else [DemoStep("Generate a little world: stories, and tasks with known answers", self.make_world)]
         )
         task_phrase = "on multiple choice" if own_text else "on three tasks"
+        models = "an ALBERT" + (" and a BERT of the same shape" if self.settings.compare else "")
         return [
             *world_steps,
             DemoStep(
@@ -116,12 +123,17 @@ class DemoWorkspace:
             ),
             DemoStep("Build a corpus", self.build_corpus),
             DemoStep(
-                "Pre-train an ALBERT, whose layers share weights, and a BERT of the same shape",
+                f"Pre-train {models}; beside it, fine-tune the same network without pre-training",
                 self.pretrain_models,
             ),
-            DemoStep("Probe both on held-out text", self.print_probe_results),
+            DemoStep("Probe what it has learned, on held-out text", self.print_probe_results),
             DemoStep(f"Fine-tune the ALBERT {task_phrase}", self.finetune_models),
         ]
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Names of the models to pre-train."""
+        return ("albert", "bert") if self.settings.compare else ("albert",)
 
     @property
     def text_source(self) -> str:
@@ -187,18 +199,41 @@ class DemoWorkspace:
 
     def model_settings(self, name: str) -> ModelSettings:
         """Return the settings of a model; both models have the same width, depth and cost per token."""
-        heads = BASE_MODEL.heads if self.settings.text else WORLD_HEADS
-        settings = replace(BASE_MODEL, heads=heads, vocab_size=len(Corpus(self.out / "corpus").tokenizer))
+        settings = replace(
+            BASE_MODEL,
+            hidden_size=self.settings.hidden_size or BASE_MODEL.hidden_size,
+            heads=BASE_MODEL.heads if self.settings.text else WORLD_HEADS,
+            vocab_size=len(Corpus(self.out / "corpus").tokenizer),
+        )
         return settings if name == "albert" else bert_of_same_shape(settings)
 
     def pretrain_models(self) -> None:
-        """Pre-train both models."""
-        remaining = {
+        """Pre-train the models, and fine-tune the ALBERT with its initial weights: one run for each core.
+
+        A model this small is hardly faster on two cores.
+        """
+        settings, untrained = self.settings, self.untrained_checkpoint()
+        pretraining = {
             self.out / name: partial(self.pretrain_model, name)
-            for name in MODEL_NAMES
+            for name in self.model_names
             if name not in self.results
         }
-        run_in_parallel("Pre-training both", remaining, self.settings.pretraining_steps * len(remaining))
+        finetuning = {
+            untrained / "tasks" / name: partial(self.finetune_model, name, "untrained")
+            for name in self.task_names
+            if _result_name(name, "untrained") not in self.results
+        }
+        steps = settings.pretraining_steps * len(pretraining) + settings.finetuning_steps * len(finetuning)
+        run_in_parallel("Training", pretraining | finetuning, steps)
+
+    def untrained_checkpoint(self) -> Path:
+        """Write the ALBERT with the weights with which its pre-training begins; return its folder."""
+        folder = self.out / "untrained"
+        if not (folder / "config.json").exists():
+            settings = PretrainSettings(train=PretrainTrainSettings(seed=self.settings.seed))
+            model = untrained_model(self.model_settings("albert"), settings)
+            save_folder(model, folder, tokenizer=load_tokenizer(self.out / "tokenizer"))
+        return folder
 
     def pretrain_model(self, name: str) -> dict[str, Any]:
         """Pre-train one model, and return its result."""
@@ -206,7 +241,10 @@ class DemoWorkspace:
         pretrain_settings = PretrainSettings(
             corpus=self.out / "corpus",
             model=self.model_settings(name),
-            objective=ObjectiveSettings(max_length=BASE_MODEL.max_length, seed=seed),
+            objective=ObjectiveSettings(
+                max_length=BASE_MODEL.max_length, mlm_probability=MLM_PROBABILITY, seed=seed
+            ),
+            curriculum=CurriculumSettings(depth=GROW if name == "albert" else None),
             train=PretrainTrainSettings(
                 steps=steps,
                 batch_tokens=BATCH_TOKENS,
@@ -218,11 +256,11 @@ class DemoWorkspace:
         return self.results.get(name, lambda: pretrain(self.out / name, pretrain_settings))
 
     def probe_models(self) -> dict[str, Any]:
-        """Return the probe results of both models, and how far each layer moves their hidden states."""
+        """Return the probe results of the models, and how far each layer moves their hidden states."""
 
         def compute() -> dict[str, Any]:
             corpus, results = Corpus(self.out / "corpus"), {}
-            for name in MODEL_NAMES:
+            for name in self.model_names:
                 run = str(self.out / name)
                 probe_settings = ProbeSettings(corpus=corpus.folder, tokens=_PROBE_TOKENS)
                 transitions = held_out_examples.held_out_transitions(load(run), corpus, self.settings.seed)
@@ -235,7 +273,7 @@ class DemoWorkspace:
         return self.results.get("probe", compute)
 
     def print_probe_results(self) -> None:
-        """Print the accuracies of both models."""
+        """Print the accuracies of the models."""
         for name, result in self.probe_models().items():
             metric_keys = {"masked tokens": "mask_token_accuracy", "segment orders": "sop_accuracy"}
             accuracies = {label: result["probe"][key]["value"] for label, key in metric_keys.items()}
@@ -272,14 +310,14 @@ class DemoWorkspace:
         return self.results.get("questions", compute)
 
     def finetune_models(self) -> None:
-        """Fine-tune the ALBERT on all tasks."""
+        """Fine-tune the pre-trained ALBERT on all tasks."""
         if not self.task_names:
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
         tasks_folder = self.out / "tasks"
         remaining = {
             tasks_folder / name: partial(self.finetune_model, name)
             for name in self.task_names
-            if name not in self.results
+            if _result_name(name) not in self.results
         }
         run_in_parallel("Fine-tuning", remaining, self.settings.finetuning_steps * len(remaining))
         for name in self.task_names:
@@ -287,8 +325,8 @@ class DemoWorkspace:
                 f"{tasks_folder / name}: {format_metrics(self.finetune_model(name)['metrics'])}"
             )
 
-    def finetune_model(self, name: str) -> dict[str, Any]:
-        """Fine-tune the ALBERT on a task, and return the metrics."""
+    def finetune_model(self, name: str, start: Start = "pre-trained") -> dict[str, Any]:
+        """Fine-tune the ALBERT on a task, from its pre-trained or its initial weights; return the metrics."""
         demo_task, steps = DEMO_TASKS[name], self.settings.finetuning_steps
         cloze = self.out / "cloze"
         finetune_settings = FinetuneSettings(
@@ -306,8 +344,15 @@ class DemoWorkspace:
         )
 
         def compute() -> dict[str, Any]:
-            results = finetune(self.out / "albert", self.out / "tasks" / name, finetune_settings)
+            checkpoint, tasks = self.out / "albert", self.out / "tasks"
+            if start == "untrained":
+                checkpoint, tasks = self.untrained_checkpoint(), self.untrained_checkpoint() / "tasks"
+            results = finetune(checkpoint, tasks / name, finetune_settings)
             task, metrics = results.task, results.median_metrics
             return {"task": task, "metrics": metrics, "primary_metric": primary_metric(task, metrics)}
 
-        return self.results.get(name, compute)
+        return self.results.get(_result_name(name, start), compute)
+
+
+def _result_name(task: str, start: Start = "pre-trained") -> str:
+    return task if start == "pre-trained" else f"untrained-{task}"
