@@ -25,7 +25,7 @@ from albertine.train import parallel_runs
 
 SMALL = (
     "--hidden-size",
-    "64",
+    "128",
     "--stories",
     "600",
     "--examples",

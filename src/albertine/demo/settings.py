@@ -23,7 +23,7 @@ class DemoSettings(Settings):
     hidden_size: int | None = setting(
         None,
         "Width of the model; by default 256 where the processor multiplies bf16 fast, else 128.",
-        minimum=64,
+        minimum=128,
         maximum=4_096,
     )
     pretraining_steps: int = setting(
