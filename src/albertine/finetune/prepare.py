@@ -79,6 +79,11 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         settings: the user's settings.
     """
     task = find_task(settings.task)
+    if settings.co_matching and task.task_type.head_kind != "choice":
+        raise InputError(
+            f"--co-matching: {task.name} is {task.task_type.title}; only multiple choice (race, dream, "
+            "choice) has passage, question and options to match"
+        )
     folder = _find_checkpoint(source, settings.init_from)
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
