@@ -53,6 +53,7 @@ class MultipleChoice(TaskType):
     name = "choice"
     title = "multiple choice"
     head_kind = "choice"
+    has_parts = True
     similar_task = "race"
     table_columns = ("option", "text", "probability")
     optional_columns = ("context", "question", "id")
