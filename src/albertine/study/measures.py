@@ -54,6 +54,7 @@ MEASURES = {
     "iterated_angle": Measure("angle at 4 x depth", "layers", 1),
     "mnli": _percentage("MNLI", "tasks"),
     "squad-1.1": _percentage("SQuAD F1", "tasks"),
+    "race": _percentage("RACE", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),
     "rte": _percentage("RTE", "tasks"),
     "sts-b": _percentage("STS-B", "tasks"),
