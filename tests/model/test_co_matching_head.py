@@ -55,8 +55,10 @@ def strip_of_parts(lengths: Sequence[Lengths], seed: int = 0) -> Strip:
     return replace(Strip.from_sequences(tokens), parts=torch.tensor(parts).view(-1, 3, 2))
 
 
-def reference_scores(head: CoMatchingHead, hidden: Tensor, strip: Strip) -> Tensor:
+def reference_scores(model: Model, strip: Strip) -> Tensor:
     """Return the score of each sequence, computed token by token."""
+    head, hidden = model.head, model.encoder(strip)
+    assert isinstance(head, CoMatchingHead)
     assert strip.parts is not None
     scores = []
     for start, bounds in zip(strip.offsets.tolist(), strip.parts.tolist(), strict=False):
@@ -98,13 +100,13 @@ def test_logits_equal_those_of_the_reference(lengths: list[Lengths]) -> None:
     model, strip = make_model(), strip_of_parts(lengths)
     logits = model(strip).logits
     assert logits.shape == (len(lengths) // 2, 2)
-    expected = reference_scores(model.head, model.encoder(strip), strip)
+    expected = reference_scores(model, strip)
     torch.testing.assert_close(logits.flatten(), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_gradients_equal_those_of_the_reference() -> None:
     model, strip, targets = make_model(), strip_of_parts(LENGTHS), torch.tensor([0, 1, 1, 0])
-    logits = reference_scores(model.head, model.encoder(strip), strip).view(-1, 2)
+    logits = reference_scores(model, strip).view(-1, 2)
     expected = functional.cross_entropy(logits, targets)
     loss = model(strip, targets).loss
     torch.testing.assert_close(loss, expected)
