@@ -1,7 +1,8 @@
 """Loads and saves checkpoints in the layout of `transformers`: `config.json` and `model.safetensors`.
 
-Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves,
-without missing or unexpected tensors.
+Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves, without
+missing or unexpected tensors. Layers that `transformers` lacks are in a file of their own; a model
+with a co-matching head lacks the head of `transformers`, which is then new.
 """
 
 import json
