@@ -36,6 +36,7 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
         "regress": "--task regress --data reviews.csv --text review --label mark",
         "tag": "--task tag --data tags.conll",
         "choose": "--task race --data world/race",
+        "match": "--task race --data world/race --co-matching",
         "answer": "--task squad-2.0 --data world/squad",
         "judge": "--task cola --data world/glue",
     }

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
@@ -97,11 +98,13 @@ def running_server(source: Path) -> Iterator[ServerClient]:
 
 @pytest.fixture(scope="session")
 def models(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders of an untrained model of each task type and of a pre-training model."""
+    """The folders of untrained models: of each task type, with a co-matching head, and of pre-training."""
     folder = tmp_path_factory.mktemp("models")
+    choice, choice_card = TASK_TYPES["choice"]
+    matching = {"co-matching": (replace(choice, co_matching=True), choice_card)}
     finetuned = {
-        type_name: save_untrained_model(folder / type_name, checkpoint, head, card)
-        for type_name, (head, card) in TASK_TYPES.items()
+        name: save_untrained_model(folder / name, checkpoint, head, card)
+        for name, (head, card) in (TASK_TYPES | matching).items()
     }
     return {**finetuned, "pretrained": checkpoint}
 

@@ -42,6 +42,7 @@ EXAMPLE_REQUESTS: dict[str, list[dict[str, Any]]] = {
     "span": [{"question": "ka?", "context": "Lo mi vu."}, {"question": "", "context": ""}],
     "choice": [{"options": ["mi", "vu"]}, {"context": "ka", "question": "lo", "options": ["vu", "mi"]}],
 }
+EXAMPLE_REQUESTS["co-matching"] = EXAMPLE_REQUESTS["choice"]
 
 
 def is_close(actual: Any, expected: Any) -> bool:
@@ -57,7 +58,7 @@ def is_close(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-@pytest.mark.parametrize("type_name", TASK_TYPES)
+@pytest.mark.parametrize("type_name", EXAMPLE_REQUESTS)
 def test_responses_equal_those_of_the_pipeline(
     type_name: str, client_for: ClientFactory, models: dict[str, Path]
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from albertine import progress
@@ -389,6 +390,86 @@ def test_answerable_layer_is_saved_in_its_own_file(tmp_path: Path) -> None:
     reloaded = load(tmp_path / "saved").eval()
     strip = strip_from_inputs(batch())
     assert torch.equal(reloaded(strip).answerable_logits, model(strip).answerable_logits)
+
+
+def change_tensor(name: str, value: Tensor | None) -> Callable[[Path], None]:
+    """Return a function that replaces a tensor of a file, or removes it."""
+
+    def change(file: Path) -> None:
+        tensors = load_file(file) | {name: value}
+        save_file({key: tensor for key, tensor in tensors.items() if tensor is not None}, file)
+
+    return change
+
+
+def save_co_matching(folder: Path) -> Model:
+    """Write a model with a co-matching head; return it."""
+    head = HeadSettings("choice", labels=1, options=2, co_matching=True)
+    model = Model(small_settings(ModelSettings()), head, seed=5).eval()
+    save_folder(model, folder)
+    return model
+
+
+def test_co_matching_head_is_saved_in_its_own_file(tmp_path: Path) -> None:
+    model = save_co_matching(tmp_path)
+    reloaded = load(tmp_path)
+    assert reloaded.head_settings == model.head_settings
+    for name, weight in model.named_parameters():
+        assert torch.equal(parameter(reloaded, name), weight), name
+    _, loading_info = open_in_transformers(tmp_path, "AlbertModel")
+    assert loading_info["unexpected_keys"] == []
+    _, loading_info = open_in_transformers(tmp_path, "AlbertForMultipleChoice")
+    assert loading_info["unexpected_keys"] == []
+    own_head = {f"{layer}.{part}" for layer in ("albert.pooler", "classifier") for part in ("weight", "bias")}
+    assert set(loading_info["missing_keys"]) == own_head
+
+
+def test_a_new_co_matching_head_takes_nothing_from_an_old_one(tmp_path: Path) -> None:
+    model = save_co_matching(tmp_path)
+    new = load(tmp_path, head=model.head_settings, seed=6)
+    assert torch.equal(new.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+    for name, weight in new.head.named_parameters():
+        assert name.endswith("bias") or not torch.equal(weight, parameter(model, f"head.{name}")), name
+
+
+def test_the_head_that_transformers_has_trained_replaces_co_matching(tmp_path: Path) -> None:
+    save_co_matching(tmp_path / "saved")
+    changed = change_in_transformers(tmp_path / "saved", tmp_path / "hf", "AlbertForMultipleChoice")
+    model = load(changed)
+    assert model.head_settings == HeadSettings("choice", labels=1, options=2)
+    hf_model: Any = transformers.AlbertForMultipleChoice.from_pretrained(changed)
+    inputs = batch()
+    with torch.no_grad():
+        expected = hf_model.eval()(**{name: value.view(2, 2, -1) for name, value in inputs.items()}).logits
+        assert_close(model(strip_from_inputs(inputs)).logits, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: file.unlink(), "missing; get the file again"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-9]), "damaged, or not a safetensors file"),
+        (change_tensor("out.weight", None), "tensor out.weight is missing; get the file again"),
+        (
+            change_tensor("first.bias", torch.zeros(5)),
+            r"tensor first.bias has shape \[5\], but the config requires \[24\]",
+        ),
+        (
+            change_tensor("gate.bias", torch.full((24,), torch.nan)),
+            "tensor gate.bias has values that are NaN or infinite",
+        ),
+    ],
+    ids=["missing", "truncated", "missing tensor", "shape", "NaN"],
+)
+def test_wrong_co_matching_file_is_refused(
+    change: Callable[[Path], Any], message: str, tmp_path: Path
+) -> None:
+    save_co_matching(tmp_path)
+    change(tmp_path / "co_matching.safetensors")
+    with pytest.raises(InputError, match=rf"co_matching\.safetensors: {message}") as error:
+        load(tmp_path)
+    assert "\n" not in str(error.value)
+    load(tmp_path, head="choice")
 
 
 Damage = Callable[[Path], None]

@@ -80,7 +80,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
             "[finetuning]\nSOP = { ensemble = true }",
             "finetuning.SOP: runs = 1: must be 2 to 100 for an ensemble",
         ),
-        ("", '[finetuning]\nSOP = { start = "race" }', "finetuning.SOP: start = race: known: mnli, sst-2"),
+        ("", '[finetuning]\nSOP = { start = "dream" }', "finetuning.SOP: start = dream: known: mnli, sst-2"),
         ("", '[starts]\nSOP = "NPS"', "c.toml: starts: NPS: no such arm (did you mean NSP?)"),
         ("", '[starts]\nx = "NSP"', "c.toml: starts: x: no such arm"),
         (
@@ -127,6 +127,22 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ),
         ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, sst-2, rte"),
+        (
+            "[finetuning.SOP.settings]\ntrain.seed = 5",
+            "c: finetuning.SOP.settings: train.seed: a study sets it for all runs; remove it",
+        ),
+        (
+            '[finetuning.SOP.settings]\ntrain.rate = 5\n[scales.smoke]\ntasks = ["rte"]',
+            "c: finetuning.SOP.settings: train.rate = 5: unknown setting",
+        ),
+        (
+            '[finetuning.SOP.settings]\nco_matching = true\n[scales.smoke]\ntasks = ["race", "rte"]',
+            "c: --co-matching: --task rte is classification, without options to match with passage and",
+        ),
+        (
+            '[finetuning.SOP]\nstart = "race"\n[scales.smoke]\ntasks = ["rte"]',
+            "c: finetuning.SOP: start = race: not in the world of this claim; add it to tasks",
+        ),
         ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
         ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
         (

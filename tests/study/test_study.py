@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import Diverged, InputError
@@ -15,6 +16,7 @@ from albertine.study import study_run
 from albertine.study.catalog import find_claim
 from albertine.study.equal_time import StepTiming
 from albertine.study.settings import StudySettings
+from albertine.study.tasks import FinetuningPlan
 
 CLAIM = """
 claim = "Order is <better>."
@@ -332,6 +334,31 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
     assert failures == [{"0": "the loss is not finite"}, {"0": "none, seed 0, where it starts, has failed"}]
 
 
+def test_arms_may_differ_in_their_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = CLAIM.replace('none = { objective.pair = "none" }', "none = {}").replace(
+        'SOP = { objective.pair = "sop" }', "SOP = {}"
+    )
+    plan = "finetuning.SOP.settings = { co_matching = true, train.lr = 0.002 }\n"
+    claim = claim.replace("[arms]", f"{plan}[arms]").replace('"sst-2"', '"race"')
+    (tmp_path / "order.toml").write_text(claim)
+    assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1", "--json")) == 0
+    ((first, second),) = (report["arms"] for report in json.loads(capsys.readouterr().out))
+    assert first["runs"] == second["runs"]
+    (results,) = (tmp_path / "studies/runs").glob("*/results")
+    assert len(list(results.glob("race-*.json"))) == 2
+    assert list((tmp_path / "studies/data").glob("*/world/race"))
+    (page,) = (tmp_path / "studies/claims").glob("*.html")
+    assert "finetuning.settings.co_matching = true" in page.read_text()
+
+
+def test_plans_of_earlier_versions_keep_their_address() -> None:
+    assert (
+        FinetuningPlan(start="mnli", runs=5).address
+        == json_checksum({"start": "mnli", "runs": 5, "ensemble": False})[:8]
+    )
+    assert FinetuningPlan(settings={"co_matching": True}).address != FinetuningPlan().address
+
+
 def test_plans_of_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plans = (
         'finetuning.none = { start = "mnli", runs = 2 }\n'
@@ -355,6 +382,7 @@ def test_plans_of_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(list(results.glob("sst-2-*.json"))) == 2
     assert not list((store / "runs").glob("*/tasks/*"))  # the scores are enough
     (test_world,) = (store / "data").glob("*/test-world")
+    assert not (test_world / "race").exists()  # only where a claim names it
     (world,) = (store / "data").glob("*/world")
     dev_files = [folder / "glue/SST-2/dev.tsv" for folder in (world, test_world)]
     assert dev_files[0].read_text() != dev_files[1].read_text()

@@ -277,6 +277,34 @@ def test_context_is_truncated_before_question_and_option(albertine_tokenizer: To
         task_type.encode([MultipleChoiceExample("b", "", passage, question, options[:2], 1)])
 
 
+@pytest.mark.parametrize("max_length", [60, 20, 12, 5])
+@pytest.mark.parametrize("passage", ["", "vu ren tas dor wel shi gon ka lo mi"])
+@pytest.mark.parametrize("question", ["", "ka lo mi?"])
+def test_parts_are_passage_question_and_option(
+    albertine_tokenizer: Tokenizer, passage: str, question: str, max_length: int
+) -> None:
+    options = ("ren tas", "", "dor wel shi gon")
+    task_type = MultipleChoice(albertine_tokenizer, 3, max_length, 0.0)
+    (encoded,) = task_type.encode([MultipleChoiceExample("", "", passage, question, options, 1)])
+    (sample,) = encoded.samples
+    passage_ids, question_ids = (
+        albertine_tokenizer.encode(text, add_special_tokens=False) for text in (passage, question)
+    )
+    special = albertine_tokenizer.special_ids
+    for ids, parts, option in zip(sample.ids, sample.parts, options, strict=True):
+        first, second, third = (ids[start:end].tolist() for start, end in parts)
+        assert ids.tolist() == [special.cls, *first, special.sep, *second, *third, special.sep]
+        option_ids = albertine_tokenizer.encode(option, add_special_tokens=False)
+        available = max_length - 3
+        assert third == option_ids[-available:]
+        assert second == (question_ids + option_ids)[-available:][: len(second)]
+        assert len(second) == min(len(question_ids), available - len(third))
+        assert first == passage_ids[: available - len(second) - len(third)]
+    strip = strip_from_samples([sample, sample])
+    assert strip.parts is not None
+    assert strip.parts.tolist() == 2 * [parts.tolist() for parts in sample.parts]
+
+
 # Span extraction.
 
 

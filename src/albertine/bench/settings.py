@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
-from albertine.settings import MODEL_PRESETS, DeviceName, ModelSettings, PrecisionName, Settings, setting
+from albertine.settings import (
+    MODEL_PRESETS,
+    DeviceName,
+    ModelSettings,
+    PrecisionName,
+    SettingError,
+    Settings,
+    setting,
+)
 from albertine.text.settings import ReadingSettings
 
 
@@ -58,6 +66,11 @@ class FinetuneBenchSettings(FinetuneSettings):
     train: FinetuneTrainSettings = setting(
         FinetuneTrainSettings(optimizer="adamw", schedule="linear"), "Training, with the AdamW of torch."
     )
+
+    def check(self) -> None:
+        """Raise `SettingError` for a head that transformers lacks."""
+        if self.co_matching:
+            raise SettingError("co_matching", True, "transformers has no such head to compare with")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.reading import load_examples
-from albertine.tasks.registry import create_task_type, find_task
+from albertine.tasks.registry import TASKS, create_task_type, find_task
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.task import Task, is_folder
 from albertine.tasks.types.task_type import TaskType
@@ -79,6 +79,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         settings: the user's settings.
     """
     task = find_task(settings.task)
+    check_head(task, settings)
     folder = _find_checkpoint(source, settings.init_from)
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
@@ -97,6 +98,16 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
+
+
+def check_head(task: Task, settings: FinetuneSettings) -> None:
+    """Raise `InputError` if the head that the settings select is not for the task."""
+    if settings.co_matching and not task.task_type.has_parts:
+        names = ", ".join(task.name for task in TASKS.values() if task.task_type.has_parts)
+        raise InputError(
+            f"--co-matching: --task {task.name} is {task.task_type.title}, without options to match with "
+            f"passage and question; the tasks that have them: {names}"
+        )
 
 
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:

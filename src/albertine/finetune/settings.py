@@ -81,6 +81,9 @@ class FinetuneSettings(DataSettings):
     classifier_dropout: float | None = setting(
         None, "Dropout before the last layer; if not set, 0.1 as in the paper.", minimum=0, maximum=0.99
     )
+    co_matching: bool = setting(
+        False, "For multiple choice: match passage, question and option in pairs, in place of reading [CLS]."
+    )
     albert_v2: bool = setting(False, "Use the paper's values for version 2 of its models where they differ.")
     seeds: int = setting(
         1, "Number of runs with different seeds; the median is reported.", minimum=1, maximum=1000

@@ -1,6 +1,8 @@
 """Converts a checkpoint to the layout of `transformers` and verifies that its outputs are the same."""
 
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -59,6 +61,9 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
         torch.randint(0, model.settings.vocab_size, (n,), generator=generator).tolist() for n in lengths
     ]
     strip = Strip.from_sequences(sequences)
+    if model.head_settings.co_matching:
+        thirds = [[n * third // 3 for third in range(4)] for n in lengths]
+        strip = replace(strip, parts=torch.tensor([list(pairwise(bounds)) for bounds in thirds]))
     with torch.inference_mode():
         expected, actual = ([net.encoder(strip), *_output_tensors(net(strip))] for net in (model, copy))
     if not all(torch.equal(a, b) for a, b in zip(expected, actual, strict=True)):

@@ -80,7 +80,7 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, *patterns]))
 
     try:
-        folder = download("model*.safetensors") if weights else download()
+        folder = download("model*.safetensors", "co_matching.safetensors") if weights else download()
         if weights and not any(folder.glob("model*.safetensors")):
             folder = download("pytorch_model.bin")
     except HFValidationError as error:

@@ -1,12 +1,13 @@
 """Loads and saves checkpoints in the layout of `transformers`: `config.json` and `model.safetensors`.
 
-Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves,
-without missing or unexpected tensors.
+Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves, without
+missing or unexpected tensors. Layers that `transformers` lacks are in a file of their own; a model
+with a co-matching head lacks the head of `transformers`, which is then new.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.errors import InputError
 from albertine.interop.model_from_tensors import (
-    ANSWERABLE_MAPPINGS,
     check_no_unnamed_head,
     check_no_unused_tensors,
     model_from_tensors,
@@ -29,6 +29,7 @@ from albertine.interop.tensor_names import (
     NEXT_SENTENCE_ARCHITECTURE,
     NEXT_SENTENCE_RENAMES,
     Family,
+    ParameterMapping,
     checkpoint_family,
     parameter_mappings,
 )
@@ -49,7 +50,6 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import Tokenizer
 
 _UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_length` if there is no limit
-_ANSWERABLE_FILE = "answerable.safetensors"
 TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
 
@@ -89,7 +89,7 @@ def build_model(
     """
     family = model_family(config, str(config_file))
     tensors = _with_family_prefix(stored_tensors, family)
-    own_head = head_settings_from_config(config, str(config_file)) if head is None else None
+    own_head = _own_head(config, config_file, tensors) if head is None else None
     if head is None and own_head is None:
         check_no_unnamed_head(tensors, tensor_file)
     if own_head is not None and config_architecture(config, str(config_file)) == NEXT_SENTENCE_ARCHITECTURE:
@@ -100,14 +100,8 @@ def build_model(
     settings = _model_settings(config, config_file, family, tensors, head_settings)
     mappings = parameter_mappings(settings, head_settings, family)
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
-    answerable_file = config_file.parent / _ANSWERABLE_FILE
-    if head_settings.answerable:
-        mappings += ANSWERABLE_MAPPINGS
-        if answerable_file.is_file():
-            tensors |= read_safetensors(answerable_file)
-        elif own_head is not None and (config_file.parent / TASK_CARD_FILE).exists():
-            # Folders that `transformers` has written lack both files; there the layer begins anew.
-            raise InputError(f"{answerable_file}: missing; get the file again")
+    if own_head is not None:
+        tensors |= _tensors_of_own_files(config_file.parent, mappings, own_head)
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
@@ -119,6 +113,36 @@ def build_model(
     if own_head is not None:
         model.label_names = label_names_from_config(config, head_settings)
     return model.eval()
+
+
+def _own_head(
+    config: Mapping[str, Any], config_file: Path, tensors: Mapping[str, Tensor]
+) -> HeadSettings | None:
+    """Return the settings of a checkpoint's own head; None if it has none.
+
+    `transformers` keeps the settings of a co-matching head, but saves a head of its own, with a classifier.
+    """
+    head = head_settings_from_config(config, str(config_file))
+    if head is not None and head.co_matching and "classifier.weight" in tensors:
+        return replace(head, co_matching=False)
+    return head
+
+
+def _tensors_of_own_files(
+    folder: Path, mappings: Sequence[ParameterMapping], head: HeadSettings
+) -> dict[str, Tensor]:
+    """Return the tensors of the layers that `transformers` lacks; raise `InputError` without their file.
+
+    Folders that `transformers` has written lack it; there the answerable layer begins anew.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name in sorted({mapping.file for mapping in mappings if mapping.file}):
+        file = folder / name
+        if file.is_file():
+            tensors |= read_safetensors(file)
+        elif not head.answerable or (folder / TASK_CARD_FILE).exists():
+            raise InputError(f"{file}: missing; get the file again")
+    return tensors
 
 
 def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
@@ -198,17 +222,15 @@ def checkpoint_writer(
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
     tensors = transformers_tensors(model, parameters)
-    answerable_tensors = {
-        name: tensor.cpu().clone() for name, tensor in model.head.state_dict().items() if "answerable" in name
-    }
+    own_files = _own_files(model, parameters)
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
         if not settings.is_published_architecture:
             shutil.copyfile(Path(__file__).with_name(MODELING_FILE), folder / MODELING_FILE)
-        if answerable_tensors:
-            write_tensors(answerable_tensors, folder / _ANSWERABLE_FILE)
+        for name, own_tensors in own_files.items():
+            write_tensors(own_tensors, folder / name)
         if tokenizer:
             tokenizer.save(folder)
             _write_max_length(folder / "tokenizer_config.json", settings.max_length)
@@ -235,12 +257,11 @@ def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None =
         model: the model.
         parameters: values to use in place of the model's own, by parameter name.
     """
-    if parameters is None:
-        parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    parameters = _detached_parameters(model) if parameters is None else parameters
     family = checkpoint_family(model.settings)
     tensors: dict[str, Tensor] = {}
     for mapping in parameter_mappings(model.settings, model.head_settings, family):
-        for copy in mapping.copies:
+        for copy in () if mapping.file else mapping.copies:
             parts = parameters[mapping.name].chunk(len(copy))
             tensors |= {name: part.cpu().clone().contiguous() for name, part in zip(copy, parts, strict=True)}
     if family == "albert" and not model.settings.has_projection:
@@ -248,3 +269,18 @@ def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None =
         tensors["albert.encoder.embedding_hidden_mapping_in.weight"] = torch.eye(width)
         tensors["albert.encoder.embedding_hidden_mapping_in.bias"] = torch.zeros(width)
     return tensors
+
+
+def _own_files(model: Model, parameters: Mapping[str, Tensor] | None) -> dict[str, dict[str, Tensor]]:
+    """Return the tensors of the layers that `transformers` lacks, by file and name, copied to the CPU."""
+    parameters = _detached_parameters(model) if parameters is None else parameters
+    files: dict[str, dict[str, Tensor]] = {}
+    for mapping in parameter_mappings(model.settings, model.head_settings, checkpoint_family(model.settings)):
+        if mapping.file:
+            ((name,),) = mapping.copies
+            files.setdefault(mapping.file, {})[name] = parameters[mapping.name].cpu().clone()
+    return files
+
+
+def _detached_parameters(model: Model) -> dict[str, Tensor]:
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}

@@ -17,11 +17,6 @@ from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import display_long
 
-# `transformers` has no layer for answerability, so its tensors are saved in a separate file.
-ANSWERABLE_MAPPINGS = tuple(
-    ParameterMapping(f"head.answerable.{part}", ((f"answerable.{part}",),)) for part in ("weight", "bias")
-)
-
 _TASK_LAYERS = ("head.out.", "head.answerable.")
 _HEAD_PREFIXES = ("predictions.", "sop_classifier.", "cls.", "classifier.", "qa_outputs.", "answerable.")
 
@@ -52,6 +47,7 @@ def model_from_tensors(
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     values: dict[str, Tensor] = {}
     for mapping in mappings:
+        file = source.with_name(mapping.file) if mapping.file else source
         missing = [name for name in mapping.copies[0] if name not in tensors]
         if (mapping.name.startswith(_TASK_LAYERS) and not is_own_head) or (
             missing and _may_be_missing(mapping, is_own_head=is_own_head)
@@ -59,9 +55,9 @@ def model_from_tensors(
             continue
         if missing:
             raise InputError(
-                f"{source}: tensor {missing[0]} is missing; get the file again or correct the config"
+                f"{file}: tensor {missing[0]} is missing; get the file again or correct the config"
             )
-        values[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], source)
+        values[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], file)
     model.to_empty(device="cpu")
     for name, parameter in model.named_parameters():
         if name in values:

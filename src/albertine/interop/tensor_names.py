@@ -25,10 +25,12 @@ class ParameterMapping:
     Attributes:
         name: name of the parameter in Albertine.
         copies: for each copy, the names of its tensors, which are concatenated along rows.
+        file: file of its own for a layer that `transformers` lacks; None for the file of the model.
     """
 
     name: str
     copies: tuple[tuple[str, ...], ...]
+    file: str | None = None
 
 
 def checkpoint_family(model: ModelSettings) -> Family:
@@ -130,7 +132,25 @@ def _block_mappings(
                 yield ParameterMapping(f"encoder.{component}.{block}.{module}.{part}", copies)
 
 
+# The layers that `transformers` lacks, by the file that they are saved in.
+_OWN_LAYERS = {
+    "answerable.safetensors": ("answerable.weight", "answerable.bias"),
+    "co_matching.safetensors": (
+        "attention.weight",
+        *(f"{layer}.{part}" for layer in ("first", "second", "gate", "out") for part in ("weight", "bias")),
+    ),
+}
+
+
+def _own_layer_mappings(file: str) -> Iterator[ParameterMapping]:
+    for name in _OWN_LAYERS[file]:
+        yield ParameterMapping(f"head.{name}", ((name,),), file)
+
+
 def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapping]:
+    if head.co_matching:
+        yield from _own_layer_mappings("co_matching.safetensors")
+        return
     pooler = "albert.pooler" if family == "albert" else "bert.pooler.dense"
     if head.kind in ("pretrain", "classify", "regress", "choice"):
         yield from _weight_and_bias("head.pooler.dense", pooler)
@@ -143,6 +163,8 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
         yield from _masked_lm_mappings("head", family)
     elif head.kind == "span":
         yield from _weight_and_bias("head.out", "qa_outputs")
+        if head.answerable:
+            yield from _own_layer_mappings("answerable.safetensors")
     else:
         yield from _weight_and_bias("head.out", "classifier")
 

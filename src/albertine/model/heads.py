@@ -5,7 +5,7 @@ masked-LM head belongs to the encoder: it is the token embedding. A head says wh
 strip it reads. Called with their hidden states, it returns an output dataclass, with the loss if
 targets are given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` gives the
 logits alone, for hidden states of any shape [..., hidden]. `span_head` has the head for
-question answering.
+question answering, and `co_matching_head` one for multiple choice.
 """
 
 from collections.abc import Callable
@@ -290,15 +290,18 @@ class MultipleChoiceHead(ClassificationHead):
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
         """Return the logits of the options of each question, and the loss if there are targets."""
-        if len(strip) % self.options:
-            raise InputError(
-                f"got {len(strip)} sequences, not a multiple of {self.options}, the options per question"
-            )
+        check_options(strip, self.options)
         return super().forward(hidden, strip, targets)
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
         """Return the logits of the options: [questions * options, hidden] to [questions, options]."""
         return super().sequence_logits(cls_hidden).view(-1, self.options)
+
+
+def check_options(strip: Strip, options: int) -> None:
+    """Raise `InputError` unless the sequences of a strip are the options of whole questions."""
+    if len(strip) % options:
+        raise InputError(f"got {len(strip)} sequences, not a multiple of {options}, the options per question")
 
 
 class TokenClassificationHead(Head):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from albertine.device import total_memory
 from albertine.errors import InputError
+from albertine.model.co_matching_head import CoMatchingHead
 from albertine.model.encoder import ComputeOptions, Encoder
 from albertine.model.heads import (
     ClassificationHead,
@@ -20,7 +21,7 @@ from albertine.model.heads import (
     TokenClassificationHead,
 )
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
-from albertine.model.parameter_counts import count_parameters
+from albertine.model.parameter_counts import count_parameters, count_task_parameters
 from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
 from albertine.randomness import named_generator
@@ -99,7 +100,7 @@ def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.E
         case "regress":
             return RegressionHead(settings, head)
         case "choice":
-            return MultipleChoiceHead(settings, head)
+            return (CoMatchingHead if head.co_matching else MultipleChoiceHead)(settings, head)
         case "token":
             return TokenClassificationHead(settings, head)
         case "span":
@@ -116,7 +117,7 @@ def check_memory(
         head: settings of its head; None for that of pre-training.
         bytes_per_parameter: bytes that each parameter takes; those of its value alone by default.
     """
-    parameters = count_parameters(model).total + (head.labels * model.hidden_size if head else 0)
+    parameters = count_parameters(model).total + (count_task_parameters(model, head) if head else 0)
     # Random values are drawn in fp64, with one temporary copy.
     largest = max(model.vocab_size, model.max_length, model.segments) * model.embedding_size
     largest = max(largest, model.effective_ffn_size * model.hidden_size)

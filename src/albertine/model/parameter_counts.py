@@ -8,7 +8,7 @@ Each attention or FFN block contains one norm, so sharing a block shares its nor
 
 from dataclasses import dataclass, replace
 
-from albertine.settings import ModelSettings
+from albertine.settings import HeadSettings, ModelSettings
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,12 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
         mlm_head=(h * e + e) + 2 * e + v,
         pair_head=2 * h + 2,
     )
+
+
+def count_task_parameters(model: ModelSettings, head: HeadSettings) -> int:
+    """Return the number of parameters of the head of a task, without the pooler and the smallest biases."""
+    h = model.hidden_size
+    return 5 * h * h + 6 * h if head.co_matching else head.labels * h
 
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:

@@ -29,11 +29,14 @@ class Strip:
         segments: segment of each token, [N].
         offsets: start of each sequence and the end of the last one, [S + 1]; always on the CPU,
             because the shapes of the attention calls depend on them.
+        parts: start and end, in its sequence, of each part that a head reads by itself, such as passage,
+            question and option, [S, parts, 2]; always on the CPU; None if they are not known.
     """
 
     tokens: Tensor
     segments: Tensor
     offsets: Tensor
+    parts: Tensor | None = None
 
     def __post_init__(self) -> None:
         tokens, offsets = self.tokens, self.offsets
@@ -48,6 +51,10 @@ class Strip:
             raise InputError(
                 f"offsets must start at 0, never decrease and end at {tokens.shape[0]}, the number of tokens"
             )
+        if self.parts is not None and not self._has_valid_parts(self.parts):
+            raise InputError(
+                f"parts must be [{len(self)}, parts, 2], each with its start and end in its sequence"
+            )
 
     def _has_valid_offsets(self) -> bool:
         offsets = self.offsets
@@ -55,6 +62,12 @@ class Strip:
             return False
         is_complete = int(offsets[0]) == 0 and int(offsets[-1]) == len(self.tokens)
         return is_complete and bool((offsets.diff() >= 0).all())
+
+    def _has_valid_parts(self, parts: Tensor) -> bool:
+        if parts.dim() != 3 or parts.shape[::2] != (len(self), 2) or parts.is_floating_point():
+            return False
+        starts, ends = parts.unbind(2)
+        return bool(((starts >= 0) & (starts <= ends) & (ends <= self.offsets.diff()[:, None])).all())
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -153,10 +166,12 @@ class Strip:
             return cls.from_sequences([])
         lengths = torch.cat([strip.offsets.diff() for strip in strips])
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        parts = [strip.parts for strip in strips if strip.parts is not None]
         return cls(
             torch.cat([strip.tokens for strip in strips]),
             torch.cat([strip.segments for strip in strips]),
             offsets,
+            torch.cat(parts) if len(parts) == len(strips) else None,
         )
 
     def slice(self, start: int, stop: int) -> "Strip":
@@ -164,7 +179,12 @@ class Strip:
         if not 0 <= start <= stop <= len(self):
             raise InputError(f"slice {start}:{stop} is out of range for a strip of {len(self)} sequences")
         first, end = int(self.offsets[start]), int(self.offsets[stop])
-        return Strip(self.tokens[first:end], self.segments[first:end], self.offsets[start : stop + 1] - first)
+        return Strip(
+            self.tokens[first:end],
+            self.segments[first:end],
+            self.offsets[start : stop + 1] - first,
+            None if self.parts is None else self.parts[start:stop],
+        )
 
     def split(self, max_tokens: int) -> Iterator["Strip"]:
         """Yield strips of whole sequences, in order, each of at most `max_tokens` tokens."""
@@ -183,4 +203,4 @@ class Strip:
 
     def to(self, device: torch.device | str) -> "Strip":
         """Return the strip with its tokens and segments on a device."""
-        return Strip(self.tokens.to(device), self.segments.to(device), self.offsets)
+        return Strip(self.tokens.to(device), self.segments.to(device), self.offsets, self.parts)

@@ -174,16 +174,20 @@ class HeadSettings(Settings):
     labels: int = setting(2, "Number of labels (classify, token); 1 for regress and choice.", minimum=1)
     options: int = setting(4, "Number of options per question (choice).", minimum=1)
     answerable: bool = setting(False, "Also predict whether the text has an answer (span).")
+    co_matching: bool = setting(
+        False, "Match passage, question and option in pairs, as in DCMN+, in place of [CLS] (choice)."
+    )
     dropout: float = setting(
         0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99
     )
 
     def check(self) -> None:
-        """Raise `SettingError` if `labels` or `answerable` does not apply to the kind of head."""
+        """Raise `SettingError` if a setting does not apply to the kind of head."""
         if self.kind in ("regress", "choice") and self.labels != 1:
             raise SettingError("labels", self.labels, f'must be 1 if kind = "{self.kind}"', ("kind",))
-        if self.kind != "span" and self.answerable:
-            raise SettingError("answerable", True, 'needs kind = "span"', ("kind",))
+        for name, kind in (("answerable", "span"), ("co_matching", "choice")):
+            if self.kind != kind and getattr(self, name):
+                raise SettingError(name, True, f'needs kind = "{kind}"', ("kind",))
 
 
 def _nearest_divisors(number: int, invalid: int) -> str:

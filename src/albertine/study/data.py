@@ -133,7 +133,13 @@ def _file_state(file: Path) -> tuple[str, int, int]:
 
 def _world_settings(protocol: Protocol) -> WorldSettings:
     return WorldSettings(
-        tasks=",".join(dict.fromkeys(task.world_name for task in STUDY_TASKS.values())),
+        tasks=",".join(
+            dict.fromkeys(
+                task.world_name
+                for name, task in STUDY_TASKS.items()
+                if not task.on_demand or name in protocol.tasks
+            )
+        ),
         stories=protocol.stories,
         extra=0,
         other=0,

@@ -55,6 +55,7 @@ MEASURES = {
     "mean_steps": Measure("mean steps", "layers", 1, is_higher_better=False),  # of models that halt
     "mnli": _percentage("MNLI", "tasks"),
     "squad-1.1": _percentage("SQuAD F1", "tasks"),
+    "race": _percentage("RACE", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),
     "rte": _percentage("RTE", "tasks"),
     "sts-b": _percentage("STS-B", "tasks"),

@@ -255,7 +255,7 @@ def _arm_settings(claim: Claim, arm: str) -> str:
     if arm in claim.starts:
         parts.append(f"starts from {claim.starts[arm]}")
     if arm in claim.finetuning:
-        parts += [f"finetuning.{name} = {value}" for name, value in asdict(claim.finetuning[arm]).items()]
+        parts += _flat_settings(asdict(claim.finetuning[arm]), "finetuning")
     return ", ".join(parts) or "as all"
 
 

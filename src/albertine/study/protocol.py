@@ -146,6 +146,9 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
                 f"{name}: curriculum.{'depth' if curriculum.depth else 'length'}: steps with equal time need "
                 "a constant cost; remove it, or equal_time"
             )
+    for arm, plan in claim.finetuning.items():
+        with _naming(claim.name):
+            plan.check(protocol.tasks, f"finetuning.{arm}")
     for arm, start in claim.starts.items():
         with _naming(f"{claim.name}, arm {arm}, which starts from {start}"):
             model_from_checkpoint(checked[start].model, checked[arm].model, checked[arm].explicit_keys)

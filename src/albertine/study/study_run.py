@@ -15,7 +15,7 @@ import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median
@@ -218,7 +218,7 @@ class StudyRun:
     @property
     def _plan_address(self) -> str:
         assert self.finetuning is not None
-        return json_checksum(asdict(self.finetuning))[:8]
+        return self.finetuning.address
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""

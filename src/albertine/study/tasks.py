@@ -1,18 +1,29 @@
 """The tasks of the little world on which studies fine-tune, and how."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
+from typing import Any
 
+from albertine.checksums import json_checksum
+from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.finetune.prepare import check_head
+from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
-from albertine.tasks.registry import primary_metric
+from albertine.settings import SettingsSource, build_settings
+from albertine.tasks.registry import find_task, primary_metric
 from albertine.train.settings import OptimizerName
 
+# Set by the study itself.
+_OWN_SETTINGS = {
+    "task", "data", "dev", "held_out", "init_from", "seeds", "device", "train.seed", "train.steps",
+    "train.evaluate_every",
+}  # fmt: skip
 _SEEDS_PER_RUN = 1_000  # keeps the seeds of the models of one run apart from those of the next
 
 
@@ -25,18 +36,21 @@ class StudyTask:
         batch_size: examples of a step.
         lr: peak learning rate.
         optimizer: name of the optimizer.
+        on_demand: whether only the worlds of claims that name it contain it.
     """
 
     world_name: str
     batch_size: int = 16
     lr: float = 1e-3
     optimizer: OptimizerName = "muon"
+    on_demand: bool = False
 
 
 # Rates of the demo, whose models have the same size.
 STUDY_TASKS: Mapping[str, StudyTask] = {
     **{name: StudyTask(name) for name in ("mnli", "sst-2", "rte", "sts-b", "mrpc", "cola", "qqp", "qnli")},
     "squad-1.1": StudyTask("squad", 24, 2e-3),
+    "race": StudyTask("race", on_demand=True),
 }
 
 
@@ -48,11 +62,30 @@ class FinetuningPlan:
         start: task whose fine-tuned model all other tasks start from; None for the pre-trained model.
         runs: models that are fine-tuned on each task, with different seeds; the score is their median.
         ensemble: average the predictions of these models, those that the dev set selects, instead.
+        settings: settings of `albertine finetune` for all these runs.
     """
 
     start: str | None = None
     runs: int = 1
     ensemble: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """A checksum for the names of results."""
+        values = asdict(self)
+        if not self.settings:  # plans of earlier versions have none; their results stay valid
+            del values["settings"]
+        return json_checksum(values)[:8]
+
+    def check(self, tasks: Sequence[str], name: str) -> None:
+        """Raise `InputError` if its settings are invalid for a task, or those that a study sets itself."""
+        if own := _OWN_SETTINGS & SettingsSource(self.settings).keys:
+            raise InputError(f"{name}.settings: {min(own)}: a study sets it for all runs; remove it")
+        if self.start is not None and tasks and STUDY_TASKS[self.start].on_demand and self.start not in tasks:
+            raise InputError(f"{name}: start = {self.start}: not in the world of this claim; add it to tasks")
+        for task in (*tasks, *([self.start] if self.start and tasks else [])):
+            check_head(find_task(task), _settings(task, Path(), 1, 0, self.settings, f"{name}.settings"))
 
 
 def finetuned_score(model: Path, world: Path, out: Path, name: str, steps: int, seed: int) -> float:
@@ -77,12 +110,13 @@ def planned_score(
     world, test_world = worlds
     if plan.start is not None and plan.start != name:
         start = out / f"start-{plan.start}"
-        finetune(model, start, _settings(plan.start, world, steps, _SEEDS_PER_RUN * seed))
+        finetune(model, start, _settings(plan.start, world, steps, _SEEDS_PER_RUN * seed, plan.settings))
         model = start
     tuned = []
     for number in range(plan.runs):
         tuned.append(out / f"{name}-{number}")
-        finetune(model, tuned[-1], _settings(name, world, steps, _SEEDS_PER_RUN * seed + number))
+        settings = _settings(name, world, steps, _SEEDS_PER_RUN * seed + number, plan.settings)
+        finetune(model, tuned[-1], settings)
     if plan.ensemble:
         ensemble = out / f"{name}-ensemble"
         if not ensemble.exists():
@@ -92,17 +126,17 @@ def planned_score(
     return median(primary_metric(name, result.metrics) for result in results)
 
 
-def _settings(name: str, world: Path, steps: int, seed: int) -> FinetuneSettings:
+def _settings(
+    name: str,
+    world: Path,
+    steps: int,
+    seed: int,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    source: str = "finetuning",
+) -> FinetuneSettings:
+    """Return the settings of a run; changes may replace those of the task."""
     task = STUDY_TASKS[name]
-    return FinetuneSettings(
-        task=name,
-        data=str(world),
-        train=FinetuneTrainSettings(
-            steps=steps,
-            batch_size=task.batch_size,
-            lr=task.lr,
-            optimizer=task.optimizer,
-            seed=seed,
-            evaluate_every=steps,
-        ),
-    )
+    own = {"steps": steps, "seed": seed, "evaluate_every": steps}
+    rates = {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
+    values = {"task": name, "data": str(world), "train": own | rates}
+    return build_settings(FinetuneSettings, SettingsSource(values, source), SettingsSource(changes, source))

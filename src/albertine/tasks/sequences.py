@@ -27,11 +27,14 @@ class TaskSample:
         ids: token ids of each sequence, each `[tokens]`.
         segments: segment of each token of each sequence, each `[tokens]`.
         target: what the head should predict, in a form that depends on the task type; None if unknown.
+        parts: start and end of each part of each sequence, each `[parts, 2]`, see `Strip`; empty if the
+            task type has no parts.
     """
 
     ids: tuple[Ids, ...]
     segments: tuple[Ids, ...]
     target: Any = None
+    parts: tuple[Ids, ...] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -103,7 +106,13 @@ def strip_from_samples(samples: Sequence[TaskSample]) -> Strip:
     sequences = [ids for sample in samples for ids in sample.ids]
     segments = [sequence_segments for sample in samples for sequence_segments in sample.segments]
     offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in sequences], dtype=np.int64)])
-    return Strip(_flat_tensor(sequences), _flat_tensor(segments), torch.from_numpy(offsets.astype(np.int64)))
+    parts = [sequence_parts for sample in samples for sequence_parts in sample.parts]
+    return Strip(
+        _flat_tensor(sequences),
+        _flat_tensor(segments),
+        torch.from_numpy(offsets.astype(np.int64)),
+        torch.from_numpy(np.stack(parts).astype(np.int64)) if parts else None,
+    )
 
 
 def _flat_tensor(parts: Sequence[Ids]) -> torch.Tensor:

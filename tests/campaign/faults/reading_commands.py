@@ -128,6 +128,7 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("predict answer --data world/squad --out result.json", "answer", ("world",)),
     ReadingCommand("predict judge --data world/glue --out result", "judge", ("world",)),
     ReadingCommand("predict choose --data world/race --out result.jsonl", "choose", ("world",)),
+    ReadingCommand("predict match --data world/race --out result.jsonl", "match", ("world",)),
     ReadingCommand("predict answer --data world/squad --out result.json", "world/squad", ("answer",)),
     ReadingCommand("predict judge --data world/glue --out result", "world/glue/CoLA", ("judge",)),
     ReadingCommand("predict choose --data world/race --out result.jsonl", "world/race", ("choose",)),

@@ -107,6 +107,12 @@ READERS: Mapping[str, Reader] = {
         (f"evaluate answer --data world/squad --json {_CPU}",),
         ("world",),
     ),
+    "co-matching-weights": Reader(
+        "match/co_matching.safetensors",
+        SAFETENSORS,
+        (f"evaluate match --data world/race --json {_CPU}",),
+        ("world",),
+    ),
     "pickled-weights": Reader(
         "pickled/pytorch_model.bin", RAW, (_FILL_MASK.replace("run", "pickled"), "convert pickled new")
     ),

@@ -53,6 +53,7 @@ class MultipleChoice(TaskType):
     name = "choice"
     title = "multiple choice"
     head_kind = "choice"
+    has_parts = True
     similar_task = "race"
     table_columns = ("option", "text", "probability")
     optional_columns = ("context", "question", "id")
@@ -159,20 +160,28 @@ class MultipleChoice(TaskType):
             context, question = next(token_ids), next(token_ids)
             options = [next(token_ids) for _ in example.options]
             sequences = [self._build_sequence(context, question, option) for option in options]
-            ids, segments = zip(*sequences, strict=True)
+            ids, segments, parts = zip(*sequences, strict=True)
             longest = len(context) + len(question) + max(map(len, options)) + _NUM_SPECIAL_TOKENS
             num_truncated = max(0, longest - self._builder.max_length)
-            sample = TaskSample(ids, segments, example.correct_option)
+            sample = TaskSample(ids, segments, example.correct_option, parts)
             encoded.append(EncodedExample((sample,), num_truncated_tokens=num_truncated))
         return encoded
 
-    def _build_sequence(self, context: Ids, question: Ids, option: Ids) -> tuple[Ids, Ids]:
-        """Return token ids and segments of `[CLS] context [SEP] question option [SEP]`."""
+    def _build_sequence(self, context: Ids, question: Ids, option: Ids) -> tuple[Ids, Ids, Ids]:
+        """Return token ids, segments and parts of `[CLS] context [SEP] question option [SEP]`.
+
+        The parts are passage, question and option: the start and end of each, `[3, 2]`.
+        """
         question_and_option = np.concatenate([question, option])
         max_tokens = self._builder.max_length - _NUM_SPECIAL_TOKENS
         if len(question_and_option) > max_tokens:  # too long even without the passage
             question_and_option = question_and_option[-max_tokens:]
-        return self._builder.build(context[: max_tokens - len(question_and_option)], question_and_option)
+        context = context[: max_tokens - len(question_and_option)]
+        ids, segments = self._builder.build(context, question_and_option)
+        end = len(ids) - 1
+        option_start = max(len(context) + 2, end - len(option))
+        bounds = [(1, len(context) + 1), (len(context) + 2, option_start), (option_start, end)]
+        return ids, segments, np.array(bounds, np.int32)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
         """Return the indices of the correct options, `[samples]`."""

@@ -49,6 +49,7 @@ class TaskType(ABC):
         primary_metrics: metrics whose mean is the primary metric.
         has_labels: whether a prediction is chosen from a fixed list of labels.
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
+        has_parts: whether samples have parts, which the co-matching head reads.
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
         optional_columns: settings that name the columns of a table that it may lack.
@@ -64,6 +65,7 @@ class TaskType(ABC):
     primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     has_labels: ClassVar[bool] = False
     scores_per_token: ClassVar[bool] = False
+    has_parts: ClassVar[bool] = False
     similar_task: ClassVar[str]
     table_columns: ClassVar[tuple[str, ...]]
     optional_columns: ClassVar[tuple[str, ...]] = ("id",)
