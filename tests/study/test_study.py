@@ -103,6 +103,26 @@ def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.
     assert _report(studied) == before
 
 
+def test_an_incomplete_result_is_computed_again(
+    studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(studied, folder)
+    before = _report(folder)
+    none, sop = (folder / "studies/runs" / arm["runs"][0] / "results" for arm in before["arms"])
+    (none / "training.json").write_text('{"values": {"flops": null}}')
+    for name in ("probe-800", "layers", "sst-2-2-16-8"):
+        assert (sop / f"{name}.json").exists()
+        (sop / f"{name}.json").write_text("{}")
+    assert run_command(app, _words(folder, "--print-plan", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)[0]["finished"] == 2
+    assert run_command(app, _words(folder)) == 0
+    after = _report(folder)
+    for report in (before, after):
+        del report["arms"][0]["values"]["seconds"]
+    assert after == before
+
+
 def test_plan_of_finished_and_of_new_runs(
     studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
