@@ -165,7 +165,7 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path) -> None:
 
 def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:
     """Return the command that repeats a study."""
-    words = ["albertine", "study", claim.file or claim.name, "--scale", settings.scale, "--out", str(out)]
+    words = ["albertine", "study", claim.label, "--scale", settings.scale, "--out", str(out)]
     if settings.text is not None:
         words += ["--text", settings.text]
     if settings.seeds is not None:
