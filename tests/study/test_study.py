@@ -286,6 +286,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "studies: exists and holds no studies; give another --out" in capsys.readouterr().err
 
 
+def test_a_damaged_report_is_refused_before_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "order.toml").write_text(CLAIM)
+    other = tmp_path / "studies" / "claims" / "other.smoke.json"
+    other.parent.mkdir(parents=True)
+    (tmp_path / "studies" / "study.lock").touch()
+    other.write_text("{}")
+    assert run_command(app, _words(tmp_path)) == 2
+    message = f"{other}: no field claim; remove it and run the study again"
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "studies" / "data").exists()
+
+
 @pytest.mark.slow
 def test_all_claims_run(tmp_path: Path) -> None:
     words = ["study", "--all", "--scale", "smoke", "--out", str(tmp_path / "studies"), "--quiet"]

@@ -96,6 +96,7 @@ def run_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> 
     """Test claims one after another, or resume an interrupted call; return their reports."""
     reports = []
     with _study_folder(out):
+        read_summaries(out)  # a damaged report of another claim is refused before the training
         for one in claim_runs(claims, out, settings):
             reports.append(_test(one))
             _write(reports[-1], one, out)
