@@ -37,7 +37,7 @@ def test_tasks_may_be_directly_in_the_folder(tasks: Path) -> None:
     sources = find_sources(tasks / "glue")
     assert set(sources.tasks) == {"mnli", "sst-2", "cola"}
     assert sources.missing == {
-        "BLiMP": "a folder blimp with .jsonl files",
+        "BLiMP": "folder blimp with .jsonl files",
         "XQuAD": "xquad.en.json",
         "QQP": "QQP/train.tsv or qqp.train.jsonl",
     }

@@ -85,7 +85,7 @@ def find_sources(folder: Path) -> DataSources:
     missing: dict[str, str] = {}
     blimp = next(filter(None, map(_find_pairs, folders)), None)
     if blimp is None:
-        missing["BLiMP"] = "a folder blimp with .jsonl files"
+        missing["BLiMP"] = "folder blimp with .jsonl files"
     for name, recipe in TASK_RECIPES.items():
         find = _find_glue if name in GLUE else _find_xquad
         source = next(filter(None, (find(recipe, candidate) for candidate in folders)), None)
