@@ -111,9 +111,10 @@ def test_an_incomplete_result_is_computed_again(
     before = _report(folder)
     none, sop = (folder / "studies/runs" / arm["runs"][0] / "results" for arm in before["arms"])
     (none / "training.json").write_text('{"values": {"flops": null}}')
-    for name in ("probe-800", "layers", "sst-2-2-16-8"):
+    too_large = '{"values": {"sst-2": 1e308}}'
+    for name, content in (("probe-800", "{}"), ("layers", "{}"), ("sst-2-2-16-8", too_large)):
         assert (sop / f"{name}.json").exists()
-        (sop / f"{name}.json").write_text("{}")
+        (sop / f"{name}.json").write_text(content)
     assert run_command(app, _words(folder, "--print-plan", "--json")) == 0
     assert json.loads(capsys.readouterr().out)[0]["finished"] == 2
     assert run_command(app, _words(folder)) == 0

@@ -51,6 +51,7 @@ RUNS_FOLDER = "runs"
 # Raise it if results with the same settings change, such as by another definition of a measure.
 RESULTS_VERSION = 1
 _MAY_BE_UNKNOWN = ("probe", "layers")  # sources of measures that some texts or models do not give
+_LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
 _SEEDS_PER_STAGE = 1_000_000
 _EVALUATIONS = 15  # points of a learning curve
@@ -196,15 +197,16 @@ class StudyRun:
         return self.failure is not None or (has_start and self._stored("training") is not None)
 
     def _stored(self, name: str) -> PartResult | None:
-        """Return the result of a part; None if it is not finished, or if the file lacks a number."""
+        """Return the result of a part; None if it is not finished, or if the file lacks a sensible number."""
         if name not in self._results:
             return None
         part = self._results.get_as(PartResult, name, PartResult)
-        is_complete = part.failure is not None or all(
+        has_measures = all(
             one in part.values and (part.values[one] is not None or MEASURES[one].source in _MAY_BE_UNKNOWN)
             for one in self._measures_of_part(name)
         )
-        return part if is_complete else None
+        is_sensible = all(abs(value or 0.0) <= _LARGEST_NUMBER for value in part.values.values())
+        return part if part.failure is not None or (has_measures and is_sensible) else None
 
     def _measures_of_part(self, name: str) -> list[str]:
         """Return the measures that a part gives."""
