@@ -271,7 +271,7 @@ class StudyRun:
             partial_file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         for name, compute in self._parts(measures).items():
             if name in self._results and self._stored(name) is None:
-                progress.print_message(f"{self.name}: the result {name} lacks numbers; it is computed again")
+                progress.print_message(f"{self.name}: the result {name} is damaged; it is computed again")
                 self._results.remove(name)
             if self._results.get_as(PartResult, name, compute).failure is not None:
                 return
