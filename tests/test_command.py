@@ -186,7 +186,11 @@ def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
 
 
 def test_closed_streams_cause_no_internal_error() -> None:
-    assert run_in_shell("-m albertine info --json >&-").returncode == 0
+    for words in ("info --json", "info albert-base", "info --print-settings", "--help"):
+        completed = run_in_shell(f"-m albertine {words} >&-")
+        assert completed.returncode == 1, words
+        message = "albertine: standard output is closed; redirect it to a file, or to /dev/null\n"
+        assert completed.stderr == message
     assert run_in_shell("-m albertine bench startup --runs 1 2>&-").returncode == 0
     assert run_in_shell("-m albertine info --length 0 2>&-").returncode == 2
 

@@ -5,12 +5,24 @@ the command line.
 """
 
 import atexit
+import io
 import os
 import signal
 import sys
 
 from albertine.errors import ExitStatus, Terminated
 from albertine.interruptions import InterruptHandler
+
+
+class ClosedOutput(io.TextIOWrapper):
+    """Standard output of a process that has none: a result that is written to it would be lost."""
+
+    def __init__(self) -> None:
+        super().__init__(open(os.devnull, "wb"), encoding="utf-8")  # noqa: PTH123, SIM115  # takes the file descriptor of the output
+
+    def write(self, text: str) -> int:  # noqa: ARG002
+        """Raise `OSError`."""
+        raise OSError("standard output is closed; redirect it to a file, or to /dev/null")
 
 
 def main() -> int:
@@ -23,9 +35,10 @@ def main() -> int:
             signal.getsignal(signal.SIGINT) is signal.default_int_handler
         ):  # unless ignored, as in a background job
             signal.signal(signal.SIGINT, interrupt_handler)
-        for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:
-                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # open until the process ends
+        if sys.stdout is None:
+            sys.stdout = ClosedOutput()
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # open until the process ends
         from albertine.cli import app
         from albertine.command import run_command
 

@@ -98,11 +98,11 @@ def check_format(file: object, found: object, supported: int, advice: str) -> No
     """
     if found == supported:
         return
-    is_number = isinstance(found, int) and 0 <= found <= _MAX_FORMAT
-    is_newer = is_number and found > supported  # type: ignore[operator]
-    form = f"format {found}" if is_number else "no valid format number"
+    if not (isinstance(found, int) and 0 <= found <= _MAX_FORMAT):
+        raise InputError(f"{file}: no valid format number; expected {supported}; {advice}")
+    is_newer = found > supported
     raise InputError(
-        f"{file}: {form}, written by {'a newer' if is_newer else 'an older'} version of Albertine; "
+        f"{file}: format {found}, written by {'a newer' if is_newer else 'an older'} version of Albertine; "
         f"this one reads format {supported}; {'update Albertine' if is_newer else advice}"
     )
 

@@ -49,5 +49,9 @@ class StoredResults:
         except JsonError as error:
             raise InputError(f"{self._file(name)}: {error}; {_ADVICE}") from None
 
+    def remove(self, name: str) -> None:
+        """Remove the result of a step, so that it is computed again."""
+        self._file(name).unlink(missing_ok=True)
+
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,22 @@ def test_idle_connections_are_closed_before_new_ones_are_refused(
             assert read_status(active) == 200
         for stream in idle:
             stream.close()
+
+
+def test_refused_clients_get_the_response(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))  # 8 connections
+    monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 60.0)
+    with running_server(models["regress"]) as client, ExitStack() as stack:
+        accepted, *_ = [stack.enter_context(connect(client)) for _ in range(8)]
+        refused, slow, *beyond = [stack.enter_context(connect(client)) for _ in range(4)]
+        for stream in (refused, slow):
+            stream.sendall(post_head(5))
+        time.sleep(0.2)
+        refused.sendall(b"12345")  # after the server has read the head
+        assert [read_status(stream) for stream in (refused, slow, *beyond)] == [503] * 4
+        assert refused.recv(1) == b""  # closed, and not reset
+        accepted.sendall(HEALTH)
+        assert read_status(accepted) == 200
 
 
 def test_a_request_that_is_computed_is_not_idle(

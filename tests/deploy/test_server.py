@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -311,7 +312,9 @@ def test_disconnected_clients_are_not_answered(client_for: ClientFactory) -> Non
 
 
 @contextmanager
-def server_process(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server_process(
+    model: Path, before_start: Callable[[], None] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `albertine serve`; yield the process and the address that it prints."""
     command = [
         sys.executable,
@@ -324,7 +327,9 @@ def server_process(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         "--device",
         "cpu",
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before_start
+    ) as process:
         try:
             assert process.stdout is not None
             yield process, process.stdout.readline().strip()
@@ -419,3 +424,19 @@ def test_startup_errors_are_one_line(
             stderr = capsys.readouterr().err
             assert message in stderr
             assert stderr.count("\n") == 1
+
+
+def test_a_flood_does_not_exhaust_the_open_files(models: dict[str, Path]) -> None:
+    limit = 96
+
+    def limit_open_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    with server_process(models["classify"], limit_open_files) as (process, address), ExitStack() as stack:
+        port = int(address.rstrip("/").rpartition(":")[2])
+        for _ in range(2 * limit):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+        time.sleep(1.2)  # then idle connections are replaced
+        assert urlopen(f"{address}health").status == 200
+        process.send_signal(signal.SIGTERM)
+        assert "Traceback" not in process.communicate(timeout=30)[1]

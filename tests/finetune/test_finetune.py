@@ -159,6 +159,16 @@ def test_finished_run_is_not_rewritten(
     assert times_before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("step-*/*")}
 
 
+def test_finished_run_without_metrics_is_refused(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    settings = with_train_settings(finetune_settings, steps=2, warmup=1)
+    finetune(str(checkpoint), tmp_path / "run", settings)
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with pytest.raises(InputError, match=r"metrics\.jsonl: no evaluation of step \d, the best one; restore"):
+        finetune(str(checkpoint), tmp_path / "run", settings)
+
+
 def test_resume_with_changed_settings_or_data(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from albertine.errors import InputError
 from albertine.inference import minimal_pairs as minimal_pairs_module
 from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
 from albertine.settings import HeadSettings
+from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard
 
 Pair = tuple[str, str]
@@ -169,6 +170,16 @@ def test_command_prints_a_table_or_json(
     assert [result["method"] for result in results] == ["word-l2r", "token"]
     assert set(results[0]) == {"model", "task", "method", "overall", "phenomena", "paradigms", "seconds"}
     assert results[0]["paradigms"][0]["phenomenon"] == "agreement"
+
+
+def test_names_of_paradigms_are_printed_on_one_line(
+    checkpoint: Path, tmp_path: Path, data: dict[str, list[Pair]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a\n[red]b\x1b" + "c" * 200
+    file = write_jsonl(tmp_path / "pairs.jsonl", rows(data["island"], name, "islands"))
+    assert run_evaluate(checkpoint, "--task", "blimp", "--data", file) == 0
+    cells = [line.strip().split("  ")[0] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert cells == ["islands", display_text(name), "overall"]
 
 
 def test_wrong_calls_give_one_line(

@@ -21,6 +21,7 @@ from albertine.pretrain import probe as probe_module
 from albertine.pretrain.probe import ProbeResult, probe, show_probe
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import ProbeSettings
+from albertine.settings import HeadSettings
 
 from .conftest import MODEL
 
@@ -125,6 +126,18 @@ def test_invalid_probes_raise(probe_settings: ProbeSettings, corpus: Corpus, tmp
         probe(str(tmp_path / "fits"), replace(probe_settings, max_length=65))
     with pytest.raises(InputError, match="--corpus is missing"):
         probe(str(tmp_path / "fits"), replace(probe_settings, corpus=None))
+    classifier = albertine.Model(MODEL, HeadSettings("classify"))
+    albertine.save(classifier, tmp_path / "judge", tokenizer=corpus.tokenizer)
+    with pytest.raises(InputError, match="judge: its head is classify; only a pre-trained model predicts"):
+        probe(str(tmp_path / "judge"), probe_settings)
+
+
+def test_probe_of_a_model_without_a_pair_head(
+    probe_settings: ProbeSettings, corpus: Corpus, tmp_path: Path
+) -> None:
+    model = albertine.Model(MODEL, HeadSettings("mlm"))
+    albertine.save(model, tmp_path / "model", tokenizer=corpus.tokenizer)
+    assert probe(str(tmp_path / "model"), probe_settings).mlm_loss.value > 0
 
 
 def test_nsp_of_a_single_document_is_unknown(

@@ -29,6 +29,7 @@ from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
+from albertine.report.write import write_report
 from albertine.settings import build_settings, settings_to_toml
 from albertine.train import checkpoints, recorder
 from albertine.train.optimizers import Optimizers
@@ -531,6 +532,27 @@ def test_finished_run_is_not_changed(
     assert pretrain(tmp_path / "run", settings) == metrics
     assert "run: finished at step 12 of 12; nothing to resume" in capsys.readouterr().err
     assert times == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*.safetensors")}
+
+
+def test_a_finished_run_without_metrics_stays_finished(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str], draw_curves: None
+) -> None:
+    run = tmp_path / "run"
+
+    def evaluate(*_: Any) -> dict[str, float]:
+        (run / "metrics.jsonl").unlink(missing_ok=True)
+        return {"loss": 1.0}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pretraining, "evaluate", evaluate)
+        with pytest.raises(WorkError, match=r"metrics\.jsonl: removed while the run used it"):
+            pretrain(run, settings)
+    assert pretrain(run, settings) == {"loss": 1.0}
+    messages = capsys.readouterr().err
+    assert "run: finished at step 12 of 12; nothing to resume" in messages
+    assert f"{run / 'metrics.jsonl'}: missing; the run has no learning curve" in messages
+    with pytest.raises(InputError, match=r"metrics\.jsonl: missing, and the report is made of it"):
+        write_report(run)
 
 
 def test_newest_and_best_checkpoints_are_kept(settings: PretrainSettings, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from albertine.report.charts import (
 )
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs
 
-HOSTILE = '<script>alert("&")</script>'
+HOSTILE = '<script>alert("&")</script>\x1b[31m\x07\x9b'
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
@@ -101,6 +101,7 @@ def test_everything_is_well_formed_and_escaped() -> None:
         HOSTILE, HOSTILE, [(HOSTILE, HOSTILE)], [Section(HOSTILE, parts), Section("empty", [""])]
     ).html()
     assert "<script" not in page
+    assert all(character.isprintable() or character == "\n" for character in page)
     assert "empty" not in page
     body = page[page.index("<body>") : page.index("</html>")]
     Tree.fromstring(body.replace("&nbsp;", " "))

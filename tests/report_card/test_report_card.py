@@ -24,9 +24,11 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card import finetune_runs, recipe, workspace
 from albertine.report_card.recipe import TASK_RECIPES, learning_rate
 from albertine.settings import HeadSettings, build_settings
+from albertine.tasks.card import TaskCard
 from albertine.train import parallel_runs
 from albertine.train.distributed import Distributed
 from albertine.train.run_folder import read_run_settings
+from tests.task_fixtures import save_untrained_model
 
 
 def card_words(run: Path, out: Path, *words: str) -> list[str]:
@@ -237,12 +239,15 @@ def test_wrong_input_is_refused_before_anything_is_written(
     (tmp_path / "empty").mkdir()
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.jpg").write_bytes(b"x")
+    card = TaskCard("classify", "classify", ("a", "b"))
+    judge = save_untrained_model(tmp_path / "judge", run, HeadSettings("classify"), card)
     out = tmp_path / "card"
     for words, message in (
         (card_words(run, out), "nothing to report: no --corpus is given; no --data is given"),
         (card_words(run, out, "--data", str(tmp_path / "empty")), "nothing to report: no --corpus is given;"),
         (card_words(run, out, "--data", str(tmp_path / "nowhere")), "nowhere: No such file or directory"),
         (card_words(run, out, "--data", str(tmp_path / "photos" / "one.jpg")), "one.jpg: Not a directory"),
+        (card_words(judge, out, "--data", str(tasks)), "judge: its head is classify; only a pre-trained"),
         (card_words(tmp_path / "none", out, "--data", str(tasks)), "none: neither a folder"),
         (
             card_words(run, tmp_path / "photos", "--data", str(tasks)),

@@ -1,6 +1,7 @@
 """Tests of finding and copying the data of the tasks."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_tasks_may_be_directly_in_the_folder(tasks: Path) -> None:
     sources = find_sources(tasks / "glue")
     assert set(sources.tasks) == {"mnli", "sst-2", "cola"}
     assert sources.missing == {
-        "BLiMP": "a folder blimp with .jsonl files",
+        "BLiMP": "folder blimp with .jsonl files",
         "XQuAD": "xquad.en.json",
         "QQP": "QQP/train.tsv or qqp.train.jsonl",
     }
@@ -54,6 +55,15 @@ def test_an_unreadable_folder_is_passed_over(tmp_path: Path, monkeypatch: pytest
     assert find_sources(tmp_path).blimp
     monkeypatch.setattr("os.access", lambda path, _: path.name != "private")
     assert not find_sources(tmp_path).blimp
+
+
+@pytest.mark.parametrize("name", ["glue/SST-2/train.tsv", "qqp.train.jsonl", "xquad.en.json"])
+def test_a_pipe_in_place_of_a_file_is_refused(name: str, tmp_path: Path) -> None:
+    pipe = tmp_path / name
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match=f"{name}: a device, pipe or socket; expected a regular file"):
+        find_sources(tmp_path)
 
 
 def test_json_lines_with_numbers_have_the_labels_of_glue(tmp_path: Path) -> None:

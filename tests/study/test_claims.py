@@ -114,6 +114,10 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
     [
         ("[scales.small]", "small: unknown scale; known: smoke, minutes, evening, gpu"),
         ("[scales.smoke]\nseeds = 0", "seeds = 0: must be 1 to 100"),
+        ("[scales.smoke]\nstories = 19", "scales.smoke.stories = 19: must be 20 to 10,000,000"),
+        ("[scales.smoke]\ndev_examples = 0", "scales.smoke.dev_examples = 0: must be 1 to 1,000,000"),
+        ('[scales.smoke]\ntasks = ["mnli"]\nexamples = 1', "scales.smoke.examples = 1: must be 2 to"),
+        ('[scales.smoke]\ntasks = ["mnli"]\nfinetune_steps = 0', "finetune_steps = 0: must be 1 to"),
         ("[scales.smoke]\nprobe_tokens = -5", "probe_tokens = -5: must be 64 to 1,000,000,000"),
         ('[scales.smoke]\ntext = "own"', "scales.smoke.text: a claim cannot change it"),
         ("[pretrain]\ntrain.seed = 5", "arm NSP: train.seed: a study sets it for all runs; remove it"),

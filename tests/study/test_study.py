@@ -105,6 +105,27 @@ def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.
     assert _report(studied) == before
 
 
+def test_an_incomplete_result_is_computed_again(
+    studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(studied, folder)
+    before = _report(folder)
+    none, sop = (folder / "studies/runs" / arm["runs"][0] / "results" for arm in before["arms"])
+    (none / "training.json").write_text('{"values": {"flops": null}}')
+    too_large = '{"values": {"sst-2": 1e308}}'
+    for name, content in (("probe-800", "{}"), ("layers", "{}"), ("sst-2-2-16-8", too_large)):
+        assert (sop / f"{name}.json").exists()
+        (sop / f"{name}.json").write_text(content)
+    assert run_command(app, _words(folder, "--print-plan", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)[0]["finished"] == 2
+    assert run_command(app, _words(folder)) == 0
+    after = _report(folder)
+    for report in (before, after):
+        del report["arms"][0]["values"]["seconds"]
+    assert after == before
+
+
 def test_plan_of_finished_and_of_new_runs(
     studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,6 +287,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "order.toml").write_text(CLAIM)
     assert run_command(app, _words(tmp_path)) == 2
     assert "studies: exists and holds no studies; give another --out" in capsys.readouterr().err
+
+
+def test_a_damaged_report_is_refused_before_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "order.toml").write_text(CLAIM)
+    other = tmp_path / "studies" / "claims" / "other.smoke.json"
+    other.parent.mkdir(parents=True)
+    (tmp_path / "studies" / "study.lock").touch()
+    other.write_text("{}")
+    assert run_command(app, _words(tmp_path)) == 2
+    message = f"{other}: no field claim; remove it and run the study again"
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "studies" / "data").exists()
 
 
 @pytest.mark.slow

@@ -6,9 +6,13 @@ idle.
 """
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
+from types import MappingProxyType
 
 import h11
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
 from albertine.deploy.request_checks import error_response
@@ -17,6 +21,22 @@ CLIENT_TIMEOUT_SECONDS = 30.0
 # A connection that has waited for less time is not closed in favor of a new one, because its request
 # may be on the way.
 MIN_IDLE_SECONDS = 1.0
+_REFUSAL_SECONDS, _REFUSAL_BYTES = 1.0, 1 << 20  # limits of reading a request that is refused
+_TOO_MANY = "too many connections; retry later"
+_CLOSE_HEADERS: Mapping[str, str] = MappingProxyType({"Connection": "close"})
+_RETRY_HEADERS: Mapping[str, str] = MappingProxyType({"Retry-After": "5", **_CLOSE_HEADERS})
+
+
+async def _refuse_request(scope: Scope, receive: Receive, send: Send) -> None:
+    """Respond with status 503 after reading the request: closing a connection with unread data resets it."""
+    received, more_body = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REFUSAL_SECONDS):
+            while more_body and received < _REFUSAL_BYTES:
+                message = await receive()
+                received += len(message.get("body", b""))
+                more_body = message.get("more_body", False)
+    await error_response(503, _TOO_MANY, _RETRY_HEADERS)(scope, receive, send)
 
 
 class LimitedConnection(H11Protocol):
@@ -38,10 +58,9 @@ class LimitedConnection(H11Protocol):
         self._wait_for_client()
         if limit is not None and len(self.connections) > limit and not self._close_an_idle_connection():
             if len(self.connections) > limit + limit // 4:
-                transport.abort()  # an error response would keep the file descriptor open for longer
-            self.app = error_response(
-                503, "too many connections; retry later", {"Retry-After": "5", "Connection": "close"}
-            )
+                # Waiting for the request would keep the file descriptor open for longer.
+                self._refuse(503, _TOO_MANY, _RETRY_HEADERS)
+            self.app = _refuse_request
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer of the client."""
@@ -111,10 +130,10 @@ class LimitedConnection(H11Protocol):
         else:
             self._refuse(408, f"the request was not complete within {CLIENT_TIMEOUT_SECONDS:.0f} seconds")
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _refuse(self, status: int, message: str, headers: Mapping[str, str] = _CLOSE_HEADERS) -> None:
         """Send an error, unless a response has begun, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            response = error_response(status, message, {"Connection": "close"})
+            response = error_response(status, message, headers)
             head = h11.Response(
                 status_code=status, headers=response.raw_headers, reason=STATUS_PHRASES[status]
             )

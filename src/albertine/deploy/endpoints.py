@@ -15,13 +15,12 @@ from albertine.inference.ensemble_model import TaskModel, load_ensemble
 from albertine.inference.fill_mask import (
     FillMaskPipeline,
     TokenPrediction,
-    has_masked_head,
     make_fill_mask_pipeline,
 )
 from albertine.inference.finetuned_model import finetuned_from_model
 from albertine.inference.pipeline import Pipeline
 from albertine.interop.hub import is_ensemble, locate_checkpoint
-from albertine.interop.load import load_checkpoint
+from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
 from albertine.text.token_text import token_text

@@ -8,7 +8,7 @@ docs/decisions/limits-of-connections.md for the checks of uvicorn and starlette.
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ WILDCARD_ADDRESSES = ("0.0.0.0", "::")
 _HOST_HEADER = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASCII)
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return an error response of one line of JSON."""
     return JSONResponse({"error": message}, status, headers)
 

@@ -27,6 +27,7 @@ from albertine.errors import SAME_REQUEST_SECONDS, InputError
 
 SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
 _LISTEN_BACKLOG = 2_048
+_RESERVED_FILES = 32  # for all but connections; a server without any has opened about ten
 
 
 def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
@@ -126,10 +127,17 @@ class SignalAwareServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def max_connections(max_open_files: int) -> int:
+    """Return how many connections a process accepts that may open a number of files.
+
+    A quarter more are open until they get status 503, and a quarter more are being accepted or closed.
+    """
+    return max(8, min(1_000, 2 * (max_open_files - _RESERVED_FILES) // 3))
+
+
 def uvicorn_config(app: Starlette) -> uvicorn.Config:
     """Return the configuration of uvicorn, with its log off because this package prints the errors."""
-    max_open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    max_connections = max(8, min(1_000, max_open_files // 2))
+    limit = max_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     return uvicorn.Config(
         app,
         http=LimitedConnection,
@@ -140,8 +148,9 @@ def uvicorn_config(app: Starlette) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # nothing here depends on the address of a client
-        limit_concurrency=max_connections,
-        backlog=max(16, max_connections // 8),  # asyncio accepts so many at once, before it can refuse any
+        limit_concurrency=limit,
+        # asyncio accepts so many at once; three more steps of the event loop pass until one is closed.
+        backlog=max(2, limit // 16),
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 

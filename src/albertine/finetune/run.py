@@ -245,7 +245,8 @@ def _best_evaluation(run: Path, data: FinetuneData) -> tuple[int, dict[str, floa
     assert newest_checkpoint
     state: dict[str, Any] = newest_checkpoint.state
     step = int(state["best"]["step"])
-    evaluations = {line["step"]: scores for line in read_metrics(run) if (scores := held_out_scores(line))}
+    lines = read_metrics(run) if (run / METRICS_FILE).exists() else []
+    evaluations = {line["step"]: scores for line in lines if (scores := held_out_scores(line))}
     if step not in evaluations:
         raise InputError(
             f"{run / METRICS_FILE}: no evaluation of step {step:,}, the best one; restore the file"

@@ -18,7 +18,7 @@ from albertine.errors import InputError
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.load import load_checkpoint
+from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.schema import display_text
@@ -147,18 +147,7 @@ def fill_mask_pipeline(
         revision: branch, tag or commit of a hub repository.
     """
     folder = locate_checkpoint(source, revision)
-    model = load_checkpoint(folder)
-    if not has_masked_head(model):
-        head_kind = model.head_settings.kind
-        raise InputError(
-            f"{source}: its head is {head_kind}; only a pre-trained model predicts masked tokens"
-        )
-    return make_fill_mask_pipeline(folder, model, device, precision)
-
-
-def has_masked_head(model: Model) -> bool:
-    """Return whether a model has a masked-LM head, and so can fill masks."""
-    return model.head_settings.kind in ("pretrain", "mlm")
+    return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), device, precision)
 
 
 def make_fill_mask_pipeline(

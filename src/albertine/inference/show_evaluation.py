@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from rich.markup import escape
+
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.evaluate import evaluate
 from albertine.inference.minimal_pairs import MinimalPairsResult, PairAccuracy, evaluate_minimal_pairs
 from albertine.inference.results_table import show_evaluations
 from albertine.inference.settings import EvaluateSettings
+from albertine.settings.schema import display_text
 from albertine.tasks.metrics.display import result_table
 from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 
@@ -39,8 +42,9 @@ def show_minimal_pairs(results: Sequence[MinimalPairsResult], *, as_json: bool) 
         table = result_table("paradigm", "pairs", *titles)
         for rows in zip(*map(_table_rows, methods), strict=True):
             first = rows[0]
-            name = f"  {first.name}" if first.phenomenon else first.name
-            table.add_row(name, f"{first.num_pairs:,}", *(cell for row in rows for cell in _cells(row)))
+            name = escape(display_text(first.name))
+            indented = f"  {name}" if first.phenomenon else name
+            table.add_row(indented, f"{first.num_pairs:,}", *(cell for row in rows for cell in _cells(row)))
         console.print(table)
 
 

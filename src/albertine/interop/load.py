@@ -71,6 +71,25 @@ def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int
     return load_folder(folder, head, seed=seed)
 
 
+def has_masked_head(model: Model) -> bool:
+    """Return whether a model has a masked-LM head, and so can fill masks."""
+    return model.head_settings.kind in ("pretrain", "mlm")
+
+
+def load_masked_lm(folder: Path, source: str | Path) -> Model:
+    """Return the model in a checkpoint folder; raise `InputError` if its head predicts no masked tokens.
+
+    Args:
+        folder: the folder.
+        source: name of the model, for the error message.
+    """
+    model = load_checkpoint(folder)
+    if not has_masked_head(model):
+        kind = model.head_settings.kind
+        raise InputError(f"{source}: its head is {kind}; only a pre-trained model predicts masked tokens")
+    return model
+
+
 def _head_settings(head: HeadKind | HeadSettings | None) -> HeadSettings | None:
     if head is None or isinstance(head, HeadSettings):
         return head

@@ -85,7 +85,7 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
         with_nsp: whether to evaluate next sentence too, which takes half of the time.
     """
     corpus = open_corpus(settings.corpus)
-    model = load_pretrained_checkpoint(checkpoint, corpus)
+    model = load_pretrained_checkpoint(checkpoint, corpus, predicts_masks=True)
     device = choose_device(settings.device)
     model.configure(ComputeOptions(choose_precision("auto", device)))
     model.to(device).eval()

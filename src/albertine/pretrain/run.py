@@ -18,6 +18,7 @@ from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bi
 from albertine.settings import ModelSettings, build_settings
 from albertine.train.assembly import assemble_trainer
 from albertine.train.distributed import Distributed, init_distributed
+from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
 from albertine.train.trackers import check_tracker_installed
 from albertine.train.trainer import Trainer
@@ -56,7 +57,10 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
             step, steps = trainer.state.step, settings.train.steps
             progress.print_message(f"{run}: finished at step {step:,} of {steps:,}; nothing to resume")
             if distributed.is_main and not (run / CURVE_FILE).exists():
-                draw_curve(run)
+                if (run / METRICS_FILE).exists():
+                    draw_curve(run)
+                else:
+                    progress.print_message(f"{run / METRICS_FILE}: missing; the run has no learning curve")
             return trainer.state.metrics
         with trainer.recorder.open(trainer.last_saved_step) if distributed.is_main else nullcontext():
             trainer.train()

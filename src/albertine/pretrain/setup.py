@@ -13,7 +13,7 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus, check_same_tokenizer
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.load import load
+from albertine.interop.load import load, load_masked_lm
 from albertine.model.model import Model, check_memory
 from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.local_start import apply_local_start
@@ -179,13 +179,20 @@ def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
     return load_pretrained_checkpoint(source, corpus)
 
 
-def load_pretrained_checkpoint(source: str, corpus: Corpus) -> Model:
-    """Return the model of a checkpoint, with its pre-training head.
+def load_pretrained_checkpoint(source: str, corpus: Corpus, *, predicts_masks: bool = False) -> Model:
+    """Return the model of a checkpoint, with a head of pre-training.
 
     Raises `InputError` if its tokenizer is not that of the corpus.
+
+    Args:
+        source: a folder or a hub name.
+        corpus: the corpus.
+        predicts_masks: whether to refuse a checkpoint without a masked-LM head, such as a fine-tuned model.
     """
     folder = locate_checkpoint(source)
-    model = load(folder, PRETRAIN_HEAD)
+    model = load_masked_lm(folder, source) if predicts_masks else load(folder, PRETRAIN_HEAD)
+    if model.head_settings.kind != PRETRAIN_HEAD.kind:
+        model = load(folder, PRETRAIN_HEAD)
     _check_checkpoint_tokenizer(source, folder, corpus)
     model_vocab_size, corpus_vocab_size = model.settings.vocab_size, len(corpus.tokenizer)
     if model_vocab_size < corpus_vocab_size:

@@ -9,6 +9,9 @@ from pathlib import Path
 from albertine.atomic import atomic_file
 from albertine.version import __version__
 
+# Texts of the user may have some; HTML allows none but tab and line end.
+_CONTROL_CHARACTERS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A})
+
 
 @dataclass(frozen=True)
 class Section:
@@ -44,7 +47,7 @@ class Page:
             for section in self.sections
             if any(section.blocks)
         )
-        return (
+        content = (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title><style>{style}</style></head><body>"
@@ -52,6 +55,7 @@ class Page:
             f'<div class="facts">{key_figures_html}</div><main>{body}</main>'
             f"<footer>Written by Albertine {__version__}.</footer></body></html>\n"
         )
+        return content.translate(_CONTROL_CHARACTERS)
 
 
 def paragraphs(*texts: str) -> str:

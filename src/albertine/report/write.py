@@ -9,7 +9,7 @@ from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.report.finetuning_page import finetuning_page
 from albertine.report.pretraining_page import pretraining_page
 from albertine.train.metrics_log import METRICS_FILE
-from albertine.train.run_folder import read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 REPORT_FILE = "report.html"
 
@@ -18,6 +18,11 @@ def write_report(run: Path) -> Path:
     """Write the report of a run to its folder, and return its path."""
     refuse_ensemble(run)
     if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
+        if (run / SETTINGS_FILE).exists():
+            raise InputError(
+                f"{run / METRICS_FILE}: missing, and the report is made of it; restore the file, or run the "
+                "report after the first step"
+            )
         raise InputError(
             f"{run}: not a run; give the --out folder of albertine pretrain or albertine finetune"
         )

@@ -5,6 +5,7 @@ from statistics import median
 
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.results import EstimatedScore, HeldOutScores
+from albertine.settings.schema import display_text
 
 CHANCE = "50.0"
 TASK_TITLES = ("task", "metric", "pre-trained", "untrained", "TF-IDF", "most common", "\N{PLUS-MINUS SIGN}")
@@ -65,7 +66,7 @@ def task_row(task: TaskScores) -> tuple[str, ...]:
 
 def phenomenon_title(name: str) -> str:
     """Return the name of a phenomenon in words."""
-    return "all phenomena" if name == "overall" else name.replace("_", " ")
+    return "all phenomena" if name == "overall" else display_text(name.replace("_", " "))
 
 
 def tasks_note(card: ReportCard) -> str:

@@ -8,7 +8,7 @@ from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.load import load_checkpoint
+from albertine.interop.load import load_masked_lm
 from albertine.model.parameter_counts import count_parameters
 from albertine.report_card.card import ReportCard, read_card
 from albertine.report_card.finetune_runs import train_all
@@ -34,7 +34,7 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
     sources, skipped_parts = _find_parts(settings)
     checkpoint = locate_checkpoint(model)
     with progress.quiet_output():
-        loaded = load_checkpoint(checkpoint)
+        loaded = load_masked_lm(checkpoint, model)
     _prepare_folder(out)
     busy_message = f"{out}: in use by another report card; wait for it, or give another --out"
     with file_lock(out / _LOCK_FILE, busy_message):

@@ -23,6 +23,7 @@ import numpy as np
 
 from albertine.atomic import atomic_folder
 from albertine.errors import InputError
+from albertine.input_files import check_regular_file
 from albertine.randomness import Stream, random_bits
 from albertine.report_card.recipe import (
     MAX_DEV_EXAMPLES,
@@ -85,7 +86,7 @@ def find_sources(folder: Path) -> DataSources:
     missing: dict[str, str] = {}
     blimp = next(filter(None, map(_find_pairs, folders)), None)
     if blimp is None:
-        missing["BLiMP"] = "a folder blimp with .jsonl files"
+        missing["BLiMP"] = "folder blimp with .jsonl files"
     for name, recipe in TASK_RECIPES.items():
         find = _find_glue if name in GLUE else _find_xquad
         source = next(filter(None, (find(recipe, candidate) for candidate in folders)), None)
@@ -109,13 +110,13 @@ def _find_glue(recipe: TaskRecipe, folder: Path) -> TaskSource | None:
     """Return a task of GLUE in a folder: in its official layout, or as two files of JSON lines."""
     layout = GLUE[recipe.task]
     official = folder / layout.folder
-    if (official / "train.tsv").is_file():
+    if _has_file(official / "train.tsv"):
         return TaskSource(recipe, official, official, DataSettings())
     for stem in _stems(recipe.task):
         train = folder / f"{stem}.train.jsonl"
         for name in _DEV_NAMES:
             dev = folder / f"{stem}.{name}.jsonl"
-            if train.is_file() and dev.is_file():
+            if _has_file(train) and _has_file(dev):
                 text, pair = (*layout.hub_text_columns, None)[:2]
                 return TaskSource(recipe, train, dev, DataSettings(text=str(text), text_pair=pair))
     return None
@@ -127,7 +128,14 @@ def _stems(task: str) -> list[str]:
 
 def _find_xquad(recipe: TaskRecipe, folder: Path) -> TaskSource | None:
     file = folder / _XQUAD_FILE
-    return TaskSource(recipe, file, None, DataSettings()) if file.is_file() else None
+    return TaskSource(recipe, file, None, DataSettings()) if _has_file(file) else None
+
+
+def _has_file(path: Path) -> bool:
+    """Return whether a path is a file; raise `InputError` if it is a device or a pipe."""
+    if path.exists():
+        check_regular_file(path)
+    return path.is_file()
 
 
 def copy_examples(source: TaskSource, out: Path) -> CopiedData:

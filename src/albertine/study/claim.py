@@ -134,6 +134,11 @@ class Claim:
     name: str = ""
     file: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The claim as on the command line: the user's file, or the name of a claim of the package."""
+        return self.file or self.name
+
 
 def read_claim(file: Path) -> Claim:
     """Return the claim in a file; raise `InputError` if it is not one."""

@@ -82,7 +82,7 @@ class StudyData:
         try:
             build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=_held_out(self.text)))
         except InputError as error:
-            if "--held-out" in str(error):  # an option that a study does not have
+            if self.text is not None and "--held-out" in str(error):  # an option that a study does not have
                 raise InputError(
                     f"--text {self.text}: too few documents to hold some out; give more"
                 ) from None

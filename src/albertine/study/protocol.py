@@ -27,6 +27,9 @@ _BOUNDS = {
     "dev_examples": (0, 1_000_000),
     "finetune_steps": (0, 1_000_000),
 }
+# Of the stories a tenth is held out, and next-sentence prediction needs two documents.
+_WORLD_MINIMUMS = {"stories": 20, "dev_examples": 1}
+_TASK_MINIMUMS = {"examples": 2, "finetune_steps": 1}  # STS-B needs two different numbers
 # Set by the study itself, or unknown to the address of a run.
 _OWN_SETTINGS = {
     "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
@@ -83,7 +86,7 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
             raise InputError(f"{name}: unknown scale{did_you_mean(name, scales)}; known: {', '.join(scales)}")
     if claim.only_scales and scale not in claim.only_scales:
         raise InputError(
-            f"{claim.name}: the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}; "
+            f"{claim.label}: the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}; "
             f"give another --scale, or copy the claim to a file and change its arms for {scale}"
         )
     of_claim: dict[str, Any] = {"pretrain": claim.pretrain}
@@ -91,32 +94,42 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
         of_claim["seeds"] = claim.seeds
     changes = claim.scales.get(scale, {})
     if fixed := {"text", "purpose"} & changes.keys():
-        raise InputError(f"{claim.name}: scales.{scale}.{min(fixed)}: a claim cannot change it; remove it")
+        raise InputError(f"{claim.label}: scales.{scale}.{min(fixed)}: a claim cannot change it; remove it")
     try:
         protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, changes))
     except JsonError as error:
-        raise InputError(f"{claim.name}: scales.{scale}: {error}") from None
-    _check(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
+        raise InputError(f"{claim.label}: scales.{scale}: {error}") from None
+    _check_numbers(claim, scale, protocol)
+    _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
     return protocol
 
 
-def _check(claim: Claim, protocol: Protocol) -> None:
-    """Raise `InputError` if a number is out of bounds, or tasks and measures do not fit each other."""
-    for name, (minimum, maximum) in _BOUNDS.items():
-        value = getattr(protocol, name)
+def _check_numbers(claim: Claim, scale: str, protocol: Protocol) -> None:
+    """Raise `InputError` if a number is out of bounds."""
+    minimums = {
+        **(_WORLD_MINIMUMS if protocol.text == "world" else {}),
+        **(_TASK_MINIMUMS if protocol.tasks else {}),
+    }
+    for name, (lowest, maximum) in _BOUNDS.items():
+        value, minimum = getattr(protocol, name), minimums.get(name, lowest)
         if not minimum <= value <= maximum:
-            raise InputError(f"{claim.name}: {name} = {value}: must be {minimum:,} to {maximum:,}")
+            key = f"scales.{scale}.{name}" if name in claim.scales.get(scale, {}) else name
+            raise InputError(f"{claim.label}: {key} = {value}: must be {minimum:,} to {maximum:,}")
+
+
+def _check_tasks(claim: Claim, protocol: Protocol) -> None:
+    """Raise `InputError` if tasks and measures do not fit each other."""
     for task in protocol.tasks:
         if task not in STUDY_TASKS:
-            raise InputError(f"{claim.name}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
+            raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
     if protocol.tasks and protocol.text != "world":
-        raise InputError(f'{claim.name}: tasks: only at scales with text = "world"')
+        raise InputError(f'{claim.label}: tasks: only at scales with text = "world"')
     known = {*protocol.tasks, *(["average"] if protocol.tasks else [])}
     for expectation in claim.expectations:
         if find_measure(expectation.measure).source == "tasks" and expectation.measure not in known:
             raise InputError(
-                f"{claim.name}: expects something of {expectation.measure}, which its tasks at this scale do "
-                "not give; give another --scale, or change tasks"
+                f"{claim.label}: expects something of {expectation.measure}, which its tasks at this scale "
+                "do not give; give another --scale, or change tasks"
             )
 
 
@@ -129,7 +142,7 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
     checked: dict[str, PretrainSettings] = {}
     for arm in claim.arms:
-        name = f"{claim.name}, arm {arm}"
+        name = f"{claim.label}, arm {arm}"
         source = SettingsSource(arm_values(claim, protocol, arm), name)
         if own := _OWN_SETTINGS & source.keys:
             raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
@@ -150,10 +163,10 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
         with _naming(claim.name):
             plan.check(protocol.tasks, f"finetuning.{arm}")
     for arm, start in claim.starts.items():
-        with _naming(f"{claim.name}, arm {arm}, which starts from {start}"):
+        with _naming(f"{claim.label}, arm {arm}, which starts from {start}"):
             model_from_checkpoint(checked[start].model, checked[arm].model, checked[arm].explicit_keys)
     if claim.recurrence is not None:
-        with _naming(claim.name):
+        with _naming(claim.label):
             check_recurrence(list(checked.values()))
 
 

@@ -96,6 +96,7 @@ def run_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> 
     """Test claims one after another, or resume an interrupted call; return their reports."""
     reports = []
     with _study_folder(out):
+        read_summaries(out)  # a damaged report of another claim is refused before the training
         for one in claim_runs(claims, out, settings):
             reports.append(_test(one))
             _write(reports[-1], one, out)
@@ -165,7 +166,7 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path) -> None:
 
 def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:
     """Return the command that repeats a study."""
-    words = ["albertine", "study", claim.file or claim.name, "--scale", settings.scale, "--out", str(out)]
+    words = ["albertine", "study", claim.label, "--scale", settings.scale, "--out", str(out)]
     if settings.text is not None:
         words += ["--text", settings.text]
     if settings.seeds is not None:

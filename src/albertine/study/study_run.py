@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
@@ -49,6 +50,8 @@ from albertine.train.run_folder import has_checkpoints
 RUNS_FOLDER = "runs"
 # Raise it if results with the same settings change, such as by another definition of a measure.
 RESULTS_VERSION = 1
+_MAY_BE_UNKNOWN = ("probe", "layers")  # sources of measures that some texts or models do not give
+_LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
 _SEEDS_PER_STAGE = 1_000_000
 _EVALUATIONS = 15  # points of a learning curve
@@ -191,11 +194,26 @@ class StudyRun:
     def is_trained(self) -> bool:
         """Whether the training is finished or has failed, also that of the run it starts from."""
         has_start = self.start is None or self.start.is_trained
-        return self.failure is not None or (has_start and "training" in self._results)
+        return self.failure is not None or (has_start and self._stored("training") is not None)
 
     def _stored(self, name: str) -> PartResult | None:
-        """Return the result of a part; None if it is not finished."""
-        return self._results.get_as(PartResult, name, PartResult) if name in self._results else None
+        """Return the result of a part; None if it is not finished, or if the file lacks a sensible number."""
+        if name not in self._results:
+            return None
+        part = self._results.get_as(PartResult, name, PartResult)
+        has_measures = all(
+            one in part.values and (part.values[one] is not None or MEASURES[one].source in _MAY_BE_UNKNOWN)
+            for one in self._measures_of_part(name)
+        )
+        is_sensible = all(abs(value or 0.0) <= _LARGEST_NUMBER for value in part.values.values())
+        return part if part.failure is not None or (has_measures and is_sensible) else None
+
+    def _measures_of_part(self, name: str) -> list[str]:
+        """Return the measures that a part gives."""
+        tasks = [task for task in self.protocol.tasks if self._task_part(task) == name]
+        source = name.partition("-")[0]
+        sources = ("size", "training") if source == "training" else (source,)
+        return tasks or [one for one, measure in MEASURES.items() if measure.source in sources]
 
     def _parts(self, measures: Collection[str]) -> dict[str, PartFunction]:
         """Return the parts that the measures need, by name, with the functions that compute them."""
@@ -224,7 +242,7 @@ class StudyRun:
         """Return whether all measures are stored, or the run has failed."""
         if self.failure is not None:
             return True
-        return self.is_trained and all(name in self._results for name in self._parts(measures))
+        return self.is_trained and all(self._stored(name) is not None for name in self._parts(measures))
 
     def check_epochs(self) -> None:
         """Raise `InputError` if the arm is about samples that come again, and none does."""
@@ -252,6 +270,9 @@ class StudyRun:
             description = {"arm": self.arm, **self._identity}
             partial_file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         for name, compute in self._parts(measures).items():
+            if name in self._results and self._stored(name) is None:
+                progress.print_message(f"{self.name}: the result {name} is damaged; it is computed again")
+                self._results.remove(name)
             if self._results.get_as(PartResult, name, compute).failure is not None:
                 return
         # The model and the scores are enough.

@@ -71,7 +71,7 @@ class _Search:
         arguments = arguments_of(trial, folder)
         note = json.dumps({"problem": problem, "arguments": arguments, "trial": asdict(trial)}, indent=2)
         (self._work / "findings" / f"{folder.name}.json").write_text(note + "\n")
-        file = folder / trial.reader.file
+        file = trial.reader.path(folder)
         if not trial.special and file.stat().st_size <= _MAX_CASE_BYTES:
             cases = self._work / "findings" / "cases"
             cases.mkdir(exist_ok=True)

@@ -89,7 +89,7 @@ class _Search:
         """Run all trials of a reader."""
         reader = READERS[name]
         copy_examples(reader, self._sources, self._folder)
-        file = self._folder / reader.file
+        file = reader.path(self._folder)
         for number, (description, content) in enumerate(_changed_files(reader, file.read_bytes())):
             copy_examples(reader, self._sources, self._folder)
             write_file(reader, content, self._folder)

@@ -12,7 +12,8 @@ class Reader:
     """One file, and the commands that read it.
 
     Attributes:
-        file: the valid file, relative to the folder of examples; a trial copies its top folder.
+        file: the valid file, relative to the folder of examples; a trial copies its top folder. Names of
+            folders may be `*`: the first file that matches is meant.
         file_format: its format.
         commands: commands that read it; empty if the file holds the arguments of a command.
         needs: other examples that the commands need; a folder is copied without its `checkpoints`.
@@ -30,3 +31,7 @@ class Reader:
     resumable: tuple[str, ...] = ()
     weight: int = 2
     accepted_special: str = ""
+
+    def path(self, folder: Path) -> Path:
+        """Return the path of the file in a folder of examples."""
+        return min(folder.glob(self.file), default=folder / self.file)

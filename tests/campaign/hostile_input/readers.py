@@ -5,6 +5,7 @@ A new file, or a new command that reads one, is an entry in `READERS`.
 
 from collections.abc import Mapping
 
+from tests.campaign.examples import STUDY_COMMAND
 from tests.campaign.hostile_input.checksums import STATE, correct_checkpoint, correct_corpus
 from tests.campaign.hostile_input.columns import ARROW_SHARD, PARQUET
 from tests.campaign.hostile_input.command_lines import COMMAND_LINE, COMMAND_LINES
@@ -147,6 +148,19 @@ READERS: Mapping[str, Reader] = {
     ),
     "claim-report": Reader(
         "studies/claims/claim.smoke.json", JSON, ("study --out studies", "study --out studies --json")
+    ),
+    "study-result": Reader(
+        "studies/runs/*/results/probe-500.json",
+        JSON,
+        (f"{STUDY_COMMAND} --print-plan --json", f"{STUDY_COMMAND} --json"),
+        ("claim.toml",),
+        resumable=("studies",),
+    ),
+    "study-training": Reader(
+        "studies/runs/*/results/training.json",
+        JSON,
+        (f"{STUDY_COMMAND} --print-plan", f"{STUDY_COMMAND} --print-plan --json"),
+        ("claim.toml",),
     ),
     # tokenizers
     "tokenizer": Reader("tokenizer/tokenizer.json", JSON, (_TOKENS, _BUILD), ("text",), weight=4),

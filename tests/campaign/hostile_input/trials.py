@@ -88,7 +88,7 @@ def prepare(trial: Trial, sources: Sequence[Path], values: HostileValues, folder
     """Write the folder of a trial; return whether its file differs from the valid one."""
     reader = trial.reader
     copy_examples(reader, sources, folder)
-    file = folder / reader.file
+    file = reader.path(folder)
     if trial.special:
         file.unlink()
         SPECIAL_FILES[trial.special](file)
@@ -101,15 +101,16 @@ def prepare(trial: Trial, sources: Sequence[Path], values: HostileValues, folder
 
 def write_file(reader: Reader, content: bytes, folder: Path) -> None:
     """Replace the file of a reader, and correct the checksums of its folder."""
-    (folder / reader.file).write_bytes(content)
+    file = reader.path(folder)
+    file.write_bytes(content)
     if reader.correct_checksums is not None:
-        reader.correct_checksums((folder / reader.file).parent)
+        reader.correct_checksums(file.parent)
 
 
 def arguments_of(trial: Trial, folder: Path) -> list[str]:
     """Return the arguments of the command of a trial, whose folder has been written."""
     if not trial.command:
-        arguments: list[str] = json.loads((folder / trial.reader.file).read_bytes())
+        arguments: list[str] = json.loads(trial.reader.path(folder).read_bytes())
         return arguments
     return [*shlex.split(trial.command), *(["--quiet"] if trial.is_quiet else [])]
 
@@ -119,7 +120,7 @@ def run_trial(trial: Trial, folder: Path, limits: Limits = LIMITS) -> str | None
     arguments = arguments_of(trial, folder)
     before = _files(folder)
     run = run_process if trial.is_process else run_forked
-    is_large = _is_large(folder / trial.reader.file)
+    is_large = _is_large(trial.reader.path(folder))
     outcome: Outcome = run(arguments, folder, limits)
     new_files = _files(folder) - before
     return find_problem(outcome, arguments, folder, new_files, trial.reader.resumable, is_large=is_large)

@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from albertine.deploy.server import max_connections
 from tests.campaign.commands import resident_bytes
 
-# A server accepts half as many connections as it may open files. A low limit keeps floods small.
-MAX_OPEN_FILES = 512
-MAX_CONNECTIONS = MAX_OPEN_FILES // 2
+MAX_OPEN_FILES = 512  # a low limit keeps floods small
+MAX_CONNECTIONS = max_connections(MAX_OPEN_FILES)
 START_SECONDS = 120.0
 STOP_SECONDS = 15.0  # 8 s for pending requests (docs/serving.md), and a margin for a busy machine
 # Parts of the lines that a server without defects prints.
