@@ -20,6 +20,7 @@ Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
 DepthRule = Literal["fixed", "halting", "equilibrium"]
 HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
+ExitHeads = Literal["none", "shared", "own"]
 
 MAX_LAYERS = 1_000  # that a forward pass applies; tables of tensor names grow with it, too
 
@@ -177,13 +178,20 @@ class HeadSettings(Settings):
     dropout: float = setting(
         0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99
     )
+    exits: ExitHeads = setting(
+        "none",
+        "Whether the head is trained after the last step of depth only (none) or after every step, as one "
+        "head (shared) or with one for each step (own).",
+    )
 
     def check(self) -> None:
-        """Raise `SettingError` if `labels` or `answerable` does not apply to the kind of head."""
+        """Raise `SettingError` if `labels`, `answerable` or `exits` does not apply to the kind of head."""
         if self.kind in ("regress", "choice") and self.labels != 1:
             raise SettingError("labels", self.labels, f'must be 1 if kind = "{self.kind}"', ("kind",))
         if self.kind != "span" and self.answerable:
             raise SettingError("answerable", True, 'needs kind = "span"', ("kind",))
+        if self.kind in ("pretrain", "mlm") and self.exits != "none":
+            raise SettingError("exits", self.exits, f'must be "none" if kind = "{self.kind}"', ("kind",))
 
 
 def _nearest_divisors(number: int, invalid: int) -> str:
