@@ -159,7 +159,8 @@ def build_trainer(
     assert train.lr is not None
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
-    head, dropout = data.task_type.head_settings, settings.dropout or 0.0
+    head = replace(data.task_type.head_settings, exits=settings.exit_heads if train.exits else "none")
+    dropout = settings.dropout or 0.0
     # When a run resumes, a message about new weights would be wrong: a checkpoint replaces them.
     with progress.quiet_output(has_checkpoints(run)):
         model = build_model(data, head, dropout, train.seed, random_weights=settings.random_weights)
@@ -181,6 +182,7 @@ def build_trainer(
         micro_batch_tokens=micro_batch_tokens,
         collapse_check_step=check_step if can_collapse else None,
         is_sharded=train.shard and distributed.world_size > 1,
+        trains_exits=train.exits,
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(

@@ -14,7 +14,7 @@ from albertine.settings import MODEL_PRESETS
 # Files to download with or without the weights.
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
-_SMALL_FILES += ["task.json"]
+_SMALL_FILES += ["task.json", "exits.safetensors"]
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
 

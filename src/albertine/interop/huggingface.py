@@ -6,7 +6,7 @@ without missing or unexpected tensors.
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ from albertine.interop.tensor_names import (
     NEXT_SENTENCE_ARCHITECTURE,
     NEXT_SENTENCE_RENAMES,
     Family,
+    ParameterMapping,
     checkpoint_family,
+    exit_mappings,
     parameter_mappings,
 )
 from albertine.interop.transformers_config import (
@@ -46,10 +48,12 @@ from albertine.interop.transformers_config import (
 from albertine.interop.weight_files import read_safetensors, read_weights
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.schema import display_long
 from albertine.text.tokenizer import Tokenizer
 
 _UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_length` if there is no limit
 _ANSWERABLE_FILE = "answerable.safetensors"
+EXITS_FILE = "exits.safetensors"  # heads of all steps of depth but the last, if each step has its own
 TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
 
@@ -100,16 +104,24 @@ def build_model(
     settings = _model_settings(config, config_file, family, tensors, head_settings)
     mappings = parameter_mappings(settings, head_settings, family)
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
-    answerable_file = config_file.parent / _ANSWERABLE_FILE
-    if head_settings.answerable:
-        mappings += ANSWERABLE_MAPPINGS
-        if answerable_file.is_file():
-            tensors |= read_safetensors(answerable_file)
-        elif own_head is not None and (config_file.parent / TASK_CARD_FILE).exists():
-            # Folders that `transformers` has written lack both files; there the layer begins anew.
-            raise InputError(f"{answerable_file}: missing; get the file again")
+    separate = _separate_mappings(mappings, settings, head_settings, is_own_head=own_head is not None)
+    other_sources: dict[str, Path] = {}
+    for name, file_mappings in separate.items():
+        file = config_file.parent / name
+        read_tensors = _separate_tensors(file, file_mappings, is_own_head=own_head is not None)
+        tensors |= read_tensors
+        if read_tensors:
+            mappings += file_mappings
+            other_sources |= {mapping.name: file for mapping in file_mappings}
     model, newly_initialized = model_from_tensors(
-        settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
+        settings,
+        head_settings,
+        mappings,
+        tensors,
+        tensor_file,
+        is_own_head=own_head is not None,
+        seed=seed,
+        other_sources=other_sources,
     )
     if newly_initialized:
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
@@ -126,6 +138,40 @@ def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str,
     if any(name.startswith(family + ".") for name in tensors):
         return dict(tensors)
     return {f"{family}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _separate_mappings(
+    mappings: Sequence[ParameterMapping], settings: ModelSettings, head: HeadSettings, *, is_own_head: bool
+) -> dict[str, list[ParameterMapping]]:
+    """Return the tensors that `transformers` has no names for, by the name of their file."""
+    separate = {}
+    if head.answerable:
+        separate[_ANSWERABLE_FILE] = list(ANSWERABLE_MAPPINGS)
+    if head.exits == "own" and is_own_head and settings.layers > 1:
+        head_mappings = [*mappings, *separate.get(_ANSWERABLE_FILE, ())]
+        separate[EXITS_FILE] = exit_mappings(head_mappings, settings.layers)
+    return separate
+
+
+def _separate_tensors(
+    file: Path, mappings: Sequence[ParameterMapping], *, is_own_head: bool
+) -> dict[str, Tensor]:
+    """Return the tensors of such a file; empty if `transformers` has written the folder, without the file.
+
+    Then an answerable layer begins anew, and the steps of depth begin with the last step's head.
+    """
+    if not file.is_file():
+        if is_own_head and (file.parent / TASK_CARD_FILE).exists():
+            raise InputError(f"{file}: missing; get the file again")
+        return {}
+    tensors = read_safetensors(file)
+    unexpected = tensors.keys() - {mapping.copies[0][0] for mapping in mappings}
+    if unexpected:
+        raise InputError(
+            f"{file}: unexpected tensor {display_long(min(unexpected))}; "
+            "the model of the config has no such parameter"
+        )
+    return tensors
 
 
 def _model_settings(
@@ -202,6 +248,12 @@ def checkpoint_writer(
         name: tensor.cpu().clone() for name, tensor in model.head.state_dict().items() if "answerable" in name
     }
 
+    exit_tensors = {
+        name: parameter.detach().cpu().clone()
+        for name, parameter in (parameters or dict(model.named_parameters())).items()
+        if name.startswith("exit_heads.")
+    }
+
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
@@ -209,6 +261,8 @@ def checkpoint_writer(
             shutil.copyfile(Path(__file__).with_name(MODELING_FILE), folder / MODELING_FILE)
         if answerable_tensors:
             write_tensors(answerable_tensors, folder / _ANSWERABLE_FILE)
+        if exit_tensors:
+            write_tensors(exit_tensors, folder / EXITS_FILE)
         if tokenizer:
             tokenizer.save(folder)
             _write_max_length(folder / "tokenizer_config.json", settings.max_length)

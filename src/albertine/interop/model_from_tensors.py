@@ -7,6 +7,7 @@ initialized, even if the checkpoint has tensors of the same name.
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ ANSWERABLE_MAPPINGS = tuple(
     ParameterMapping(f"head.answerable.{part}", ((f"answerable.{part}",),)) for part in ("weight", "bias")
 )
 
+_EXIT_PREFIX = "exit_heads."
 _TASK_LAYERS = ("head.out.", "head.answerable.")
 _HEAD_PREFIXES = ("predictions.", "sop_classifier.", "cls.", "classifier.", "qa_outputs.", "answerable.")
 
@@ -35,6 +37,7 @@ def model_from_tensors(
     *,
     is_own_head: bool,
     seed: int,
+    other_sources: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[Model, list[str]]:
     """Return a model built from tensors, and the names of its newly initialized parameters.
 
@@ -46,6 +49,7 @@ def model_from_tensors(
         source: file of the tensors, which error messages name.
         is_own_head: whether `head` is the checkpoint's own.
         seed: seed of newly initialized parameters.
+        other_sources: files of the parameters whose tensors are not in `source`, by name.
     """
     with torch.device("meta"):
         model = Model(settings, head, seed=None)
@@ -53,21 +57,24 @@ def model_from_tensors(
     values: dict[str, Tensor] = {}
     for mapping in mappings:
         missing = [name for name in mapping.copies[0] if name not in tensors]
+        file = other_sources.get(mapping.name, source)
         if (mapping.name.startswith(_TASK_LAYERS) and not is_own_head) or (
             missing and _may_be_missing(mapping, is_own_head=is_own_head)
         ):
             continue
         if missing:
             raise InputError(
-                f"{source}: tensor {missing[0]} is missing; get the file again or correct the config"
+                f"{file}: tensor {missing[0]} is missing; get the file again or correct the config"
             )
-        values[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], source)
+        values[mapping.name] = _joined_parameter(mapping, tensors, shapes[mapping.name], file)
     model.to_empty(device="cpu")
     for name, parameter in model.named_parameters():
         if name in values:
             parameter.data.copy_(values[name])
-    newly_initialized = [name for name in shapes if name not in values]
+    newly_initialized = [name for name in shapes if name not in values and not name.startswith(_EXIT_PREFIX)]
     init_weights(model, seed, newly_initialized)
+    if not any(name.startswith(_EXIT_PREFIX) for name in values):
+        model.copy_head_to_exits()
     return model, newly_initialized
 
 

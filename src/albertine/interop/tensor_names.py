@@ -8,7 +8,7 @@ FFN is saved with one layer group per layer, and a shared parameter has several 
 Local names without "transformers" are those of Albertine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -145,6 +145,18 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
         yield from _weight_and_bias("head.out", "qa_outputs")
     else:
         yield from _weight_and_bias("head.out", "classifier")
+
+
+def exit_mappings(mappings: Sequence[ParameterMapping], layers: int) -> list[ParameterMapping]:
+    """Return the tensor names of the heads of all steps of depth but the last, which has the head's.
+
+    Args:
+        mappings: the tensor names of the parameters of a model, its head included.
+        layers: number of steps of depth.
+    """
+    parameters = [one.name.removeprefix("head.") for one in mappings if one.name.startswith("head.")]
+    names = [f"exit_heads.{index}.{name}" for index in range(layers - 1) for name in parameters]
+    return [ParameterMapping(name, ((name,),)) for name in names]
 
 
 def _masked_lm_mappings(module: str, family: Family) -> Iterator[ParameterMapping]:
