@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.settings import DeviceName, PrecisionName, Settings, setting
+from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, ExitRule, make_exit_rule
 from albertine.tasks.settings import DataSettings, Split
 
 
@@ -21,7 +22,25 @@ class InferenceSettings(DataSettings):
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(InferenceSettings):
+class DepthSettings(InferenceSettings):
+    """Inference with an adjustable depth."""
+
+    exit: str | None = setting(None, EXIT_HELP)
+    depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
+
+    def check(self) -> None:
+        """Raise `SettingError` if `exit` is not a rule."""
+        super().check()
+        make_exit_rule(self.exit, self.depth)
+
+    @property
+    def exit_rule(self) -> ExitRule | None:
+        """When a prediction is final; None after all steps of the model."""
+        return make_exit_rule(self.exit, self.depth)
+
+
+@dataclass(frozen=True)
+class EvaluateSettings(DepthSettings):
     """Evaluation of fine-tuned models, and of pre-trained models on minimal pairs."""
 
     task: str | None = setting(
@@ -41,7 +60,7 @@ class EvaluateSettings(InferenceSettings):
 
 
 @dataclass(frozen=True)
-class PredictSettings(InferenceSettings):
+class PredictSettings(DepthSettings):
     """Predictions for a file or a split."""
 
     split: Split | None = setting(

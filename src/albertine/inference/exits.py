@@ -1,0 +1,51 @@
+"""Prepares a model for an exit rule: whether the rule fits the model, and messages about what to expect."""
+
+from dataclasses import replace
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.model.depth_plan import depth_plan
+from albertine.model.exits import check_can_exit
+from albertine.model.model import Model
+from albertine.settings.exit_rule import ExitRule
+from albertine.tasks.card import TaskCard
+
+# A predicted number that changes by less than this part of the standard deviation of the training data
+# counts as the same.
+_NUMBER_TOLERANCE = 0.05
+
+
+def rule_for_model(rule: ExitRule, model: Model, card: TaskCard, source: str) -> ExitRule:
+    """Return the rule with the tolerance for the model's numbers; raise `InputError` if it does not fit.
+
+    Args:
+        rule: the user's rule.
+        model: the model.
+        card: its task card.
+        source: name of the model, for messages.
+    """
+    head = model.head_settings
+    if rule.depth is not None:
+        depth_plan(model.settings, rule.depth)  # raises if the model cannot be so deep
+    if not rule.can_exit:
+        return rule
+    check_can_exit(model.settings)
+    if head.exits == "none":
+        progress.print_message(
+            f"{source}: fine-tuned without exits, so its early predictions are less accurate; "
+            "finetune --train.exits trains them"
+        )
+    if head.kind != "regress":
+        if rule.tolerance is not None:
+            raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")
+        return rule
+    if rule.confidence is not None:
+        raise InputError("--exit confidence: a predicted number has no probability; use patience")
+    if rule.tolerance is not None:
+        return rule
+    if card.target_scale is None:
+        raise InputError(
+            f"{source}: its task card has no target_scale; give the largest change of a number that counts "
+            f"as none, as in --exit patience:{rule.patience}:0.1"
+        )
+    return replace(rule, tolerance=_NUMBER_TOLERANCE * card.target_scale)
