@@ -9,33 +9,36 @@ from albertine.model.exits import check_can_exit
 from albertine.model.model import Model
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
+from albertine.tasks.types.task_type import TaskType
 
 # A predicted number that changes by less than this part of the standard deviation of the training data
 # counts as the same.
 _NUMBER_TOLERANCE = 0.05
 
 
-def rule_for_model(rule: ExitRule, model: Model, card: TaskCard, source: str) -> ExitRule:
+def rule_for_model(
+    rule: ExitRule, model: Model, task_type: TaskType, card: TaskCard, source: str
+) -> ExitRule:
     """Return the rule with the tolerance for the model's numbers; raise `InputError` if it does not fit.
 
     Args:
         rule: the user's rule.
         model: the model.
+        task_type: its task type.
         card: its task card.
         source: name of the model, for messages.
     """
-    head = model.head_settings
     if rule.depth is not None:
         depth_plan(model.settings, rule.depth)  # raises if the model cannot be so deep
     if not rule.can_exit:
         return rule
     check_can_exit(model.settings)
-    if head.exits == "none":
+    if model.head_settings.exits == "none":
         progress.print_message(
             f"{source}: fine-tuned without exits, so its early predictions are less accurate; "
             "finetune --train.exits trains them"
         )
-    if head.kind != "regress":
+    if not task_type.predicts_numbers:
         if rule.tolerance is not None:
             raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")
         return rule

@@ -105,10 +105,10 @@ def finetuned_from_model(
         card = card_for_task(card, find_task(task), name)
     if precision == "auto" and card.precision == "fp32":
         precision = "fp32"  # its metrics on dev are those of fp32
-    if exit_rule is not None:
-        exit_rule = rule_for_model(exit_rule, model, card, name)
     engine = prepare_torch_engine(model, device, precision)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
+    if exit_rule is not None:
+        exit_rule = rule_for_model(exit_rule, model, task_type, card, name)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type, exit_rule)
 
 

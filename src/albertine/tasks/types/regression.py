@@ -43,6 +43,7 @@ class Regression(TextTask):
     name = "regress"
     title = "regression"
     head_kind = "regress"
+    predicts_numbers = True
     metric_names = ("pearson", "spearman", "rmse")
     primary_metrics = ("pearson", "spearman")
     similar_task = "sts-b"
