@@ -24,6 +24,7 @@ from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble_model import create_ensemble, write_ensemble
 from albertine.inference.evaluate import evaluate
+from albertine.inference.exit_curve import ExitPoint, measure_exits, recommended_point
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import Pipeline, pipeline
 from albertine.inference.settings import EvaluateSettings
@@ -63,7 +64,7 @@ def classifier(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="session")
 def regressor(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    card = TaskCard("regress", "regress", (), ("pearson",), max_length=64, target_scale=4.0)
+    card = TaskCard("regress", "regress", (), ("pearson", "spearman"), max_length=64, target_scale=4.0)
     head = HeadSettings("regress", labels=1, exits="own")
     return save_random_model(tmp_path_factory.mktemp("exits") / "regressor", checkpoint, head, card)
 
@@ -192,7 +193,11 @@ def test_rules_that_do_not_fit_the_model(
         (halting, ["--exit", "patience:2"], "exits: need depth_rule = fixed; with halting"),
         (unshared, ["--depth", "6"], "depth 6: more than the 5 layers of this model"),
         (unshared, ["--depth", "6", "--exit", "patience:1"], "depth 6: more than the 5 layers"),
-        (checkpoint, ["--task", "blimp", "--depth", "1"], "--exit and --depth are for fine-tuned models"),
+        (
+            checkpoint,
+            ["--task", "blimp", "--depth", "1"],
+            "--exit, --exits and --depth are for fine-tuned models",
+        ),
     ):
         arguments = ["evaluate", str(source), "--data", str(data), "--text", "review", "--quiet"]
         assert run_command(app, [*arguments, *options]) == 2
@@ -313,3 +318,89 @@ def test_easy_questions_take_less_depth(
     assert early.mean_depth is not None
     assert early.mean_depth < 2.5
     assert early.primary_metric >= full.primary_metric - 0.05
+
+
+@pytest.fixture(scope="session")
+def curve_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("curve") / "dev.csv", reviews(2, 30))
+
+
+def test_the_curve_of_a_model(
+    classifier: Path, curve_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["evaluate", str(classifier), "--data", str(curve_data), "--text", "review", "--label", "stars"]
+    common += ["--device", "cpu", "--precision", "fp32"]
+    picture = tmp_path / "new" / "curve.svg"
+    options = ["--exits", "all", "--picture", str(picture), "--tolerance", "3", "--json"]
+    assert run_command(app, [*common, *options]) == 0
+    (curve,) = json.loads(capsys.readouterr().out)["exits"]
+    points = {point["setting"]: point for point in curve["points"]}
+    assert list(points)[:6] == [
+        "full depth",
+        *(f"--depth {depth}" for depth in range(1, 5)),
+        "--exit patience:1",
+    ]
+    assert "--exit confidence:0.99" in points
+    for setting, point in points.items():
+        arguments = [] if setting == "full depth" else setting.split()
+        assert run_command(app, [*common, *arguments, "--json"]) == 0
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert point["score"] == pytest.approx(result["primary_metric"])
+        assert point["mean_depth"] == pytest.approx(result["mean_depth"] or 5)
+        assert point["low"] <= point["score"] <= point["high"]
+    full, recommended = points["full depth"], points[curve["recommended"]]
+    assert recommended["score"] >= full["score"] - 0.03
+    for point in points.values():
+        if point["score"] >= full["score"] - 0.03:
+            assert recommended["flops"] <= point["flops"] <= full["flops"]
+    assert points["--depth 2"]["flops"] / full["flops"] == pytest.approx(2 / 5, rel=0.02)
+    assert picture.read_text().lstrip().startswith("<?xml")
+    assert run_command(app, [*common, *options]) == 2
+    assert "curve.svg: exists already" in capsys.readouterr().err
+    assert run_command(app, [*common, "--exits", "all"]) == 0
+    assert "recommended, within 0.5 points of full depth: " in capsys.readouterr().out
+
+
+def test_the_curve_of_numbers_has_no_confidence(regressor: Path, curve_data: Path) -> None:
+    settings = EvaluateSettings(data=str(curve_data), text="review", label="mark", device="cpu", exits="all")
+    (curve,) = measure_exits([regressor], settings)
+    names = [point.setting for point in curve.points]
+    assert names[-1] == "--exit patience:3"
+    assert len(names) == 1 + 4 + 3
+
+
+def test_the_cheapest_setting_within_the_tolerance_is_recommended() -> None:
+    def point(setting: str, score: float, flops: float) -> ExitPoint:
+        return ExitPoint(setting, score, score, score, 1.0, flops, 1.0)
+
+    points = [point("full depth", 0.9, 10), point("a", 0.896, 5), point("b", 0.897, 5), point("c", 0.8, 1)]
+    assert recommended_point(points, 0.5).setting == "b"
+    assert recommended_point(points, 10.1).setting == "c"
+    assert recommended_point(points, 0).setting == "full depth"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--exits", "some"], "--exits some: must be one of all"),
+        (["--exits", "all", "--exit", "patience:1"], "must not be set with exits = all"),
+        (["--exits", "all", "--depth", "2"], "must not be set with exits = all"),
+        (["--picture", "curve.svg"], "--picture curve.svg: needs exits = all"),
+        (
+            ["--exits", "all", "--picture", "curve.png"],
+            "--picture curve.png: must be a file that ends in .svg",
+        ),
+        (["--exits", "all", "--tolerance", "-1"], "--tolerance -1"),
+        (["--exits", "all", "--task", "blimp"], "--exit, --exits and --depth are for fine-tuned models"),
+    ],
+)
+def test_wrong_options_of_the_curve(
+    options: list[str],
+    message: str,
+    classifier: Path,
+    curve_data: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(app, ["evaluate", str(classifier), "--data", str(curve_data), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line

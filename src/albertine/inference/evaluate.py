@@ -64,12 +64,8 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         settings: the data, and its columns where they differ from those of the training data.
     """
     sources = [models] if isinstance(models, str | Path) else list(models)
-    if settings.data is None:
-        raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
-    if not sources:
-        raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
-    if settings.task is not None:
-        find_task(settings.task)  # an unknown task must fail before a model is loaded
+    check_evaluation(sources, settings)
+    assert settings.data is not None
     results = []
     for source in sources:
         model = load_task_model(
@@ -80,6 +76,16 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
             if len(sources) > 1:  # not only at the end, in case a later model fails
                 progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
     return results
+
+
+def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) -> None:
+    """Raise `InputError` if there are no models or no data, or if the task is unknown."""
+    if settings.data is None:
+        raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
+    if not sources:
+        raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
+    if settings.task is not None:
+        find_task(settings.task)  # an unknown task must fail before a model is loaded
 
 
 def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from albertine import progress
+from albertine.engines.engine import Engine
 from albertine.errors import InputError
 from albertine.model.depth_plan import depth_plan
 from albertine.model.exits import check_can_exit
-from albertine.model.model import Model
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.types.task_type import TaskType
@@ -17,27 +17,22 @@ _NUMBER_TOLERANCE = 0.05
 
 
 def rule_for_model(
-    rule: ExitRule, model: Model, task_type: TaskType, card: TaskCard, source: str
+    rule: ExitRule, engine: Engine, task_type: TaskType, card: TaskCard, source: str
 ) -> ExitRule:
     """Return the rule with the tolerance for the model's numbers; raise `InputError` if it does not fit.
 
     Args:
         rule: the user's rule.
-        model: the model.
+        engine: runs the model.
         task_type: its task type.
         card: its task card.
         source: name of the model, for messages.
     """
     if rule.depth is not None:
-        depth_plan(model.settings, rule.depth)  # raises if the model cannot be so deep
+        depth_plan(engine.model_settings, rule.depth)  # raises if the model cannot be so deep
     if not rule.can_exit:
         return rule
-    check_can_exit(model.settings)
-    if model.head_settings.exits == "none":
-        progress.print_message(
-            f"{source}: fine-tuned without exits, so its early predictions are less accurate; "
-            "finetune --train.exits trains them"
-        )
+    check_can_exit(engine.model_settings)
     if not task_type.predicts_numbers:
         if rule.tolerance is not None:
             raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")
@@ -52,3 +47,12 @@ def rule_for_model(
             f"as none, as in --exit patience:{rule.patience}:0.1"
         )
     return replace(rule, tolerance=_NUMBER_TOLERANCE * card.target_scale)
+
+
+def note_missing_exits(engine: Engine, source: str) -> None:
+    """Print a message if a model was fine-tuned without exits."""
+    if engine.head_settings.exits == "none":
+        progress.print_message(
+            f"{source}: fine-tuned without exits, so its early predictions are less accurate; "
+            "finetune --train.exits trains them"
+        )

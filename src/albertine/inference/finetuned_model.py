@@ -6,7 +6,7 @@ from typing import Any
 
 from albertine.engines.engine import Engine
 from albertine.engines.torch_engine import prepare_torch_engine
-from albertine.inference.exits import rule_for_model
+from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
@@ -108,7 +108,9 @@ def finetuned_from_model(
     engine = prepare_torch_engine(model, device, precision)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
     if exit_rule is not None:
-        exit_rule = rule_for_model(exit_rule, model, task_type, card, name)
+        exit_rule = rule_for_model(exit_rule, engine, task_type, card, name)
+        if exit_rule.can_exit:
+            note_missing_exits(engine, name)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type, exit_rule)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albertine.settings import DeviceName, PrecisionName, Settings, setting
+from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
 from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, ExitRule, make_exit_rule
 from albertine.tasks.settings import DataSettings, Split
 
@@ -57,6 +57,30 @@ class EvaluateSettings(DepthSettings):
     pairs: int | None = setting(
         None, "For blimp: number of pairs of each paradigm, the first ones; by default all.", minimum=1
     )
+    exits: Literal["all"] | None = setting(
+        None, "Compare exit rules and fixed depths: score, mean depth, FLOPs and time of each."
+    )
+    tolerance: float = setting(
+        0.5,
+        "With --exits: points of the score that the recommended setting may lose.",
+        minimum=0,
+        maximum=100,
+    )
+    picture: Path | None = setting(None, "With --exits: new file for the curve, .svg.")
+
+    def check(self) -> None:
+        """Raise `SettingError` if settings contradict each other, or `exit` is not a rule."""
+        super().check()
+        for name in ("exit", "depth"):
+            value = getattr(self, name)
+            if self.exits is not None and value is not None:
+                raise SettingError(
+                    name, value, "must not be set with exits = all, which tries several", ("exits",)
+                )
+        if self.picture is not None and self.exits is None:
+            raise SettingError("picture", self.picture, "needs exits = all", ("exits",))
+        if self.picture is not None and self.picture.suffix.lower() != ".svg":
+            raise SettingError("picture", self.picture, "must be a file that ends in .svg")
 
 
 @dataclass(frozen=True)
