@@ -36,7 +36,7 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
         "regress": "--task regress --data reviews.csv --text review --label mark",
         "tag": "--task tag --data tags.conll",
         "choose": "--task race --data world/race",
-        "answer": "--task squad-2.0 --data world/squad",
+        "answer": "--task squad-2.0 --data world/squad --train.exits --exit-heads own",
         "judge": "--task cola --data world/glue",
     }
 )

@@ -244,30 +244,32 @@ def checkpoint_writer(
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
     tensors = transformers_tensors(model, parameters)
-    answerable_tensors = {
-        name: tensor.cpu().clone() for name, tensor in model.head.state_dict().items() if "answerable" in name
-    }
-
-    exit_tensors = {
-        name: parameter.detach().cpu().clone()
-        for name, parameter in (parameters or dict(model.named_parameters())).items()
-        if name.startswith("exit_heads.")
-    }
+    separate_files = _separate_file_tensors(parameters or dict(model.named_parameters()))
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
         if not settings.is_published_architecture:
             shutil.copyfile(Path(__file__).with_name(MODELING_FILE), folder / MODELING_FILE)
-        if answerable_tensors:
-            write_tensors(answerable_tensors, folder / _ANSWERABLE_FILE)
-        if exit_tensors:
-            write_tensors(exit_tensors, folder / EXITS_FILE)
+        for name, separate_tensors in separate_files.items():
+            if separate_tensors:
+                write_tensors(separate_tensors, folder / name)
         if tokenizer:
             tokenizer.save(folder)
             _write_max_length(folder / "tokenizer_config.json", settings.max_length)
 
     return write
+
+
+def _separate_file_tensors(parameters: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Return copies of the tensors that `transformers` has no names for, by the name of their file."""
+    files: dict[str, dict[str, Tensor]] = {_ANSWERABLE_FILE: {}, EXITS_FILE: {}}
+    for name, parameter in parameters.items():
+        if name.startswith("head.answerable."):
+            files[_ANSWERABLE_FILE][name.removeprefix("head.")] = parameter.detach().cpu().clone()
+        elif name.startswith("exit_heads."):
+            files[EXITS_FILE][name] = parameter.detach().cpu().clone()
+    return files
 
 
 def _write_max_length(file: Path, max_length: int) -> None:
