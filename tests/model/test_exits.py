@@ -15,10 +15,11 @@ from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.encoder import ComputeOptions
-from albertine.model.exits import StripStates, forward_with_exits
+from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
+from albertine.model.strip_states import StripStates
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 

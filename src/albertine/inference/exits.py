@@ -6,7 +6,7 @@ from albertine import progress
 from albertine.engines.engine import Engine
 from albertine.errors import InputError
 from albertine.model.depth_plan import depth_plan
-from albertine.model.exits import check_can_exit
+from albertine.model.strip_states import check_can_exit
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.types.task_type import TaskType

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from albertine.device import total_memory
 from albertine.errors import InputError
 from albertine.model.encoder import ComputeOptions, Encoder
-from albertine.model.exits import StripStates, check_can_exit
 from albertine.model.heads import (
     ClassificationHead,
     Head,
@@ -24,6 +23,7 @@ from albertine.model.kernels.primitive_cache import limit_primitive_cache
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
+from albertine.model.strip_states import StripStates, check_can_exit
 from albertine.randomness import named_generator
 from albertine.settings import HeadSettings, ModelSettings
 
