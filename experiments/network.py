@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.model.attention import AttentionLayout, attention_by_length
+from albertine.model.exits import ExitOutput
 from albertine.model.kernels.selection import Kernels
 from albertine.model.kernels.short_attention import short_attention
 from albertine.model.strip import Strip
+from albertine.settings.exit_rule import ExitRule
 from experiments.variation import Variation
 
 _EPSILON = 1e-12
@@ -226,5 +228,9 @@ class VariantEngine:
             return self.model.token_logits(self.model.encoder(strip, indices))
 
     def run(self, strip: Strip) -> Any:
+        """Not used for scoring."""
+        raise NotImplementedError
+
+    def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Not used for scoring."""
         raise NotImplementedError

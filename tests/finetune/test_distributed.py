@@ -31,17 +31,24 @@ def logged_metrics(run: Path) -> list[float]:
     return [value for value in values if value is not None]
 
 
-@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize(("shard", "exits"), [(False, False), (True, False), (True, True)])
 def test_two_processes_match_one(
     shard: bool,
+    exits: bool,
     checkpoint: Path,
     finetune_settings: FinetuneSettings,
     tmp_path: Path,
     fork_server: ForkServer,
 ) -> None:
     finetune_settings = with_train_settings(
-        replace(finetune_settings, classifier_dropout=0.0), steps=12, warmup=2, evaluate_every=4
+        replace(finetune_settings, classifier_dropout=0.0),
+        steps=12,
+        warmup=2,
+        evaluate_every=4,
+        exits=exits,
     )
+    if exits:
+        finetune_settings = replace(finetune_settings, exit_heads="own")
     statuses, output = fork_server.run(
         *finetune_arguments(finetune_settings, checkpoint, tmp_path / "single")
     )

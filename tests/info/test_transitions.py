@@ -1,5 +1,6 @@
 """Tests of layer transitions against the hidden states of transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 import transformers
 
 import albertine
-from albertine.info.transitions import layer_transitions
+from albertine.info.transitions import last_step_angle, layer_transitions
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 
@@ -61,3 +62,19 @@ def test_identity_layer_has_no_transition() -> None:
     transitions = layer_transitions(model.eval(), [albertine.Strip.from_sequences([[2, 9, 8, 7, 3]])])
     assert transitions[-1].distance == pytest.approx(0, abs=1e-4)  # already normalized
     assert transitions[-1].angle == pytest.approx(0, abs=0.1)
+
+
+def test_transitions_of_a_depth_with_inner_groups() -> None:
+    model = Model(replace(MODEL, inner_groups=2), seed=3).eval()
+    strip = albertine.Strip.from_sequences([[5, 8, 3], [9, 4]])
+    assert len(layer_transitions(model, [strip], depth=6)) == 12
+
+
+@pytest.mark.parametrize("inner_groups", [1, 2])
+def test_angle_of_the_last_step(inner_groups: int) -> None:
+    model = Model(replace(MODEL, inner_groups=inner_groups), seed=3).eval()
+    strip = albertine.Strip.from_sequences([[5, 8, 3], [9, 4]])
+    with torch.no_grad():
+        before, after = (model.encoder(strip, depth=depth).double() for depth in (6, 7))
+    cosine = torch.nn.functional.cosine_similarity(before, after, dim=1)
+    assert last_step_angle(model, strip, 7) == pytest.approx(cosine.acos().rad2deg().mean().item(), abs=0.01)

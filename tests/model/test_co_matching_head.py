@@ -14,11 +14,13 @@ from torch.nn import functional
 from albertine.errors import InputError
 from albertine.model.co_matching_head import CoMatchingHead
 from albertine.model.encoder import ComputeOptions
+from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
 from albertine.model.parameter_counts import count_task_parameters
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, SettingError
+from albertine.settings.exit_rule import ExitRule
 
 HEAD = HeadSettings("choice", labels=1, options=2, co_matching=True)
 Lengths = tuple[int, int, int]  # of passage, question and option
@@ -225,3 +227,15 @@ def test_parts_follow_the_sequences_of_a_strip() -> None:
         assert other.parts is not None
         assert torch.equal(other.parts, strip.parts)
     assert Strip.cat([strip, Strip.from_sequences([[1]])]).parts is None
+
+
+@pytest.mark.parametrize("rule", [ExitRule(patience=1), ExitRule(confidence=0.55)], ids=str)
+def test_questions_leave_the_strip_with_their_parts(rule: ExitRule) -> None:
+    model, strip = make_model(), strip_of_parts(LENGTHS * 2)
+    options = model.head_settings.options
+    together = forward_with_exits(model, strip, rule)
+    for question in range(len(strip) // options):
+        alone = forward_with_exits(model, strip.slice(question * options, (question + 1) * options), rule)
+        assert int(alone.depths[0]) == int(together.depths[question])
+        assert torch.allclose(alone.output.logits[0], together.output.logits[question], atol=1e-5)
+    assert int(together.depths.min()) < model.settings.layers

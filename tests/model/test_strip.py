@@ -111,3 +111,21 @@ def test_mask_with_other_values_than_1_and_0_is_refused() -> None:
 def test_a_slice_outside_the_strip_is_refused(start: int, stop: int) -> None:
     with pytest.raises(InputError, match="is out of range for a strip of 3 sequences"):
         Strip.from_sequences([[1], [2], [3]]).slice(start, stop)
+
+
+@given(any_sequences, st.data())
+def test_selected_sequences(sequences: Sequences, data: st.DataObject) -> None:
+    strip = make_strip(sequences)
+    indices = data.draw(
+        st.lists(st.integers(0, len(sequences) - 1), max_size=7) if sequences else st.just([])
+    )
+    selected, tokens = strip.select(torch.tensor(indices, dtype=torch.long))
+    assert are_equal(selected, make_strip([sequences[index] for index in indices]))
+    assert torch.equal(strip.tokens[tokens], selected.tokens)
+    starts = strip.offsets[:-1][indices].tolist()
+    expected = [
+        start + position
+        for start, index in zip(starts, indices, strict=True)
+        for position in range(len(sequences[index]))
+    ]
+    assert tokens.tolist() == expected

@@ -57,7 +57,8 @@ def evaluate(
     """Evaluate fine-tuned models with their tasks' official metrics, or pre-trained ones on minimal pairs.
 
     Several models are also averaged as in the paper. Column names default to those used for fine-tuning.
-    With --task blimp, pre-trained models compare the sentences of minimal pairs.
+    With --task blimp, pre-trained models compare the sentences of minimal pairs. With --exits all, the score
+    of a fine-tuned model is compared with its depth, FLOPs and time for several exit rules.
 
     Example: albertine evaluate my-cola my-mnli --data glue/
 

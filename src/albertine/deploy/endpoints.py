@@ -21,6 +21,7 @@ from albertine.inference.finetuned_model import finetuned_from_model
 from albertine.inference.pipeline import Pipeline
 from albertine.interop.hub import is_ensemble, locate_checkpoint
 from albertine.interop.load import has_masked_head, load_checkpoint
+from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
 from albertine.text.token_text import token_text
@@ -94,19 +95,24 @@ class ServedModel:
     endpoints: Mapping[str, Endpoint]
 
 
-def load_served_model(source: str, device: str, precision: str) -> ServedModel:
+def load_served_model(
+    source: str, device: str, precision: str, exit_rule: ExitRule | None = None
+) -> ServedModel:
     """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
     # The name is sent to clients, so it has no paths of the server.
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if is_ensemble(Path(source)):
-        return _served_task_model(name, load_ensemble(Path(source), device, precision))
+        return _served_task_model(name, load_ensemble(Path(source), device, precision, exit_rule=exit_rule))
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     if has_masked_head(model):
+        if exit_rule is not None:
+            raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
         endpoints = _fill_mask_endpoints(make_fill_mask_pipeline(folder, model, device, precision))
         max_length = model.settings.max_length
         return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
-    return _served_task_model(name, finetuned_from_model(source, folder, model, device, precision))
+    finetuned = finetuned_from_model(source, folder, model, device, precision, exit_rule=exit_rule)
+    return _served_task_model(name, finetuned)
 
 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:

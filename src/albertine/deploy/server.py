@@ -24,6 +24,7 @@ from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.request_checks import WILDCARD_ADDRESSES, allowed_hosts
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import SAME_REQUEST_SECONDS, InputError
+from albertine.settings.exit_rule import make_exit_rule
 
 SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
 _LISTEN_BACKLOG = 2_048
@@ -34,7 +35,9 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
     """Serve a model until a signal stops the process."""
     startup_errors: list[OSError] = []
     with bind_socket(settings.host, settings.port) as listener:
-        model = load_served_model(source, settings.device, settings.precision)
+        model = load_served_model(
+            source, settings.device, settings.precision, make_exit_rule(settings.exit, settings.depth)
+        )
         truncations = TruncationLog()
         executor = ThreadPoolExecutor(1, "batcher")
         batchers = {

@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
+from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, make_exit_rule
 
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-f:.]+|\*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ServeSettings(Settings):
-    """Address, device and precision of a server."""
+    """Address, device, precision and depth of a server."""
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 accepts requests from other machines.")
     port: int = setting(8000, "Port; 0 for a free one.", minimum=0, maximum=65_535)
@@ -25,9 +26,12 @@ class ServeSettings(Settings):
         "Precision of matrix products; auto uses fp32 if the model was fine-tuned in fp32, "
         "else bf16 if the machine computes it fast.",
     )
+    exit: str | None = setting(None, EXIT_HELP)
+    depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
 
     def check(self) -> None:
-        """Raise SettingError if an allowed host is no host name."""
+        """Raise SettingError if an allowed host is no host name, or `exit` no rule."""
+        make_exit_rule(self.exit, self.depth)
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name):
                 raise SettingError(

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albertine.errors import WorkError
+from albertine.model.exits import ExitOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
 
 
 class Engine(Protocol):
@@ -40,6 +42,9 @@ class Engine(Protocol):
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip; `model/heads.py` has the types and shapes."""
+
+    def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
+        """Return the output of the head for a strip, each prediction after the step at which it is final."""
 
 
 def check_finite(values: NDArray[Any]) -> NDArray[Any]:

@@ -86,6 +86,7 @@ class Finetuning:
         micro_batch_tokens: int,
         collapse_check_step: int | None,
         is_sharded: bool = False,
+        trains_exits: bool = False,
     ):
         """Store the data and the settings of a run.
 
@@ -103,13 +104,14 @@ class Finetuning:
             collapse_check_step: first step whose evaluation raises `TrainingCollapsed` even if the loss has
                 not diverged; None if no evaluation raises it.
             is_sharded: whether the weights are sharded over the processes.
+            trains_exits: whether the head is trained after every step of depth.
         """
         self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
         self._model_settings, self._batch_size, self._seed = model_settings, batch_size, seed
         self._distributed, self._micro_batch_tokens = distributed, micro_batch_tokens
         self._evaluator = DevEvaluator(dev, task_type, distributed, micro_batch_tokens, is_sharded=is_sharded)
-        self._collapse_check_step = collapse_check_step
+        self._collapse_check_step, self._trains_exits = collapse_check_step, trains_exits
         self.objectives = tuple(task_type.objectives)
         self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
@@ -213,9 +215,13 @@ class Finetuning:
         micro_batch: FinetuneMicroBatch,
         step: int,  # noqa: ARG002
     ) -> Sequence[ObjectiveLoss]:
-        """Return the loss of each objective on a micro-batch."""
-        return self._task_type.objective_losses(
-            model(micro_batch.strip, micro_batch.targets), micro_batch.targets, micro_batch.strip
+        """Return the loss of each objective on a micro-batch; with exits, a mean over the steps of depth."""
+        strip, targets = micro_batch.strip, micro_batch.targets
+        if not self._trains_exits:
+            return self._task_type.objective_losses(model(strip, targets), targets, strip)
+        outputs = model.exit_outputs(strip, targets)
+        return mean_over_exits(
+            [self._task_type.objective_losses(output, targets, strip) for output in outputs]
         )
 
     # Evaluation.
@@ -265,6 +271,22 @@ class Finetuning:
                 write_tensors(trained, folder / TRAINED_WEIGHTS_FILE)
 
         return write
+
+
+def mean_over_exits(losses_by_step: Sequence[Sequence[ObjectiveLoss]]) -> list[ObjectiveLoss]:
+    """Return the mean loss of each objective over the steps of depth, with the last step's accuracy.
+
+    As in PABEE (Zhou et al. 2020), the weight of a step is proportional to its depth.
+
+    Args:
+        losses_by_step: losses of all objectives after each step, from first to last.
+    """
+    total_weight = len(losses_by_step) * (len(losses_by_step) + 1) / 2
+    means = []
+    for losses in zip(*losses_by_step, strict=True):
+        weighted = [step / total_weight * one.loss for step, one in enumerate(losses, start=1)]
+        means.append(ObjectiveLoss(sum(weighted[1:], start=weighted[0]), losses[-1].correct))
+    return means
 
 
 def samples_digest(samples: Iterable[TaskSample]) -> str:

@@ -159,7 +159,8 @@ def build_trainer(
     assert train.lr is not None
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
-    head = replace(data.task_type.head_settings, co_matching=settings.co_matching)
+    exits = settings.exit_heads if train.exits else "none"
+    head = replace(data.task_type.head_settings, co_matching=settings.co_matching, exits=exits)
     dropout = settings.dropout or 0.0
     # When a run resumes, a message about new weights would be wrong: a checkpoint replaces them.
     with progress.quiet_output(has_checkpoints(run)):
@@ -182,6 +183,7 @@ def build_trainer(
         micro_batch_tokens=micro_batch_tokens,
         collapse_check_step=check_step if can_collapse else None,
         is_sharded=train.shard and distributed.world_size > 1,
+        trains_exits=train.exits,
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(

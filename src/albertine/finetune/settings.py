@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from albertine.settings import DeviceName, SettingError, Settings, setting
 from albertine.tasks.settings import DataSettings, SequenceSettings
@@ -53,6 +54,11 @@ class FinetuneTrainSettings(TrainerSettings):
         maximum=1,
     )
     freeze_embeddings: bool = setting(False, "Do not train the embeddings.")
+    exits: bool = setting(
+        False,
+        "Train the head after every step of depth, so that predictions can leave early (--exit); the loss of "
+        "a step has a weight proportional to its depth.",
+    )
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,21 @@ class FinetuneSettings(DataSettings):
     co_matching: bool = setting(
         False, "For multiple choice: match passage, question and option in pairs, in place of reading [CLS]."
     )
+    exit_heads: Literal["shared", "own"] = setting(
+        "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."
+    )
     albert_v2: bool = setting(False, "Use the paper's values for version 2 of its models where they differ.")
     seeds: int = setting(
         1, "Number of runs with different seeds; the median is reported.", minimum=1, maximum=1000
     )
     sequence: SequenceSettings = setting(SequenceSettings(), "How examples become sequences.")
     train: FinetuneTrainSettings = setting(FinetuneTrainSettings(), "Training on the task.")
+
+    def check(self) -> None:
+        """Raise `SettingError` if there are heads of exits without exits."""
+        super().check()
+        if self.exit_heads != "shared" and not self.train.exits:
+            raise SettingError("exit_heads", self.exit_heads, "needs train.exits = true", ("train.exits",))
 
 
 @dataclass(frozen=True)

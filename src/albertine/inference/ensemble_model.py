@@ -21,6 +21,7 @@ from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
 from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, check_card, read_card_file
@@ -78,17 +79,23 @@ def load_task_model(
     *,
     task: str | None = None,
     revision: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> TaskModel:
     """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
     if is_ensemble(Path(source)):
-        return load_ensemble(Path(source), device, precision, task=task)
-    return load_finetuned(source, device, precision, task=task, revision=revision)
+        return load_ensemble(Path(source), device, precision, task=task, exit_rule=exit_rule)
+    return load_finetuned(source, device, precision, task=task, revision=revision, exit_rule=exit_rule)
 
 
 def load_ensemble(
-    folder: Path, device: str, precision: str = "auto", *, task: str | None = None
+    folder: Path,
+    device: str,
+    precision: str = "auto",
+    *,
+    task: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> EnsembleModel:
-    """Load the members of an ensemble; `task` replaces the task of its card."""
+    """Load the members of an ensemble; `task` replaces the task of its card, and all have the exit rule."""
     entries = _read_members(folder / ENSEMBLE_FILE)
     card_file = folder / TASK_CARD_FILE
     if not card_file.is_file():
@@ -97,7 +104,9 @@ def load_ensemble(
     if task is not None:
         card = card_for_task(card, find_task(task), str(folder))
     members = [
-        load_finetuned(entry.source, device, precision, task=card.task, revision=entry.revision)
+        load_finetuned(
+            entry.source, device, precision, task=card.task, revision=entry.revision, exit_rule=exit_rule
+        )
         for entry in entries
     ]
     ensemble = create_ensemble(str(folder), card, members, [entry.weight for entry in entries])

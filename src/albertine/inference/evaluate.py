@@ -40,6 +40,7 @@ class EvaluationResult:
         num_truncated: number of examples that were truncated to the model's maximum length.
         mean_truncated_tokens: mean number of tokens that the truncated examples lost.
         unknown_share: share of unknown tokens, between 0 and 1.
+        mean_depth: mean number of steps of depth; None if the depth was not adjusted.
     """
 
     model: str
@@ -52,6 +53,7 @@ class EvaluationResult:
     num_truncated: int = 0
     mean_truncated_tokens: float = 0.0
     unknown_share: float = 0.0
+    mean_depth: float | None = None
 
 
 def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettings) -> list[EvaluationResult]:
@@ -62,20 +64,28 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         settings: the data, and its columns where they differ from those of the training data.
     """
     sources = [models] if isinstance(models, str | Path) else list(models)
+    check_evaluation(sources, settings)
+    assert settings.data is not None
+    results = []
+    for source in sources:
+        model = load_task_model(
+            source, settings.device, settings.precision, task=settings.task, exit_rule=settings.exit_rule
+        )
+        for split_name in model.task.split_names(settings.split, settings.data):
+            results.append(_evaluate_split(model, split_name, settings))
+            if len(sources) > 1:  # not only at the end, in case a later model fails
+                progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
+    return results
+
+
+def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) -> None:
+    """Raise `InputError` if there are no models or no data, or if the task is unknown."""
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     if not sources:
         raise InputError("MODEL is missing: a fine-tuned run, the folder of a checkpoint, or a hub name")
     if settings.task is not None:
         find_task(settings.task)  # an unknown task must fail before a model is loaded
-    results = []
-    for source in sources:
-        model = load_task_model(source, settings.device, settings.precision, task=settings.task)
-        for split_name in model.task.split_names(settings.split, settings.data):
-            results.append(_evaluate_split(model, split_name, settings))
-            if len(sources) > 1:  # not only at the end, in case a later model fails
-                progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
-    return results
 
 
 def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
@@ -101,6 +111,7 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
         counts.num_truncated_examples,
         counts.mean_truncated_tokens,
         counts.unknown_share,
+        fmean(prediction["depth"] for prediction in predictions) if settings.exit_rule else None,
     )
 
 

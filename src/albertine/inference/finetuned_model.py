@@ -6,9 +6,11 @@ from typing import Any
 
 from albertine.engines.engine import Engine
 from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
+from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, read_card
 from albertine.tasks.registry import create_task_type, find_task
@@ -30,6 +32,7 @@ class FinetunedModel:
         engine: runs the model.
         tokenizer: tokenizer of the model.
         task_type: encodes examples and computes predictions from scores.
+        exit_rule: when a prediction is final; None after all steps of depth.
     """
 
     source: str
@@ -38,6 +41,7 @@ class FinetunedModel:
     engine: Engine
     tokenizer: Tokenizer
     task_type: TaskType
+    exit_rule: ExitRule | None = None
 
     @property
     def task(self) -> Task:
@@ -46,7 +50,7 @@ class FinetunedModel:
 
     def create_scorer(self) -> Scorer:
         """Return a scorer that runs this model."""
-        return Scorer(self.engine, self.task_type)
+        return Scorer(self.engine, self.task_type, self.exit_rule)
 
 
 def load_finetuned(
@@ -56,6 +60,7 @@ def load_finetuned(
     *,
     task: str | None = None,
     revision: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> FinetunedModel:
     """Load a fine-tuned model.
 
@@ -65,13 +70,22 @@ def load_finetuned(
         precision: "fp32" or "bf16"; "auto" is the one of the fine-tuning, see `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
+        exit_rule: when a prediction is final; None after all steps of depth.
     """
     folder = locate_checkpoint(source, revision)
-    return finetuned_from_model(str(source), folder, load_checkpoint(folder), device, precision, task=task)
+    model = load_checkpoint(folder)
+    return finetuned_from_model(str(source), folder, model, device, precision, task=task, exit_rule=exit_rule)
 
 
 def finetuned_from_model(
-    name: str, folder: Path, model: Model, device: str, precision: str = "auto", *, task: str | None = None
+    name: str,
+    folder: Path,
+    model: Model,
+    device: str,
+    precision: str = "auto",
+    *,
+    task: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> FinetunedModel:
     """Return a fine-tuned model from a loaded `Model` and the tokenizer and task card of its folder.
 
@@ -83,6 +97,7 @@ def finetuned_from_model(
         precision: "fp32" or "bf16"; "auto" is fp32 for a model that was fine-tuned in fp32, and for others
             bf16 where the device computes it fast.
         task: task of the same type to use in place of the model's own; None for its own.
+        exit_rule: when a prediction is final; None after all steps of depth.
     """
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     card = read_card(folder, model)
@@ -92,7 +107,11 @@ def finetuned_from_model(
         precision = "fp32"  # its metrics on dev are those of fp32
     engine = prepare_torch_engine(model, device, precision)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
-    return FinetunedModel(name, folder, card, engine, tokenizer, task_type)
+    if exit_rule is not None:
+        exit_rule = rule_for_model(exit_rule, engine, task_type, card, name)
+        if exit_rule.can_exit:
+            note_missing_exits(engine, name)
+    return FinetunedModel(name, folder, card, engine, tokenizer, task_type, exit_rule)
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:

@@ -18,6 +18,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import TaskModel, load_task_model
+from albertine.settings.exit_rule import make_exit_rule
 from albertine.tasks.examples import Example
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.task_type import Prediction
@@ -73,7 +74,13 @@ class Pipeline:
 
 
 def pipeline(
-    source: str | Path, *, device: str = "auto", precision: str = "auto", revision: str | None = None
+    source: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    revision: str | None = None,
+    exit: str | None = None,  # noqa: A002  # the name of the option
+    depth: int | None = None,
 ) -> Pipeline:
     """Load a fine-tuned model or an ensemble as a function.
 
@@ -82,5 +89,8 @@ def pipeline(
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning.
         revision: branch, tag or commit of a hub repository.
+        exit: when a prediction is final: "patience:K" or "confidence:P"; None after all steps of depth.
+        depth: number of steps of depth, with `exit` the largest; None for those of the model.
     """
-    return Pipeline(load_task_model(source, device, precision, revision=revision))
+    rule = make_exit_rule(exit, depth)
+    return Pipeline(load_task_model(source, device, precision, revision=revision, exit_rule=rule))

@@ -34,7 +34,10 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     """
     if settings.data is None:
         raise InputError("--data is missing: a file, the task's folder, or hub:OWNER/NAME")
-    finetuned = load_task_model(model, settings.device, settings.precision, task=settings.task)
+    rule = settings.exit_rule
+    finetuned = load_task_model(
+        model, settings.device, settings.precision, task=settings.task, exit_rule=rule
+    )
     split_names = split_names_to_predict(finetuned.task, settings.data, settings.split)
     write = prediction_writer(finetuned.task, settings.data, split_names, None if out is None else Path(out))
     is_official = is_folder(settings.data)
@@ -46,9 +49,31 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         description = f"Predicting {name}" if is_official else "Predicting"
         tracked_examples = progress.track(examples, description, unit="examples")
         counts = EncodingCounts(finetuned.tokenizer.special_ids)
-        count += write(name, finetuned.create_scorer().predict(tracked_examples, counts))
-        counts.print_warnings(f"{settings.data}, {name}" if is_official else settings.data)
+        depths = _DepthMean()
+        count += write(name, depths.track(finetuned.create_scorer().predict(tracked_examples, counts)))
+        title = f"{settings.data}, {name}" if is_official else settings.data
+        counts.print_warnings(title)
+        if rule is not None:
+            progress.print_message(f"{title}: mean depth {depths.mean:.2f} steps")
     return count
+
+
+class _DepthMean:
+    """The mean depth of predictions that pass through."""
+
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+
+    @property
+    def mean(self) -> float:
+        """Mean number of steps of depth so far."""
+        return self._sum / max(1, self._count)
+
+    def track(self, predictions: Predictions) -> Predictions:
+        """Yield the predictions, and add their depths."""
+        for example, prediction in predictions:
+            self._sum, self._count = self._sum + prediction.get("depth", 0.0), self._count + 1
+            yield example, prediction
 
 
 def split_names_to_predict(task: Task, data: str, split: Split | None = None) -> tuple[str, ...]:

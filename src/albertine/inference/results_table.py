@@ -15,15 +15,16 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
     if as_json:
         progress.print_json({"results": [asdict(result) for result in results], "averages": averages})
         return
-    table = result_table(
-        "model", "task", "split", "examples", "metrics", left_aligned=("model", "task", "split", "metrics")
-    )
+    has_depth = any(result.mean_depth is not None for result in results)
+    columns = ("model", "task", "split", "examples", *(("depth",) if has_depth else ()), "metrics")
+    table = result_table(*columns, left_aligned=("model", "task", "split", "metrics"))
     for result in results:
         table.add_row(
             result.model,
             result.task,
             result.split,
             f"{result.num_examples:,}",
+            *([] if result.mean_depth is None else [f"{result.mean_depth:.2f}"]),
             format_metrics(result.metrics),
         )
     console = progress.result_console()

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albertine.settings import DeviceName, PrecisionName, Settings, setting
+from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
+from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, ExitRule, make_exit_rule
 from albertine.tasks.settings import DataSettings, Split
 
 
@@ -21,7 +22,28 @@ class InferenceSettings(DataSettings):
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(InferenceSettings):
+class DepthSettings(InferenceSettings):
+    """Inference with an adjustable depth."""
+
+    exit: str | None = setting(None, EXIT_HELP)
+    depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
+
+    def check(self) -> None:
+        """Raise `SettingError` if `exit` is not a rule."""
+        super().check()
+        make_exit_rule(self.exit, self.depth)
+
+    @property
+    def exit_rule(self) -> ExitRule | None:
+        """When a prediction is final; None after all steps of the model."""
+        return make_exit_rule(self.exit, self.depth)
+
+
+_TOLERANCE = 0.5  # points of a score
+
+
+@dataclass(frozen=True)
+class EvaluateSettings(DepthSettings):
     """Evaluation of fine-tuned models, and of pre-trained models on minimal pairs."""
 
     task: str | None = setting(
@@ -38,10 +60,36 @@ class EvaluateSettings(InferenceSettings):
     pairs: int | None = setting(
         None, "For blimp: number of pairs of each paradigm, the first ones; by default all.", minimum=1
     )
+    exits: Literal["all"] | None = setting(
+        None, "Compare exit rules and fixed depths: score, mean depth, FLOPs and time of each."
+    )
+    tolerance: float = setting(
+        _TOLERANCE,
+        "With --exits: points of the score that the recommended setting may lose.",
+        minimum=0,
+        maximum=100,
+    )
+    picture: Path | None = setting(None, "With --exits: new file for the curve, .svg.")
+
+    def check(self) -> None:
+        """Raise `SettingError` if settings contradict each other, or `exit` is not a rule."""
+        super().check()
+        for name in ("exit", "depth"):
+            value = getattr(self, name)
+            if self.exits is not None and value is not None:
+                raise SettingError(
+                    name, value, "must not be set with exits = all, which tries several", ("exits",)
+                )
+        for name, default in (("picture", None), ("tolerance", _TOLERANCE)):
+            value = getattr(self, name)
+            if self.exits is None and value != default:
+                raise SettingError(name, value, "needs exits = all", ("exits",))
+        if self.picture is not None and self.picture.suffix.lower() != ".svg":
+            raise SettingError("picture", self.picture, "must be a file that ends in .svg")
 
 
 @dataclass(frozen=True)
-class PredictSettings(InferenceSettings):
+class PredictSettings(DepthSettings):
     """Predictions for a file or a split."""
 
     split: Split | None = setting(

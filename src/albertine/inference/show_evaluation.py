@@ -12,6 +12,7 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.minimal_pairs import MinimalPairsResult, PairAccuracy, evaluate_minimal_pairs
 from albertine.inference.results_table import show_evaluations
 from albertine.inference.settings import EvaluateSettings
+from albertine.inference.show_exit_curve import show_exit_curves
 from albertine.settings.schema import display_text
 from albertine.tasks.metrics.display import result_table
 from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
@@ -20,11 +21,18 @@ from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 def show_evaluation(models: Sequence[str], settings: EvaluateSettings, *, as_json: bool) -> None:
     """Evaluate models on their tasks or on minimal pairs, and print the results."""
     if is_minimal_pair_task(settings.task):
+        if settings.exit_rule is not None or settings.exits is not None:
+            raise InputError(
+                f"--exit, --exits and --depth are for fine-tuned models, not for --task {settings.task}"
+            )
         show_minimal_pairs(evaluate_minimal_pairs(models, settings), as_json=as_json)
         return
     option = next((name for name in ("method", "pairs") if name in settings.explicit_keys), None)
     if option is not None:
         raise InputError(f"--{option} is for --task {', '.join(MINIMAL_PAIR_TASKS)}; leave it out")
+    if settings.exits is not None:
+        show_exit_curves(models, settings, as_json=as_json)
+        return
     show_evaluations(evaluate(models, settings), as_json=as_json)
 
 

@@ -5,8 +5,10 @@ more smoothly from layer to layer than with separate weights.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 
@@ -37,7 +39,8 @@ def layer_transitions(
         strips: the tokens.
         depth: number of layers to apply, by default all; more only if they share all weights.
     """
-    sums = torch.zeros(depth or model.settings.applied_layers, 2, dtype=torch.float64)
+    num_layers = (depth or model.settings.layers) * model.settings.inner_groups
+    sums = torch.zeros(num_layers, 2, dtype=torch.float64)
     count = 0
     device = next(model.parameters()).device
     with torch.inference_mode():
@@ -53,3 +56,18 @@ def layer_transitions(
             count += len(strip.tokens)
     means = sums / max(1, count)
     return [LayerTransition(distance, math.degrees(angle)) for distance, angle in means.tolist()]
+
+
+def last_step_angle(model: Model, strip: Strip, depth: int) -> float:
+    """Return the mean angle in degrees between the hidden states of a strip before and after the last step.
+
+    Args:
+        model: the model.
+        strip: the tokens, on the device of the model.
+        depth: number of steps of depth.
+    """
+    with torch.no_grad():
+        steps = islice(model.encoder.hidden_states(strip, depth=depth), 0, None, model.settings.inner_groups)
+        before, after = deque(steps, maxlen=2)
+        cosines = torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=1)
+    return math.degrees(cosines.clamp(-1, 1).acos().mean().item())

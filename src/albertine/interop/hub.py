@@ -15,6 +15,7 @@ from albertine.settings import MODEL_PRESETS
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 _SMALL_FILES += ["task.json"]
+_WEIGHT_FILES = ("model*.safetensors", "co_matching.safetensors", "exits.safetensors")
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
 
@@ -80,7 +81,7 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, *patterns]))
 
     try:
-        folder = download("model*.safetensors", "co_matching.safetensors") if weights else download()
+        folder = download(*_WEIGHT_FILES) if weights else download()
         if weights and not any(folder.glob("model*.safetensors")):
             folder = download("pytorch_model.bin")
     except HFValidationError as error:

@@ -26,6 +26,8 @@ from albertine.interop.model_from_tensors import (
 )
 from albertine.interop.safetensors_file import write_tensors
 from albertine.interop.tensor_names import (
+    ANSWERABLE_FILE,
+    EXITS_FILE,
     NEXT_SENTENCE_ARCHITECTURE,
     NEXT_SENTENCE_RENAMES,
     Family,
@@ -47,6 +49,7 @@ from albertine.interop.transformers_config import (
 from albertine.interop.weight_files import read_safetensors, read_weights
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.schema import display_long
 from albertine.text.tokenizer import Tokenizer
 
 _UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_length` if there is no limit
@@ -101,7 +104,7 @@ def build_model(
     mappings = parameter_mappings(settings, head_settings, family)
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
     if own_head is not None:
-        tensors |= _tensors_of_own_files(config_file.parent, mappings, own_head)
+        tensors |= _tensors_of_own_files(config_file.parent, mappings)
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
@@ -128,20 +131,27 @@ def _own_head(
     return head
 
 
-def _tensors_of_own_files(
-    folder: Path, mappings: Sequence[ParameterMapping], head: HeadSettings
-) -> dict[str, Tensor]:
+def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) -> dict[str, Tensor]:
     """Return the tensors of the layers that `transformers` lacks; raise `InputError` without their file.
 
-    Folders that `transformers` has written lack it; there the answerable layer begins anew.
+    Folders that `transformers` has written lack it; there an answerable layer begins anew, and the heads of
+    all steps of depth begin as the last one.
     """
     tensors: dict[str, Tensor] = {}
     for name in sorted({mapping.file for mapping in mappings if mapping.file}):
         file = folder / name
-        if file.is_file():
-            tensors |= read_safetensors(file)
-        elif not head.answerable or (folder / TASK_CARD_FILE).exists():
+        if not file.is_file():
+            if name in (ANSWERABLE_FILE, EXITS_FILE) and not (folder / TASK_CARD_FILE).exists():
+                continue
             raise InputError(f"{file}: missing; get the file again")
+        read_tensors = read_safetensors(file)
+        expected = {mapping.copies[0][0] for mapping in mappings if mapping.file == name}
+        if unexpected := read_tensors.keys() - expected:
+            raise InputError(
+                f"{file}: unexpected tensor {display_long(min(unexpected))}; "
+                "the model of the config has no such parameter"
+            )
+        tensors |= read_tensors
     return tensors
 
 

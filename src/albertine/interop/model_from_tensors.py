@@ -17,6 +17,7 @@ from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import display_long
 
+_EXIT_PREFIX = "exit_heads."
 _TASK_LAYERS = ("head.out.", "head.answerable.")
 _HEAD_PREFIXES = ("predictions.", "sop_classifier.", "cls.", "classifier.", "qa_outputs.", "answerable.")
 
@@ -45,8 +46,11 @@ def model_from_tensors(
     with torch.device("meta"):
         model = Model(settings, head, seed=None)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    has_exits = any(name.startswith(_EXIT_PREFIX) for name in tensors)
     values: dict[str, Tensor] = {}
     for mapping in mappings:
+        if mapping.name.startswith(_EXIT_PREFIX) and not has_exits:
+            continue
         file = source.with_name(mapping.file) if mapping.file else source
         missing = [name for name in mapping.copies[0] if name not in tensors]
         if (mapping.name.startswith(_TASK_LAYERS) and not is_own_head) or (
@@ -62,8 +66,10 @@ def model_from_tensors(
     for name, parameter in model.named_parameters():
         if name in values:
             parameter.data.copy_(values[name])
-    newly_initialized = [name for name in shapes if name not in values]
+    newly_initialized = [name for name in shapes if name not in values and not name.startswith(_EXIT_PREFIX)]
     init_weights(model, seed, newly_initialized)
+    if not has_exits:
+        model.copy_head_to_exits()
     return model, newly_initialized
 
 

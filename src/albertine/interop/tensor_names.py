@@ -8,7 +8,7 @@ FFN is saved with one layer group per layer, and a shared parameter has several 
 Local names without "transformers" are those of Albertine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,7 +50,8 @@ def parameter_mappings(model: ModelSettings, head: HeadSettings, family: Family)
         *_embedding_mappings(model, family),
         *(_albert_mappings(model) if family == "albert" else _bert_mappings(model)),
     ]
-    return [*encoder, *_head_mappings(head, family)]
+    head_mappings = list(_head_mappings(head, family))
+    return [*encoder, *head_mappings, *_exit_mappings(model, head, head_mappings)]
 
 
 def _weight_and_bias(module: str, transformers_module: str) -> Iterator[ParameterMapping]:
@@ -132,9 +133,10 @@ def _block_mappings(
                 yield ParameterMapping(f"encoder.{component}.{block}.{module}.{part}", copies)
 
 
+ANSWERABLE_FILE, EXITS_FILE = "answerable.safetensors", "exits.safetensors"
 # The layers that `transformers` lacks, by the file that they are saved in.
 _OWN_LAYERS = {
-    "answerable.safetensors": ("answerable.weight", "answerable.bias"),
+    ANSWERABLE_FILE: ("answerable.weight", "answerable.bias"),
     "co_matching.safetensors": (
         "attention.weight",
         *(f"{layer}.{part}" for layer in ("first", "second", "gate", "out") for part in ("weight", "bias")),
@@ -164,9 +166,19 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
     elif head.kind == "span":
         yield from _weight_and_bias("head.out", "qa_outputs")
         if head.answerable:
-            yield from _own_layer_mappings("answerable.safetensors")
+            yield from _own_layer_mappings(ANSWERABLE_FILE)
     else:
         yield from _weight_and_bias("head.out", "classifier")
+
+
+def _exit_mappings(
+    model: ModelSettings, head: HeadSettings, head_mappings: Iterable[ParameterMapping]
+) -> Iterator[ParameterMapping]:
+    """Yield the mappings of the heads of all steps of depth but the last, if each step has its own."""
+    for step in range(model.layers - 1 if head.exits == "own" else 0):
+        for mapping in head_mappings:
+            name = f"exit_heads.{step}.{mapping.name.removeprefix('head.')}"
+            yield ParameterMapping(name, ((name,),), EXITS_FILE)
 
 
 def _masked_lm_mappings(module: str, family: Family) -> Iterator[ParameterMapping]:

@@ -59,7 +59,8 @@ class CoMatchingHead(Head):
         self.second = nn.Linear(width, width)
         self.gate = nn.Linear(2 * width, width)
         self.out = nn.Linear(len(_PAIRS) * width, 1)
-        self.options, self.dropout = head.options, head.dropout
+        self.options = self.sequences_per_prediction = head.options
+        self.dropout = head.dropout
 
     def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Raise `InputError`: a padded batch does not say where question and option are."""
@@ -76,6 +77,14 @@ class CoMatchingHead(Head):
         pairs = functional.dropout(pairs, self.dropout, self.training)
         logits = linear(self.out, pairs.float()).view(-1, self.options)
         return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
+
+    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the index of each most probable option, [questions, 1]."""
+        return output.logits.argmax(1, keepdim=True)
+
+    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the probability of each most probable option, [questions]."""
+        return output.logits.float().softmax(1).amax(1)
 
     def _match(self, first: Part, second: Part) -> Tensor:
         """Return the vector of each pair of parts, [sequences, hidden]; zeros if one of the two is empty."""

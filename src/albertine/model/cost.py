@@ -72,6 +72,14 @@ def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     )
 
 
+def forward_flops(model: ModelSettings, length: int, depth: int) -> float:
+    """Return the FLOPs of the encoder for a sequence of `length` tokens and a number of steps of depth."""
+    e, h, f = model.embedding_size, model.hidden_size, model.effective_ffn_size
+    layer = 8.0 * h * h + 4.0 * h * f + 4.0 * length * h
+    projection = 2.0 * e * h if model.has_projection else 0.0
+    return length * (depth * model.inner_groups * layer + projection)
+
+
 @dataclass(frozen=True)
 class TrainingMemory:
     """Bytes on one device during a training step."""

@@ -74,7 +74,7 @@ class Encoder(nn.Module):
                 these have an output after attention, which saves most of this layer.
             depth: number of layers to apply, by default all; see `depth_plan`.
         """
-        layout, options = self._layout(strip), self.compute_options
+        layout, options = self.layout(strip), self.compute_options
         rows = None
         if indices is not None:
             rows = options.selected_kernels.pad_rows(layout.rows(indices), options.dtype)
@@ -85,7 +85,7 @@ class Encoder(nn.Module):
 
     def hidden_states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [tokens, hidden]."""
-        layout = self._layout(strip)
+        layout = self.layout(strip)
         yield from map(layout.restore_order, self._sorted_hidden_states(strip, layout, depth))
 
     def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class Encoder(nn.Module):
         """
         if self.settings.depth_rule != "fixed":  # no layer is the last one: outputs are of several
             return self.forward(strip, indices)
-        layout, options = self._layout(strip), self.compute_options
+        layout, options = self.layout(strip), self.compute_options
         plan = depth_plan(self.settings)
         *_, hidden = islice(self._sorted_hidden_states(strip, layout, None), len(plan))
         hidden = self._with_signal(hidden, len(plan) - 1)
@@ -116,7 +116,8 @@ class Encoder(nn.Module):
         )
         return torch.empty_like(output).index_copy_(0, order, output)
 
-    def _layout(self, strip: Strip) -> AttentionLayout:
+    def layout(self, strip: Strip) -> AttentionLayout:
+        """Return the order in which the layers compute the tokens of a strip."""
         options = self.compute_options
         return options.selected_kernels.layout(strip, options.dtype)
 
@@ -128,14 +129,23 @@ class Encoder(nn.Module):
         There can be more rows than tokens: `layout` may add spare rows at the end. The last output has only
         `last_rows`, if given.
         """
-        options, kernels = self.compute_options, self.compute_options.selected_kernels
-        self.embedding.check_ids(strip)
-        tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
-        hidden = self.embedding(tokens, segments, positions, options.dtype, kernels)
+        options = self.compute_options
+        hidden = self.embed(strip, layout)
         attend = partial(
-            kernels.attention, layout=layout, heads=self.settings.heads, dropout=self.attention_dropout
+            options.selected_kernels.attention,
+            layout=layout,
+            heads=self.settings.heads,
+            dropout=self.attention_dropout,
         )
         yield from self.apply_layers(hidden, attend, options, depth, last_rows)
+
+    def embed(self, strip: Strip, layout: AttentionLayout) -> Tensor:
+        """Return the output of the embedding, with rows sorted by `layout`, [rows, hidden]."""
+        options = self.compute_options
+        self.embedding.check_ids(strip)
+        tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
+        hidden: Tensor = self.embedding(tokens, segments, positions, options.dtype, options.selected_kernels)
+        return hidden
 
     def apply_layers(
         self,
@@ -155,7 +165,7 @@ class Encoder(nn.Module):
             last_rows: rows of `hidden` whose output the last layer computes, by default all.
         """
         plan = depth_plan(self.settings, depth)
-        layer = self._layer_function(plan, attend, options)
+        layer = self.layer_function(plan, attend, options)
         if self.settings.depth_rule == "fixed":
             yield from fixed_depth(hidden, layer, len(plan), last_rows)
             return
@@ -167,7 +177,7 @@ class Encoder(nn.Module):
             is_last = number == len(plan)
             yield output.index_select(0, last_rows) if is_last and last_rows is not None else output
 
-    def _layer_function(
+    def layer_function(
         self, plan: tuple[BlockIndices, ...], attend: AttentionFunction, options: ComputeOptions
     ) -> LayerFunction:
         """Return a function that applies one layer of a plan."""

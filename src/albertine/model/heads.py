@@ -11,7 +11,7 @@ question answering, and `co_matching_head` one for multiple choice.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +29,14 @@ class Head(nn.Module):
 
     Attributes:
         kernels: implementations of its operations, from `Model.configure`.
+        token_outputs: names of the tensors of its output with a row for each token; others have a row for
+            each prediction.
+        sequences_per_prediction: number of adjacent sequences for which it makes one prediction.
     """
 
     kernels = Kernels()
+    token_outputs: ClassVar[tuple[str, ...]] = ()
+    sequences_per_prediction = 1
 
     def indices_to_read(self, strip: Strip, targets: Any) -> Tensor | None:  # noqa: ARG002
         """Return the indices in the strip of the tokens that the head reads; None for all tokens."""
@@ -47,6 +52,17 @@ class Head(nn.Module):
         Returns:
             Logits of tokens, [...] or [..., classes], and of sequences, [sequences] or [sequences, classes].
         """
+        raise NotImplementedError
+
+    def decisions(self, output: Any, strip: Strip) -> Tensor:
+        """Return numbers that stay the same if and only if the predictions do, [predictions, ...].
+
+        An exit rule compares them between steps of depth.
+        """
+        raise NotImplementedError
+
+    def confidence(self, output: Any, strip: Strip) -> Tensor:
+        """Return the probability of each prediction, [predictions]."""
         raise NotImplementedError
 
 
@@ -263,6 +279,14 @@ class ClassificationHead(Head):
         """Return the mean cross-entropy."""
         return mean_cross_entropy(logits, targets)
 
+    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the index of each most probable label or option, [predictions, 1]."""
+        return output.logits.argmax(1, keepdim=True)
+
+    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the probability of each most probable label or option, [predictions]."""
+        return output.logits.float().softmax(1).amax(1)
+
 
 class RegressionHead(ClassificationHead):
     """Predicts a number for each sequence; targets are numbers, [sequences]."""
@@ -276,6 +300,14 @@ class RegressionHead(ClassificationHead):
         summed = functional.mse_loss(logits.float(), targets.float(), reduction="sum")
         return summed / max(1, len(logits))
 
+    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the predicted numbers, [sequences, 1]."""
+        return output.logits.float()[:, None]
+
+    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Raise `InputError`: numbers are predicted without probabilities."""
+        raise InputError("confidence: a predicted number has no probability; use patience")
+
 
 class MultipleChoiceHead(ClassificationHead):
     """Predicts the right option of each question; each option is a sequence, with the question in it.
@@ -286,7 +318,7 @@ class MultipleChoiceHead(ClassificationHead):
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__(settings, head)
-        self.options = head.options
+        self.options = self.sequences_per_prediction = head.options
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
         """Return the logits of the options of each question, and the loss if there are targets."""
@@ -307,6 +339,8 @@ def check_options(strip: Strip, options: int) -> None:
 class TokenClassificationHead(Head):
     """Predicts a label for each token; targets are label indices, [tokens], -100 for none."""
 
+    token_outputs = ("logits",)
+
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
         self.out = nn.Linear(settings.hidden_size, head.labels)
@@ -324,3 +358,12 @@ class TokenClassificationHead(Head):
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the labels: [..., hidden] to [..., labels]."""
         return linear(self.out, functional.dropout(hidden, self.dropout, self.training))
+
+    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:
+        """Return the index of each token's most probable label, -1 at padding, [sequences, longest]."""
+        return strip.pad(output.logits.argmax(1), -1)
+
+    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:
+        """Return the mean over the tokens of each sequence of the most probable label's, [sequences]."""
+        probabilities = strip.pad(output.logits.float().softmax(1).amax(1))
+        return probabilities.sum(1) / strip.attention_mask.sum(1).clamp(min=1)

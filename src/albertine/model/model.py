@@ -24,6 +24,7 @@ from albertine.model.kernels.primitive_cache import limit_primitive_cache
 from albertine.model.parameter_counts import count_parameters, count_task_parameters
 from albertine.model.span_head import SpanHead
 from albertine.model.strip import Strip
+from albertine.model.strip_states import StripStates, check_can_exit
 from albertine.randomness import named_generator
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -37,6 +38,7 @@ class Model(nn.Module):
         settings: settings of the encoder.
         head_settings: settings of the head.
         label_names: names of the labels in the order of their indices; empty if unknown.
+        exit_heads: heads of all steps of depth but the last, if each step has its own; else empty.
     """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings | None = None, *, seed: int | None = 0):
@@ -48,15 +50,23 @@ class Model(nn.Module):
             check_memory(settings, head)
         self.encoder = Encoder(settings)
         self.head = make_head(settings, self.head_settings, self.encoder.embedding.tokens)
+        if self.head_settings.exits != "none":
+            check_can_exit(settings)
+        num_exit_heads = settings.layers - 1 if self.head_settings.exits == "own" else 0
+        self.exit_heads = nn.ModuleList(
+            make_head(settings, self.head_settings, self.encoder.embedding.tokens)
+            for _ in range(num_exit_heads)
+        )
         if seed is not None:
             init_weights(self, seed)
+            self.copy_head_to_exits()
 
     def configure(self, options: ComputeOptions) -> None:
         """Set precision, memory use and speed; call it before the first forward pass of the process."""
         if options.kernels:
             limit_primitive_cache()
         self.encoder.compute_options = options
-        for module in self.head.modules():
+        for module in (*self.head.modules(), *self.exit_heads.modules()):
             if isinstance(module, Head):
                 module.kernels = options.selected_kernels
 
@@ -68,8 +78,34 @@ class Model(nn.Module):
             targets: targets of the head's type; without them the output has no loss.
             depth: number of layers to apply, by default all; see `depth_plan`.
         """
+        head = self.head if depth is None else self.head_at(depth)
+        indices = head.indices_to_read(strip, targets)
+        return head(self.encoder(strip, indices, depth=depth), strip, targets)
+
+    def head_at(self, step: int) -> Head:
+        """Return the head that predicts after a step of depth, counted from 1."""
+        head = self.exit_heads[step - 1] if step <= len(self.exit_heads) else self.head
+        assert isinstance(head, Head)
+        return head
+
+    def exit_outputs(self, strip: Strip, targets: Any) -> list[Any]:
+        """Return the output of the head after each step of depth, with the losses.
+
+        Args:
+            strip: the sequences.
+            targets: targets of the head's type.
+        """
+        states = StripStates(self.encoder, strip, self.settings.layers)
         indices = self.head.indices_to_read(strip, targets)
-        return self.head(self.encoder(strip, indices, depth=depth), strip, targets)
+        return [
+            self.head_at(step)(states.advance(indices), strip, targets)
+            for step in range(1, self.settings.layers + 1)
+        ]
+
+    def copy_head_to_exits(self) -> None:
+        """Give the heads of all steps the weights of the last one, with which their training starts."""
+        for head in self.exit_heads:
+            head.load_state_dict(self.head.state_dict())
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].

@@ -52,6 +52,8 @@ class SpanOutput:
 class SpanHead(Head):
     """Predicts the answer as a span of the text; with `answerable`, also whether there is an answer."""
 
+    token_outputs = ("start_logits", "end_logits")
+
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
         self.out = nn.Linear(settings.hidden_size, 2)
@@ -84,6 +86,30 @@ class SpanHead(Head):
         """Return the logits of each token as start and as end: [..., hidden] to [...] and [...]."""
         start_logits, end_logits = linear(self.out, hidden).unbind(-1)
         return start_logits, end_logits
+
+    def decisions(self, output: SpanOutput, strip: Strip) -> Tensor:
+        """Return the most probable start and end and, if predicted, whether there is an answer."""
+        start, end = (logits.argmax(1) for logits in _padded_boundaries(output, strip))
+        if output.answerable_logits is None:
+            return torch.stack([start, end], 1)
+        return torch.stack([start, end, (output.answerable_logits > 0).long()], 1)
+
+    def confidence(self, output: SpanOutput, strip: Strip) -> Tensor:
+        """Return the smallest probability of the most probable start, end and answerability, [sequences]."""
+        start, end = (logits.softmax(1).amax(1) for logits in _padded_boundaries(output, strip))
+        smallest = torch.minimum(start, end)
+        if output.answerable_logits is None:
+            return smallest
+        # The probability of the more probable of both answers.
+        return torch.minimum(smallest, output.answerable_logits.float().abs().sigmoid())
+
+
+def _padded_boundaries(output: SpanOutput, strip: Strip) -> tuple[Tensor, Tensor]:
+    """Return the logits of starts and ends, each [sequences, longest]."""
+    start, end = (
+        strip.pad(logits.float(), float("-inf")) for logits in (output.start_logits, output.end_logits)
+    )
+    return start, end
 
 
 def _boundary_loss(logits: Tensor, strip: Strip, targets: Tensor) -> Tensor:

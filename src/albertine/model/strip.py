@@ -186,6 +186,20 @@ class Strip:
             None if self.parts is None else self.parts[start:stop],
         )
 
+    def select(self, sequences: Tensor) -> tuple["Strip", Tensor]:
+        """Return a strip of some of the sequences, and the indices of their tokens in this strip.
+
+        Args:
+            sequences: indices of the sequences, on the CPU, in the order of the new strip.
+        """
+        lengths, starts = self.offsets.diff()[sequences], self.offsets[:-1][sequences]
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        # The tokens of a sequence move by the distance of its start in the two strips.
+        moves = (starts - offsets[:-1]).repeat_interleave(lengths)
+        indices = (torch.arange(int(offsets[-1])) + moves).to(self.tokens.device)
+        parts = None if self.parts is None else self.parts[sequences]
+        return Strip(self.tokens[indices], self.segments[indices], offsets, parts), indices
+
     def split(self, max_tokens: int) -> Iterator["Strip"]:
         """Yield strips of whole sequences, in order, each of at most `max_tokens` tokens."""
         start, token_count = 0, 0

@@ -20,6 +20,7 @@ Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
 DepthRule = Literal["fixed", "halting", "equilibrium"]
 HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
+ExitHeads = Literal["none", "shared", "own"]
 
 MAX_LAYERS = 1_000  # that a forward pass applies; tables of tensor names grow with it, too
 
@@ -174,11 +175,16 @@ class HeadSettings(Settings):
     labels: int = setting(2, "Number of labels (classify, token); 1 for regress and choice.", minimum=1)
     options: int = setting(4, "Number of options per question (choice).", minimum=1)
     answerable: bool = setting(False, "Also predict whether the text has an answer (span).")
+    dropout: float = setting(
+        0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99
+    )
     co_matching: bool = setting(
         False, "Match passage, question and option in pairs, as in DCMN+, in place of [CLS] (choice)."
     )
-    dropout: float = setting(
-        0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99
+    exits: ExitHeads = setting(
+        "none",
+        "Whether the head is trained after the last step of depth only (none) or after every step, as one "
+        "head (shared) or with one for each step (own).",
     )
 
     def check(self) -> None:
@@ -188,6 +194,8 @@ class HeadSettings(Settings):
         for name, kind in (("answerable", "span"), ("co_matching", "choice")):
             if self.kind != kind and getattr(self, name):
                 raise SettingError(name, True, f'needs kind = "{kind}"', ("kind",))
+        if self.kind in ("pretrain", "mlm") and self.exits != "none":
+            raise SettingError("exits", self.exits, f'must be "none" if kind = "{self.kind}"', ("kind",))
 
 
 def _nearest_divisors(number: int, invalid: int) -> str:

@@ -35,6 +35,7 @@ class TaskCard:
         sequence: how examples become sequences.
         columns: names of the columns of the training data, by setting.
         precision: precision of the matrix products in fine-tuning; None if unknown.
+        target_scale: standard deviation of the numbers to predict, for regression; None if unknown.
     """
 
     task: str
@@ -48,6 +49,7 @@ class TaskCard:
     sequence: SequenceSettings = field(default_factory=SequenceSettings)
     columns: dict[str, str | None] = field(default_factory=dict)
     precision: Literal["fp32", "bf16"] | None = None
+    target_scale: float | None = None
 
     @property
     def is_official(self) -> bool:

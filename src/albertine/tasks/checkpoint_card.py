@@ -1,5 +1,6 @@
 """Reads the task card of a checkpoint or derives it from the head; adapts a card to another task."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> 
         return f"max_length = {card.max_length}: must be between {_MIN_LENGTH} and {model.max_length}"
     if card.num_options != head.options:
         return f"num_options = {card.num_options}, but the head of the model has {head.options}"
+    if card.target_scale is not None and not 0 < card.target_scale < math.inf:
+        return f"target_scale = {card.target_scale:g}: must be a finite number above 0"
     if task_type.metric_names:
         unknown = next((name for name in card.metric_names if name not in METRIC_NAMES), None)
         if unknown is not None:

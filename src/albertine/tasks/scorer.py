@@ -7,22 +7,41 @@ ensemble is scored by the scorers of its members.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
 
 from albertine.engines.engine import Engine, check_finite
+from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.sequences import EncodedExample, longest_first_groups, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, SampleScores, TaskType
 
 E = TypeVar("E", bound=Example)
+T = TypeVar("T")
 
 ExampleScores = list[SampleScores]
 
 CHUNK_SIZE = 1024  # examples
+
+
+@dataclass(frozen=True)
+class ScoredChunk:
+    """Encoded examples with their scores.
+
+    Attributes:
+        encoded: the encoded examples.
+        scores: for each example, the scores of its samples.
+        depths: for each example, the mean number of steps of depth of its samples; None without exit rule.
+    """
+
+    encoded: Sequence[EncodedExample]
+    scores: Sequence[ExampleScores]
+    depths: Sequence[float] | None = None
 
 
 class ExampleScorer(ABC):
@@ -32,7 +51,7 @@ class ExampleScorer(ABC):
         self._task_type = task_type
 
     @abstractmethod
-    def score_chunk(self, examples: Sequence[E]) -> tuple[list[EncodedExample], list[ExampleScores]]:
+    def score_chunk(self, examples: Sequence[Example]) -> ScoredChunk:
         """Return encoded examples, and for each of them the scores of its samples."""
 
     def score_examples(
@@ -44,18 +63,33 @@ class ExampleScorer(ABC):
             examples: the examples.
             counts: the counts of truncated and unknown tokens, which are updated; None to count none.
         """
-        for chunk in example_chunks(examples, CHUNK_SIZE):
-            encoded, scores = self.score_chunk(chunk)
-            if counts is not None:
-                counts.add(encoded)
-            yield from zip(chunk, encoded, scores, strict=True)
+        for chunk, scored in self._scored_chunks(examples, counts):
+            yield from zip(chunk, scored.encoded, scored.scores, strict=True)
 
     def predict(
         self, examples: Iterable[E], counts: EncodingCounts | None = None
     ) -> Iterator[tuple[E, Prediction]]:
-        """Yield each example with its prediction, in order; see `score_examples`."""
-        for example, encoded, scores in self.score_examples(examples, counts):
-            yield example, prediction_to_write(self._task_type, example, encoded, scores)
+        """Yield each example with its prediction, in order; see `score_examples`.
+
+        With an exit rule, a prediction has its `depth`.
+        """
+        for chunk, scored in self._scored_chunks(examples, counts):
+            for index, example in enumerate(chunk):
+                encoded, scores = scored.encoded[index], scored.scores[index]
+                prediction = prediction_to_write(self._task_type, example, encoded, scores)
+                if scored.depths is not None:
+                    prediction["depth"] = round(scored.depths[index], 3)
+                yield example, prediction
+
+    def _scored_chunks(
+        self, examples: Iterable[E], counts: EncodingCounts | None
+    ) -> Iterator[tuple[Sequence[E], ScoredChunk]]:
+        """Yield the examples in chunks, each with its scores; see `score_examples`."""
+        for chunk in example_chunks(examples, CHUNK_SIZE):
+            scored = self.score_chunk(chunk)
+            if counts is not None:
+                counts.add(scored.encoded)
+            yield chunk, scored
 
 
 def prediction_to_write(
@@ -71,31 +105,48 @@ def prediction_to_write(
 class Scorer(ExampleScorer):
     """Scores examples with one model."""
 
-    def __init__(self, engine: Engine, task_type: TaskType):
+    def __init__(self, engine: Engine, task_type: TaskType, exit_rule: ExitRule | None = None):
         super().__init__(task_type)
-        self._engine = engine
+        self._engine, self._exit_rule = engine, exit_rule
         self._encoder_lock = threading.Lock()  # an encoder has a cache of words, which is not thread-safe
 
-    def encode(self, examples: Sequence[E]) -> list[EncodedExample]:
+    def encode(self, examples: Sequence[Example]) -> list[EncodedExample]:
         """Return the encoded examples."""
         with self._encoder_lock:
             return self._task_type.encode(examples)
 
-    def score_chunk(self, examples: Sequence[E]) -> tuple[list[EncodedExample], list[ExampleScores]]:
+    def score_chunk(self, examples: Sequence[Example]) -> ScoredChunk:
         """Return encoded examples, and for each of them the scores of its samples."""
         encoded = self.encode(examples)
-        return encoded, self.score(encoded)
+        scores, depths = self.scores_and_depths(encoded)
+        return ScoredChunk(encoded, scores, None if depths is None else list(map(fmean, depths)))
 
     def score(self, encoded: Sequence[EncodedExample]) -> list[ExampleScores]:
         """Return, for each example, the scores of its samples."""
+        return self.scores_and_depths(encoded)[0]
+
+    def scores_and_depths(
+        self, encoded: Sequence[EncodedExample]
+    ) -> tuple[list[ExampleScores], list[list[int]] | None]:
+        """Return, for each example, the scores of its samples and the depths at which they were final.
+
+        Without an exit rule, the depths are None.
+        """
         samples = [sample for example in encoded for sample in example.samples]
         scores_by_index: dict[int, SampleScores] = {}
+        depth_by_index: dict[int, int] = {}
         for indices in longest_first_groups(samples, self._engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
-            scores = self._task_type.sample_scores(self._engine.run(strip), strip)
+            if self._exit_rule is None:
+                output = self._engine.run(strip)
+            else:
+                exited = self._engine.run_with_exits(strip, self._exit_rule)
+                output = exited.output
+                depth_by_index |= dict(zip(indices, exited.depths.tolist(), strict=True))
+            scores = self._task_type.sample_scores(output, strip)
             scores_by_index |= dict(zip(indices, map(check_finite, scores), strict=True))
-        all_scores = (scores_by_index[index] for index in range(len(samples)))
-        return [[next(all_scores) for _ in example.samples] for example in encoded]
+        depths = _by_example(encoded, depth_by_index) if self._exit_rule else None
+        return _by_example(encoded, scores_by_index), depths
 
 
 class EnsembleScorer(ExampleScorer):
@@ -105,10 +156,21 @@ class EnsembleScorer(ExampleScorer):
         super().__init__(task_type)
         self._scorers, self._weights = scorers, weights
 
-    def score_chunk(self, examples: Sequence[E]) -> tuple[list[EncodedExample], list[ExampleScores]]:
-        """Return examples as the first scorer encodes them, and for each of them the averaged scores."""
-        results = [scorer.score_chunk(examples) for scorer in self._scorers]
-        return results[0][0], mean_scores([scores for _, scores in results], self._weights)
+    def score_chunk(self, examples: Sequence[Example]) -> ScoredChunk:
+        """Return examples as the first scorer encodes them, with averaged scores and depths."""
+        chunks = [scorer.score_chunk(examples) for scorer in self._scorers]
+        depths = [chunk.depths for chunk in chunks if chunk.depths is not None]
+        return ScoredChunk(
+            chunks[0].encoded,
+            mean_scores([chunk.scores for chunk in chunks], self._weights),
+            [fmean(values) for values in zip(*depths, strict=True)] if depths else None,
+        )
+
+
+def _by_example(encoded: Sequence[EncodedExample], by_sample: Mapping[int, T]) -> list[list[T]]:
+    """Return a list for each example of the values of its samples, which are numbered over all examples."""
+    numbers = iter(range(len(by_sample)))
+    return [[by_sample[next(numbers)] for _ in example.samples] for example in encoded]
 
 
 def mean_scores(

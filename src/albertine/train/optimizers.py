@@ -6,6 +6,7 @@ tasks; and vectors (norms and biases), which have no weight decay. Muon updates 
 kind, and AdamW the others.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -30,6 +31,7 @@ _HIDDEN_MATRIX_PREFIXES = (
     "head.pooler.",
     "head.masked.dense.",
 )
+_EXIT_HEAD = re.compile(r"^exit_heads\.\d+\.")
 _BETAS = (0.9, 0.999)
 
 
@@ -53,7 +55,7 @@ def parameter_groups(model: nn.Module) -> ParameterGroups:
             groups.vectors.append(parameter)
         elif name.endswith("qkv.weight"):
             groups.qkv_matrices.append(parameter)
-        elif name.startswith(_HIDDEN_MATRIX_PREFIXES):
+        elif _EXIT_HEAD.sub("head.", name).startswith(_HIDDEN_MATRIX_PREFIXES):
             groups.hidden_matrices.append(parameter)
         else:
             groups.other_matrices.append(parameter)

@@ -8,7 +8,7 @@ that needs a whole matrix gathers it with `full_tensor`. Both `full_tensor` and
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from albertine.train.distributed import Distributed
@@ -17,6 +17,8 @@ from albertine.train.distributed import Distributed
 def shard_model(model: nn.Module, distributed: Distributed) -> None:
     """Shard the parameters of a model over the processes."""
     fully_shard(model, mesh=init_device_mesh(distributed.device.type, (distributed.world_size,)))
+    if hasattr(model, "exit_outputs"):  # gathers the weights, like a forward pass
+        register_fsdp_forward_method(model, "exit_outputs")
 
 
 def is_sharded(model: nn.Module) -> bool:

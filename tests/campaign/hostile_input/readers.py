@@ -114,6 +114,12 @@ READERS: Mapping[str, Reader] = {
         (f"evaluate match --data world/race --json {_CPU}",),
         ("world",),
     ),
+    "exit-weights": Reader(
+        "answer/exits.safetensors",
+        SAFETENSORS,
+        (f"evaluate answer --data world/squad --exit patience:1 --json {_CPU}",),
+        ("world",),
+    ),
     "pickled-weights": Reader(
         "pickled/pytorch_model.bin", RAW, (_FILL_MASK.replace("run", "pickled"), "convert pickled new")
     ),

@@ -5,7 +5,9 @@ that years and prices are learned like ratings. In a saved model, both are folde
 layer, so that it predicts the original numbers.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from albertine.text.tokenizer import Tokenizer
 
 _MIN_PREDICTIONS = 20  # fewer may be similar by chance
 _MIN_SPREAD = 0.01  # standard deviation of the standardized predictions
+_OUTPUT_LAYER = re.compile(r"(head|exit_heads\.\d+)\.out\.(weight|bias)")
 _MAX_NUMBER = 1e30  # the sum of squares of larger numbers may overflow, and weights are in fp32
 
 
@@ -40,6 +43,7 @@ class Regression(TextTask):
     name = "regress"
     title = "regression"
     head_kind = "regress"
+    predicts_numbers = True
     metric_names = ("pearson", "spearman", "rmse")
     primary_metrics = ("pearson", "spearman")
     similar_task = "sts-b"
@@ -83,6 +87,10 @@ class Regression(TextTask):
         """Return the number."""
         return example.value
 
+    def updated_card(self, card: TaskCard) -> TaskCard:
+        """Return the card with the standard deviation of the numbers."""
+        return replace(card, target_scale=self._scale)
+
     @property
     def target_transform(self) -> dict[str, float]:
         """Mean and standard deviation of the numbers; empty if they are not standardized."""
@@ -102,12 +110,13 @@ class Regression(TextTask):
         self._mean, self._scale = float(numbers.mean()), float(numbers.std())
 
     def weights_to_save(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the output layer with mean and standard deviation folded into it."""
-        weight, bias = weights["head.out.weight"], weights["head.out.bias"]
-        return {
-            "head.out.weight": (weight.double() * self._scale).to(weight.dtype),
-            "head.out.bias": (bias.double() * self._scale + self._mean).to(bias.dtype),
-        }
+        """Return the output layers, those of exits too, with mean and standard deviation folded in."""
+        saved = {}
+        for name, values in weights.items():
+            if _OUTPUT_LAYER.fullmatch(name):
+                offset = self._mean if name.endswith("bias") else 0.0
+                saved[name] = (values.double() * self._scale + offset).to(values.dtype)
+        return saved
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:
         """Return the standardized numbers, `[samples]`."""

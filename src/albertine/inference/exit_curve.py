@@ -1,0 +1,193 @@
+"""`albertine evaluate --exits all`: what a model scores with less depth, and what that saves.
+
+Fixed depths and exit rules are measured on the same examples. The recommended setting is the one with the
+fewest FLOPs whose score is within a tolerance of that of full depth.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.inference.ensemble_model import load_task_model
+from albertine.inference.evaluate import check_evaluation, read_split
+from albertine.inference.exits import note_missing_exits, rule_for_model
+from albertine.inference.finetuned_model import FinetunedModel
+from albertine.inference.settings import EvaluateSettings
+from albertine.model.cost import forward_flops
+from albertine.randomness import named_generator
+from albertine.settings.exit_rule import ExitRule, make_exit_rule
+from albertine.tasks.examples import Example
+from albertine.tasks.metrics.intervals import NORMAL_QUANTILE
+from albertine.tasks.scorer import Scorer
+from albertine.tasks.sequences import EncodedExample
+
+_MAX_FIXED_DEPTHS = 12
+_PATIENCE = (1, 2, 3, 4, 6, 8)
+_CONFIDENCE = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+# Resamples of the bootstrap: fewer for many examples, of which some metrics take seconds.
+_MIN_RESAMPLES, _MAX_RESAMPLES, _RESAMPLED_EXAMPLES = 30, 200, 400_000
+_WARM_UP_EXAMPLES = 64
+FULL_DEPTH = "full depth"
+
+
+@dataclass(frozen=True)
+class ExitPoint:
+    """A setting of the depth and what it costs.
+
+    Attributes:
+        setting: options of the setting, or "full depth".
+        score: primary metric of the task.
+        low: lower end of the 95% interval of the score, from a bootstrap over the examples.
+        high: upper end of that interval.
+        mean_depth: mean number of steps of depth of the samples.
+        flops: FLOPs of the encoder per example.
+        seconds: time for all examples, without encoding and metrics.
+    """
+
+    setting: str
+    score: float
+    low: float
+    high: float
+    mean_depth: float
+    flops: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ExitCurve:
+    """The settings of one model on one split of its task.
+
+    Attributes:
+        model: name of the model.
+        task: name of the task.
+        split: name of the split.
+        num_examples: number of examples.
+        tolerance: points of the score that the recommended setting may lose.
+        recommended: the recommended setting.
+        points: all settings: full depth, fixed depths, patience, confidence.
+    """
+
+    model: str
+    task: str
+    split: str
+    num_examples: int
+    tolerance: float
+    recommended: str
+    points: tuple[ExitPoint, ...]
+
+
+def measure_exits(models: Sequence[str | Path], settings: EvaluateSettings) -> list[ExitCurve]:
+    """Return the curve of each model on each part of the split."""
+    check_evaluation(models, settings)
+    curves = []
+    for source in models:
+        model = load_task_model(source, settings.device, settings.precision, task=settings.task)
+        if not isinstance(model, FinetunedModel):
+            raise InputError(f"{source}: an ensemble; --exits measures one model, so name a member")
+        note_missing_exits(model.engine, model.source)
+        for split_name in model.task.split_names(settings.split, settings.data or ""):
+            examples = list(read_split(model, split_name, settings, require_labels=True))
+            points = measure_points(model, examples)
+            curves.append(
+                ExitCurve(
+                    model.source,
+                    model.card.task,
+                    split_name,
+                    len(examples),
+                    settings.tolerance,
+                    recommended_point(points, settings.tolerance).setting,
+                    tuple(points),
+                )
+            )
+    return curves
+
+
+def recommended_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoint:
+    """Return the cheapest point whose score is within a tolerance, in points, of that of full depth."""
+    full = next(point for point in points if point.setting == FULL_DEPTH)
+    within = [point for point in points if point.score >= full.score - tolerance / 100]
+    return min(within, key=lambda point: (point.flops, -point.score))
+
+
+def measure_points(model: FinetunedModel, examples: Sequence[Example]) -> list[ExitPoint]:
+    """Return the point of each setting on labelled examples."""
+    encoded = model.create_scorer().encode(examples)
+    model.create_scorer().score(encoded[:_WARM_UP_EXAMPLES])
+    rules = {FULL_DEPTH: None} | dict(_rules(model))
+    description = f"Measuring {len(rules)} settings"
+    return [
+        _measure(model, setting, rule, examples, encoded)
+        for setting, rule in progress.track(list(rules.items()), description, unit="settings")
+    ]
+
+
+def _rules(model: FinetunedModel) -> Iterator[tuple[str, ExitRule]]:
+    """Yield the options and the rule of each setting but full depth."""
+    layers = model.engine.model_settings.layers
+    for depth in np.unique(
+        np.linspace(1, layers - 1, min(layers - 1, _MAX_FIXED_DEPTHS)).round().astype(int)
+    ):
+        yield f"--depth {depth}", ExitRule(depth=int(depth))
+    if model.engine.model_settings.depth_rule != "fixed":
+        return
+    names = [f"patience:{patience}" for patience in _PATIENCE if patience < layers - 1]
+    if not model.task_type.predicts_numbers:
+        names += [f"confidence:{confidence:g}" for confidence in _CONFIDENCE]
+    for name in names:
+        rule = make_exit_rule(name)
+        assert rule is not None
+        yield f"--exit {name}", rule_for_model(rule, model.engine, model.task_type, model.card, model.source)
+
+
+def _measure(
+    model: FinetunedModel,
+    setting: str,
+    rule: ExitRule | None,
+    examples: Sequence[Example],
+    encoded: Sequence[EncodedExample],
+) -> ExitPoint:
+    """Return the point of one setting."""
+    started = time.perf_counter()
+    scores, depths = Scorer(model.engine, model.task_type, rule).scores_and_depths(encoded)
+    seconds = time.perf_counter() - started
+    predictions = [model.task_type.prediction(*one) for one in zip(examples, encoded, scores, strict=True)]
+    settings = model.engine.model_settings
+    depths = depths or [[settings.layers] * len(one.samples) for one in encoded]
+    all_depths = [depth for example_depths in depths for depth in example_depths]
+    samples = [sample for one in encoded for sample in one.samples]
+    flops = sum(
+        forward_flops(settings, len(ids), depth)
+        for sample, depth in zip(samples, all_depths, strict=True)
+        for ids in sample.ids
+    )
+    score = _score(model, examples, predictions)
+    low, high = _bootstrap_interval(model, examples, predictions)
+    mean_depth = sum(all_depths) / len(all_depths)
+    return ExitPoint(setting, score, low, high, mean_depth, flops / len(examples), seconds)
+
+
+def _score(
+    model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]]
+) -> float:
+    return model.task.primary_metric(model.task_type.compute_metrics(examples, predictions))
+
+
+def _bootstrap_interval(
+    model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]]
+) -> tuple[float, float]:
+    """Return the 95% interval of the score from its spread over resamples, the same for every setting."""
+    generator, count, scores = named_generator("exit curve"), len(examples), []
+    for _ in range(min(_MAX_RESAMPLES, max(_MIN_RESAMPLES, _RESAMPLED_EXAMPLES // count))):
+        indices = torch.randint(0, count, (count,), generator=generator).tolist()
+        resampled = [examples[index] for index in indices], [predictions[index] for index in indices]
+        scores.append(_score(model, *resampled))
+    margin = NORMAL_QUANTILE * float(np.std(scores, ddof=1))
+    score = _score(model, examples, predictions)
+    return score - margin, min(1.0, score + margin)

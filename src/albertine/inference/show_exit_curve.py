@@ -1,0 +1,116 @@
+"""Prints the curves of `albertine evaluate --exits all`, as tables or JSON, and draws them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from albertine import progress
+from albertine.atomic import atomic_file, refuse_existing_file
+from albertine.inference.exit_curve import FULL_DEPTH, ExitCurve, ExitPoint, measure_exits
+from albertine.inference.settings import EvaluateSettings
+from albertine.tasks.metrics.display import result_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Start of the name of each kind of setting, its title and its color.
+_KINDS = (
+    ("--depth", "fixed depth", "#6b6b6b"),
+    ("--exit patience", "patience", "#1f4e79"),
+    ("--exit confidence", "confidence", "#c0504d"),
+)
+
+
+def show_exit_curves(models: Sequence[str], settings: EvaluateSettings, *, as_json: bool) -> None:
+    """Measure the exits of models, print the results, and draw them if the settings name a picture."""
+    if settings.picture is not None:
+        refuse_existing_file(settings.picture)
+    curves = measure_exits(models, settings)
+    if as_json:
+        progress.print_json({"exits": [asdict(curve) for curve in curves]})
+    else:
+        for curve in curves:
+            _print_curve(curve)
+    if settings.picture is not None:
+        draw_curves(curves, settings.picture)
+        progress.print_message(f"{settings.picture}: the curve")
+
+
+def _print_curve(curve: ExitCurve) -> None:
+    console = progress.result_console()
+    title = f"{curve.model}: {curve.task}, {curve.split}, {curve.num_examples:,} examples"
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    full = curve.points[0]
+    table = result_table("setting", "score", "95% interval", "mean depth", "FLOPs", "time")
+    for point in curve.points:
+        table.add_row(
+            point.setting,
+            f"{100 * point.score:.2f}",
+            f"{100 * point.low:.1f} to {100 * point.high:.1f}",
+            f"{point.mean_depth:.2f}",
+            f"{100 * point.flops / full.flops:.0f}%",
+            f"{100 * point.seconds / full.seconds:.0f}%",
+        )
+    console.print(table)
+    advice = f"recommended, within {curve.tolerance:g} points of full depth: {curve.recommended}"
+    console.print(advice, highlight=False, markup=False, soft_wrap=True)
+
+
+def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
+    """Draw score against mean depth and against time, a row of plots for each curve, as SVG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6 * len(curves)), layout="constrained")
+    for curve, (left, right) in zip(curves, figure.subplots(len(curves), 2, squeeze=False), strict=True):
+        full = curve.points[0]
+        left.set_title(f"{Path(curve.model).name}: {curve.task}, {curve.split}", fontsize=10, loc="left")
+        _draw(left, curve, [point.mean_depth for point in curve.points], "mean depth (steps)")
+        _draw(right, curve, [100 * point.seconds / full.seconds for point in curve.points], "time (%)")
+        left.legend(frameon=False, fontsize=8, loc="lower right")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(file) as partial:
+        figure.savefig(partial, format="svg")
+
+
+def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str) -> None:
+    """Draw the scores of a curve, with their intervals, at positions of the x axis."""
+    for prefix, title, color in _KINDS:
+        chosen = [
+            (position, point)
+            for position, point in zip(positions, curve.points, strict=True)
+            if point.setting.startswith(prefix)
+        ]
+        if chosen:
+            _draw_points(axes, chosen, color, title)
+    full = curve.points[0]
+    assert full.setting == FULL_DEPTH
+    axes.axhline(100 * full.score, color="#6b6b6b", linewidth=1, linestyle="--")
+    axes.axhspan(100 * full.score - curve.tolerance, 100 * full.score, color="#e6e6e6")
+    for position, point in zip(positions, curve.points, strict=True):
+        if point.setting == curve.recommended:
+            axes.annotate(
+                curve.recommended, (position, 100 * point.score), fontsize=8, ha="center", va="bottom"
+            )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(label)
+    axes.set_ylabel("score (%)")
+
+
+def _draw_points(axes: "Axes", chosen: Sequence[tuple[float, ExitPoint]], color: str, title: str) -> None:
+    """Draw points of one kind, with their intervals, connected in their order."""
+    errors = [
+        [100 * max(0.0, point.score - point.low) for _, point in chosen],
+        [100 * max(0.0, point.high - point.score) for _, point in chosen],
+    ]
+    axes.errorbar(
+        [position for position, _ in chosen],
+        [100 * point.score for _, point in chosen],
+        yerr=errors,
+        color=color,
+        marker="o",
+        markersize=3,
+        linewidth=1.2,
+        elinewidth=0.6,
+        label=title,
+    )

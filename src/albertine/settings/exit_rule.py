@@ -1,0 +1,69 @@
+"""The exit rule: after which step of depth the prediction for a sequence is taken."""
+
+import math
+from dataclasses import dataclass
+
+from albertine.settings.schema import SettingError
+
+EXIT_HELP = (
+    "When a prediction is final, so that its sequence leaves the batch: patience:K, when it has stayed the "
+    "same K times in a row; confidence:P, when its probability is at least P. By default, after all steps."
+)
+DEPTH_HELP = (
+    "Number of steps of depth, by default those of the model; with --exit, the largest number. More than "
+    "those of the model are possible if all layers share their weights."
+)
+MAX_DEPTH = 1_000
+
+
+@dataclass(frozen=True)
+class ExitRule:
+    """When the prediction for a sequence is final.
+
+    Attributes:
+        patience: number of times in a row that the prediction must stay the same; None for no such rule.
+        confidence: probability that the prediction must have; None for no such rule.
+        tolerance: largest change of a predicted number that counts as none; None if not given.
+        depth: number of steps after which every prediction is final; None for those of the model.
+    """
+
+    patience: int | None = None
+    confidence: float | None = None
+    tolerance: float | None = None
+    depth: int | None = None
+
+    @property
+    def can_exit(self) -> bool:
+        """Whether sequences may leave before the last step."""
+        return self.patience is not None or self.confidence is not None
+
+
+def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | None:
+    """Return the rule of the settings `exit` and `depth`; None if neither is given.
+
+    Raises `SettingError` if the text is not a rule.
+
+    Args:
+        text: "patience:K", "patience:K:TOLERANCE" for numbers, or "confidence:P".
+        depth: number of steps of depth.
+    """
+    if depth is not None and not 1 <= depth <= MAX_DEPTH:
+        raise SettingError("depth", depth, f"must be between 1 and {MAX_DEPTH:,}")
+    if text is None:
+        return None if depth is None else ExitRule(depth=depth)
+    name, *values = text.split(":")
+    try:
+        if name == "patience" and len(values) in (1, 2):
+            patience = int(values[0])
+            tolerance = float(values[1]) if len(values) == 2 else None
+            if 1 <= patience <= MAX_DEPTH and 0 <= (tolerance or 0.0) < math.inf:
+                return ExitRule(patience=patience, tolerance=tolerance, depth=depth)
+        if name == "confidence" and len(values) == 1 and 0 < float(values[0]) <= 1:
+            return ExitRule(confidence=float(values[0]), depth=depth)
+    except ValueError:
+        pass
+    raise SettingError(
+        "exit",
+        text,
+        "must be patience:K with K from 1 to 1,000, or confidence:P with P above 0 and at most 1",
+    )
