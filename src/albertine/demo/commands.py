@@ -55,11 +55,12 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         )
     for name in workspace.task_names:
         task = DEMO_TASKS[name]
+        steps = workspace.finetuning_steps(name)
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "
-            f"{settings.finetuning_steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
-            f"--train.optimizer {task.optimizer} --train.evaluate-every {settings.finetuning_steps}"
+            f"{steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
+            f"--train.optimizer {task.optimizer} --train.evaluate-every {steps}"
             f"{train_seed} --out {name}"
         )
     return lines

@@ -29,5 +29,7 @@ class DemoSettings(Settings):
     pretraining_steps: int = setting(
         1_000, "Steps of each pre-training run, at 4,096 tokens.", minimum=10, maximum=10_000_000
     )
-    finetuning_steps: int = setting(400, "Steps of each fine-tuning run.", minimum=5, maximum=1_000_000)
+    finetuning_steps: int = setting(
+        400, "Steps of a fine-tuning run; on MNLI, half as many more.", minimum=5, maximum=1_000_000
+    )
     seed: int = setting(0, "Random seed of all steps.", minimum=0, maximum=1 << 53)
