@@ -138,8 +138,10 @@ def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> N
 
 
 def test_an_interrupted_run_resumes_exactly(
-    run: Path, checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = tmp_path / "whole"
+    assert run_command(app, finetune_arguments(checkpoint, data, whole)) == 0
     next_batch = Finetuning.next_batch
 
     def interrupted(self: Finetuning, step: int) -> Any:
@@ -153,7 +155,7 @@ def test_an_interrupted_run_resumes_exactly(
         assert run_command(app, arguments) == 130
     assert run_command(app, arguments) == 0
     for name in ("model.safetensors", "co_matching.safetensors", "task.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes(), name
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes(), name
 
 
 def test_a_run_starts_from_one_with_a_co_matching_head(run: Path, data: Path, tmp_path: Path) -> None:

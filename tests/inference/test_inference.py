@@ -261,7 +261,7 @@ def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:
     cases: tuple[tuple[str | dict[str, object], str], ...] = (
         ("{", "not JSON"),
         ('{"format": 1}', "this one reads format 2; fine-tune the model again"),
-        ('{"format": "\\u001b"}', "no valid format number; expected 1; create the ensemble again"),
+        ('{"format": "\\u001b"}', "no valid format number; expected 2; fine-tune the model again"),
         ('{"format": 2, "task": "x"}', "not a task card"),
         ({"task": 0}, "task is 0, expected text"),
         ({"task": "x"}, "unknown task x"),

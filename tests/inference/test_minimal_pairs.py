@@ -175,7 +175,7 @@ def test_command_prints_a_table_or_json(
 def test_names_of_paradigms_are_printed_on_one_line(
     checkpoint: Path, tmp_path: Path, data: dict[str, list[Pair]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "a\n[red]b\x1b" + "c" * 200
+    name = "a\n[red]b\x1b" + "c" * 20
     file = write_jsonl(tmp_path / "pairs.jsonl", rows(data["island"], name, "islands"))
     assert run_evaluate(checkpoint, "--task", "blimp", "--data", file) == 0
     cells = [line.strip().split("  ")[0] for line in capsys.readouterr().out.splitlines()[2:]]
