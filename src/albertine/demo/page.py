@@ -102,10 +102,10 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
     )
     explanation = comparison + (
         "Pre-training predicts masked tokens, and whether two segments are in order or swapped. Its first "
-        "steps apply the shared layer once, later ones up to four times. The dashed lines are baselines "
-        "without any context: one knows only the frequency of each token; the other also sees the token at "
-        "the masked position, which masking sometimes leaves unchanged. Pre-training that stays above these "
-        "lines has learned nothing from context."
+        "steps apply the shared layer once, later ones up to four times; the loss rises for a moment where "
+        "layers are added. The dashed lines are baselines without any context: one knows only the frequency "
+        "of each token; the other also sees the token at the masked position, which masking sometimes leaves "
+        "unchanged. Pre-training that stays above these lines has learned nothing from context."
     )
     return [paragraphs(explanation), side_by_side(pretraining_charts(runs, "sop"))]
 
