@@ -137,6 +137,9 @@ def test_a_stopped_pool_begins_no_other_job(tmp_path: Path) -> None:
 def test_sigterm_checkpoints_both_runs_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     options = [
+        "--compare",
+        "--hidden-size",
+        "128",
         "--stories",
         "600",
         "--examples",
