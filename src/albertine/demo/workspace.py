@@ -11,7 +11,7 @@ OUT/results/NAME.json    the result of a step; a step with a result is not run a
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -80,6 +80,7 @@ DEMO_TASKS = {
     "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
     "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5),
 }
+_BESIDE_PRETRAINING = ("squad", "cloze")  # without pre-training; together they take about as long
 _CLOZE_SIZES: dict[CorpusSplit, int] = {"train": 4_000, "dev": 2_000}  # questions
 _MIN_QUESTIONS = 20
 
@@ -209,24 +210,35 @@ class DemoWorkspace:
         return settings if name == "albert" else bert_of_same_shape(settings)
 
     def pretrain_models(self) -> None:
-        """Pre-train the models, and fine-tune the ALBERT with its initial weights: one run for each core.
+        """Pre-train the models, and beside them fine-tune the ALBERT with its initial weights.
 
-        A model this small is hardly faster on two cores.
+        A model this small is hardly faster on two cores, so each run has one.
         """
-        settings, untrained = self.settings, self.untrained_checkpoint()
-        pretraining = {
+        pretraining: dict[Path, Callable[[], dict[str, Any]]] = {
             self.out / name: partial(self.pretrain_model, name)
             for name in self.model_names
             if name not in self.results
         }
-        finetuning = {
-            untrained / "tasks" / name: partial(self.finetune_model, name, "untrained")
-            for name in self.task_names
-            if _result_name(name, "untrained") not in self.results
-        }
-        steps = settings.pretraining_steps * len(pretraining)
-        steps += sum(self.finetuning_steps(folder.name) for folder in finetuning)
+        self.untrained_checkpoint()
+        finetuning = self._finetuning_runs("untrained", _BESIDE_PRETRAINING)
+        steps = self.settings.pretraining_steps * len(pretraining) + self._total_steps(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps)
+
+    def _finetuning_runs(
+        self, start: Start, names: Collection[str]
+    ) -> dict[Path, Callable[[], dict[str, Any]]]:
+        """Return the fine-tuning runs of some tasks that are not finished, by their folder."""
+        return {
+            self._tasks_folder(start) / name: partial(self.finetune_model, name, start)
+            for name in self.task_names
+            if name in names and _result_name(name, start) not in self.results
+        }
+
+    def _tasks_folder(self, start: Start) -> Path:
+        return (self.out if start == "pre-trained" else self.out / "untrained") / "tasks"
+
+    def _total_steps(self, runs: Collection[Path]) -> int:
+        return sum(self.finetuning_steps(folder.name) for folder in runs)
 
     def untrained_checkpoint(self) -> Path:
         """Write the ALBERT with the weights with which its pre-training begins; return its folder."""
@@ -316,21 +328,15 @@ class DemoWorkspace:
         return round(self.settings.finetuning_steps * DEMO_TASKS[name].steps_factor)
 
     def finetune_models(self) -> None:
-        """Fine-tune the pre-trained ALBERT on all tasks."""
+        """Fine-tune the pre-trained ALBERT on all tasks, and with its initial weights on those left."""
         if not self.task_names:
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
-        tasks_folder = self.out / "tasks"
-        remaining = {
-            tasks_folder / name: partial(self.finetune_model, name)
-            for name in self.task_names
-            if _result_name(name) not in self.results
-        }
-        steps = sum(self.finetuning_steps(folder.name) for folder in remaining)
-        run_in_parallel("Fine-tuning", remaining, steps)
+        remaining = self._finetuning_runs("pre-trained", self.task_names)
+        remaining |= self._finetuning_runs("untrained", self.task_names)
+        run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining))
         for name in self.task_names:
-            progress.print_message(
-                f"{tasks_folder / name}: {format_metrics(self.finetune_model(name)['metrics'])}"
-            )
+            metrics = self.finetune_model(name)["metrics"]
+            progress.print_message(f"{self._tasks_folder('pre-trained') / name}: {format_metrics(metrics)}")
 
     def finetune_model(self, name: str, start: Start = "pre-trained") -> dict[str, Any]:
         """Fine-tune the ALBERT on a task, from its pre-trained or its initial weights; return the metrics."""
@@ -351,10 +357,8 @@ class DemoWorkspace:
         )
 
         def compute() -> dict[str, Any]:
-            checkpoint, tasks = self.out / "albert", self.out / "tasks"
-            if start == "untrained":
-                checkpoint, tasks = self.untrained_checkpoint(), self.untrained_checkpoint() / "tasks"
-            results = finetune(checkpoint, tasks / name, finetune_settings)
+            checkpoint = self.out / "albert" if start == "pre-trained" else self.untrained_checkpoint()
+            results = finetune(checkpoint, self._tasks_folder(start) / name, finetune_settings)
             task, metrics = results.task, results.median_metrics
             return {"task": task, "metrics": metrics, "primary_metric": primary_metric(task, metrics)}
 
