@@ -20,7 +20,7 @@ from albertine.settings import build_settings, read_settings_file, settings_to_t
 from albertine.text.sources import find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE = "demo.toml", "demo.lock", "elapsed"
-_EXPECTED_MINUTES = 6
+_EXPECTED_MINUTES = 7
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
