@@ -9,6 +9,7 @@ into one folder, and sends signals only to processes that it started.
 """
 
 import argparse
+import itertools
 import random
 import shutil
 import sys
@@ -33,7 +34,7 @@ TIME_SHARES = {"faults": 0.5, "input": 0.3, "server": 0.2}
 
 def run_campaign(out: Path, minutes: float, seed: int, parts: list[str]) -> Report:
     """Run parts of the campaign for some minutes, write the report into `out`, and return it."""
-    shutil.rmtree(out, ignore_errors=True)
+    make_room(out)
     import_all()
     examples = out / "examples"
     build_examples(examples)
@@ -49,6 +50,17 @@ def run_campaign(out: Path, minutes: float, seed: int, parts: list[str]) -> Repo
     return report
 
 
+def make_room(out: Path) -> None:
+    """Remove the folder of an earlier campaign; rename it if it holds findings."""
+    if not any(out.glob("*/findings/*")):
+        shutil.rmtree(out, ignore_errors=True)
+        return
+    names = (out.with_name(f"{out.name}-{number}") for number in itertools.count(1))
+    kept = next(folder for folder in names if not folder.exists())
+    out.rename(kept)
+    print(f"{kept}: the findings of an earlier campaign")
+
+
 def main() -> int:
     """Run the campaign with the options of the command line; return 1 if it found anything."""
     parser = argparse.ArgumentParser(
@@ -60,7 +72,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
     parser.add_argument("--part", action="append", choices=PARTS, help="run only this part; repeatable")
     parser.add_argument(
-        "--out", type=Path, default=Path("build/campaign"), help="folder of all files; it is replaced"
+        "--out",
+        type=Path,
+        default=Path("build/campaign"),
+        help="folder of all files; an earlier one is replaced, or renamed if it holds findings",
     )
     options = parser.parse_args()
     report = run_campaign(options.out.resolve(), options.minutes, options.seed, options.part or list(PARTS))

@@ -1,4 +1,4 @@
-"""A minute of the campaign finds nothing."""
+"""A minute of the campaign finds nothing, and findings are kept."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign.__main__ import make_room
 from tests.campaign.findings import REPORT_FILE
 
 _ROOT = Path(__file__).parent.parent.parent
@@ -21,3 +22,16 @@ def test_a_minute_of_the_campaign_finds_nothing(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "out" / REPORT_FILE).read_text())
     for part in ("faults", "input", "server"):
         assert sum(trials for name, trials in report["counts"].items() if name.startswith(f"{part}: "))
+
+
+def test_a_campaign_keeps_the_findings_of_the_one_before(tmp_path: Path) -> None:
+    out = tmp_path / "campaign"
+    for number in (1, 2):
+        (out / "input" / "findings" / "cases").mkdir(parents=True)
+        make_room(out)
+        assert not out.exists()
+        case = tmp_path / f"campaign-{number}" / "input" / "findings" / "cases"
+        assert case.is_dir()
+    (out / "input" / "findings").mkdir(parents=True)  # without findings
+    make_room(out)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["campaign-1", "campaign-2"]
