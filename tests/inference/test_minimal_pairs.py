@@ -172,14 +172,25 @@ def test_command_prints_a_table_or_json(
     assert results[0]["paradigms"][0]["phenomenon"] == "agreement"
 
 
-def test_names_of_paradigms_are_printed_on_one_line(
-    checkpoint: Path, tmp_path: Path, data: dict[str, list[Pair]], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("columns", ["200", "80"])
+def test_names_of_paradigms_are_printed_whole(
+    checkpoint: Path,
+    tmp_path: Path,
+    data: dict[str, list[Pair]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
 ) -> None:
-    name = "a\n[red]b\x1b" + "c" * 20
+    monkeypatch.setenv("COLUMNS", columns)
+    name = "a\n[red]b\x1b" + "c" * 40
     file = write_jsonl(tmp_path / "pairs.jsonl", rows(data["island"], name, "islands"))
     assert run_evaluate(checkpoint, "--task", "blimp", "--data", file) == 0
-    cells = [line.strip().split("  ")[0] for line in capsys.readouterr().out.splitlines()[2:]]
-    assert cells == ["islands", display_text(name), "overall"]
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert all(len(line) <= int(columns) for line in lines)
+    cells = [line.strip().split("  ")[0] for line in lines]
+    # Folded on a narrow terminal, on one line otherwise; a line break in a name never starts a row.
+    assert "".join(cells) == "islands" + display_text(name) + "overall"
+    assert (len(cells) == 3) == (columns == "200")
 
 
 def test_wrong_calls_give_one_line(

@@ -52,7 +52,7 @@ def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        is_foldable = title in ("model", "metrics")  # on a narrow terminal
+        is_foldable = title in ("model", "paradigm", "metrics")  # on a narrow terminal
         table.add_column(
             title,
             justify="left" if title in (left_aligned or titles[:1]) else "right",
