@@ -40,7 +40,7 @@ SMALL = (
 
 @pytest.fixture(autouse=True)
 def small_dev_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DemoWorkspace, "dev_examples", 60)
+    monkeypatch.setattr("albertine.demo.plan.DEV_EXAMPLES", 60)
     monkeypatch.setattr(workspace, "_CLOZE_SIZES", {"train": 400, "dev": 60})
 
 

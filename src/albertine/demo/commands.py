@@ -8,15 +8,8 @@ import sysconfig
 from pathlib import Path
 
 from albertine.corpus.corpus import Corpus
-from albertine.demo.workspace import (
-    BATCH_TOKENS,
-    DEMO_TASKS,
-    HELD_OUT_FRACTION,
-    LEARNING_RATES,
-    MLM_PROBABILITY,
-    WORLD_HEADS,
-    DemoWorkspace,
-)
+from albertine.demo import plan
+from albertine.demo.workspace import DemoWorkspace
 from albertine.pretrain.curriculum import GROW
 
 _LONGER_TRAINING_OPTIONS = "--model albertine-tiny --train.batch-tokens 8192 --train.steps 12000"
@@ -30,32 +23,31 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(workspace.out / "cloze"))
-    world_options = (
-        f" --model.heads {WORLD_HEADS} --train.lr {LEARNING_RATES['albert']}" if not settings.text else ""
-    )
+    world_options = f" --model.heads {plan.WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
     vocab_size = len(Corpus(workspace.out / "corpus").tokenizer)
     lines = [
         f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
         f"albertine corpus build {text_source} --tokenizer tokenizer "
-        f"--held-out {HELD_OUT_FRACTION}{seed} --out corpus",
+        f"--held-out {plan.HELD_OUT_FRACTION}{seed} --out corpus",
         f"albertine pretrain --corpus corpus --model demo --model.hidden-size {settings.hidden_size}"
-        f"{world_options} --curriculum.depth {GROW} --objective.mlm-probability {MLM_PROBABILITY} "
-        f"--train.steps {settings.pretraining_steps} --train.batch-tokens {BATCH_TOKENS}"
+        f"{'' if settings.text else world_options} --curriculum.depth {GROW} "
+        f"--objective.mlm-probability {plan.MLM_PROBABILITY} "
+        f"--train.steps {settings.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
     if not settings.text:
         world_task_options = (
-            f"--tasks mnli,squad --train {settings.examples} --dev {workspace.dev_examples} --test 1 "
+            f"--tasks mnli,squad --train {settings.examples} --dev {plan.DEV_EXAMPLES} --test 1 "
             "--extra 0 --other 0"
         )
         lines.insert(
             0, f"albertine world write world --stories {settings.stories} {world_task_options}{seed}"
         )
     for name in workspace.task_names:
-        task = DEMO_TASKS[name]
-        steps = workspace.finetuning_steps(name)
+        task = plan.DEMO_TASKS[name]
+        steps = plan.finetuning_steps(settings, name)
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "

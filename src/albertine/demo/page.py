@@ -8,7 +8,8 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import Manifest
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
-from albertine.demo.workspace import BASE_MODEL, DemoWorkspace
+from albertine.demo.plan import BASE_MODEL
+from albertine.demo.workspace import DemoWorkspace
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.info.transitions import LayerTransition
 from albertine.model.cost import count_flops

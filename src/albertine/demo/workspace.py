@@ -13,7 +13,7 @@ OUT/results/NAME.json    the result of a step; a step with a result is not run a
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,65 +22,32 @@ from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import MANIFEST_FILE, CorpusSplit
-from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.corpus.settings import CorpusSettings
+from albertine.demo import plan
 from albertine.demo.cloze import write_cloze_questions
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
-from albertine.model.parameter_counts import bert_of_same_shape
-from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.pretrain.setup import untrained_model
 from albertine.report import held_out_examples
-from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.settings import ModelSettings
 from albertine.stored_results import StoredResults
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
-from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.train.parallel_runs import run_in_parallel
-from albertine.train.settings import OptimizerName, PretrainTrainSettings
-from albertine.world.settings import WorldSettings
+from albertine.train.settings import PretrainTrainSettings
 from albertine.world.write import write_world
 
-BASE_MODEL = MODEL_PRESETS["demo"]
-# On the small vocabulary of the little world, more and narrower heads reach better scores.
-WORLD_HEADS = 8
 RESULTS_FOLDER = "results"
 Start = Literal["pre-trained", "untrained"]
-BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.05
-MLM_PROBABILITY = 0.3
-# For the little world; with own text, the learning rate follows from the batch size.
-LEARNING_RATES = {"albert": 0.006, "bert": 0.004}
-_WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
 _PROBE_TOKENS = 60_000
-
-
-@dataclass(frozen=True)
-class DemoTask:
-    """Hyperparameters of fine-tuning on a task; `steps_factor` is for tasks with short steps."""
-
-    task: str
-    batch_size: int
-    lr: float
-    optimizer: OptimizerName
-    uses_world: bool
-    steps_factor: float = 1.0
-
-
-# Span extraction, multiple choice and sentence pairs; the slowest task starts first.
-DEMO_TASKS = {
-    "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
-    "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
-    "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5),
-}
-_BESIDE_PRETRAINING = ("squad", "cloze")  # without pre-training; together they take about as long
 _CLOZE_SIZES: dict[CorpusSplit, int] = {"train": 4_000, "dev": 2_000}  # questions
 _MIN_QUESTIONS = 20
 
@@ -97,11 +64,8 @@ class DemoWorkspace:
     """The folder of a demo and its steps.
 
     Attributes:
-        dev_examples: Number of dev examples of each task of the little world.
         results: Results of the steps.
     """
-
-    dev_examples = 2_000  # with fewer, a score differs by several points by chance
 
     def __init__(self, out: Path, settings: DemoSettings):
         self.out, self.settings = out, settings
@@ -144,22 +108,11 @@ class DemoWorkspace:
 
     def make_world(self) -> dict[str, Any]:
         """Write the little world, and return its summary."""
-        settings = self.settings
-        world_settings = WorldSettings(
-            tasks="mnli,squad",
-            stories=settings.stories,
-            extra=0,
-            other=0,
-            train=settings.examples,
-            dev=self.dev_examples,
-            test=1,
-            seed=settings.seed,
-        )
 
         def compute() -> dict[str, Any]:
             # A killed attempt may have left a complete world without its result; it is generated again.
             shutil.rmtree(self.out / "world", ignore_errors=True)
-            texts, tasks = write_world(self.out / "world", world_settings)
+            texts, tasks = write_world(self.out / "world", plan.world_settings(self.settings))
             return {
                 "texts": [asdict(summary) for summary in texts],
                 "tasks": [asdict(summary) for summary in tasks],
@@ -169,13 +122,10 @@ class DemoWorkspace:
 
     def train_tokenizer(self) -> None:
         """Train the tokenizer."""
-        vocab_size = _TEXT_VOCAB_SIZE if self.settings.text else _WORLD_VOCAB_SIZE
         folder = self.out / "tokenizer"
         if not folder.exists():
             with self._with_demo_advice():
-                build_tokenizer(
-                    [self.text_source], folder, TokenizerSettings(vocab_size=vocab_size, allow_smaller=True)
-                )
+                build_tokenizer([self.text_source], folder, plan.tokenizer_settings(self.settings))
 
     @contextmanager
     def _with_demo_advice(self) -> Iterator[None]:
@@ -194,20 +144,15 @@ class DemoWorkspace:
         """Build the corpus, and return it."""
         folder = self.out / "corpus"
         if not (folder / MANIFEST_FILE).exists():
-            corpus_settings = CorpusSettings(held_out=HELD_OUT_FRACTION, seed=self.settings.seed)
+            corpus_settings = CorpusSettings(held_out=plan.HELD_OUT_FRACTION, seed=self.settings.seed)
             with self._with_demo_advice():
                 build_corpus([self.text_source], self.out / "tokenizer", folder, corpus_settings)
         return Corpus(folder)
 
     def model_settings(self, name: str) -> ModelSettings:
         """Return the settings of a model; both models have the same width, depth and cost per token."""
-        settings = replace(
-            BASE_MODEL,
-            hidden_size=self.settings.hidden_size or BASE_MODEL.hidden_size,
-            heads=BASE_MODEL.heads if self.settings.text else WORLD_HEADS,
-            vocab_size=len(Corpus(self.out / "corpus").tokenizer),
-        )
-        return settings if name == "albert" else bert_of_same_shape(settings)
+        vocab_size = len(Corpus(self.out / "corpus").tokenizer)
+        return plan.model_settings(self.settings, name, vocab_size)
 
     def pretrain_models(self) -> None:
         """Pre-train the models, and beside them fine-tune the ALBERT with its initial weights.
@@ -220,7 +165,7 @@ class DemoWorkspace:
             if name not in self.results
         }
         self.untrained_checkpoint()
-        finetuning = self._finetuning_runs("untrained", _BESIDE_PRETRAINING)
+        finetuning = self._finetuning_runs("untrained", plan.BESIDE_PRETRAINING)
         steps = self.settings.pretraining_steps * len(pretraining) + self._total_steps(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps)
 
@@ -238,7 +183,7 @@ class DemoWorkspace:
         return (self.out if start == "pre-trained" else self.out / "untrained") / "tasks"
 
     def _total_steps(self, runs: Collection[Path]) -> int:
-        return sum(self.finetuning_steps(folder.name) for folder in runs)
+        return sum(plan.finetuning_steps(self.settings, folder.name) for folder in runs)
 
     def untrained_checkpoint(self) -> Path:
         """Write the ALBERT with the weights with which its pre-training begins; return its folder."""
@@ -251,21 +196,8 @@ class DemoWorkspace:
 
     def pretrain_model(self, name: str) -> dict[str, Any]:
         """Pre-train one model, and return its result."""
-        steps, seed = self.settings.pretraining_steps, self.settings.seed
-        pretrain_settings = PretrainSettings(
-            corpus=self.out / "corpus",
-            model=self.model_settings(name),
-            objective=ObjectiveSettings(
-                max_length=BASE_MODEL.max_length, mlm_probability=MLM_PROBABILITY, seed=seed
-            ),
-            curriculum=CurriculumSettings(depth=GROW if name == "albert" else None),
-            train=PretrainTrainSettings(
-                steps=steps,
-                batch_tokens=BATCH_TOKENS,
-                lr=None if self.settings.text else LEARNING_RATES[name],
-                seed=seed,
-                evaluate_every=-(-steps // 15),
-            ),
+        pretrain_settings = plan.pretrain_settings(
+            self.settings, name, self.model_settings(name), self.out / "corpus"
         )
         return self.results.get(name, lambda: pretrain(self.out / name, pretrain_settings))
 
@@ -303,7 +235,7 @@ class DemoWorkspace:
             return []
         return [
             name
-            for name, demo_task in DEMO_TASKS.items()
+            for name, demo_task in plan.DEMO_TASKS.items()
             if not (demo_task.uses_world and self.settings.text)
         ]
 
@@ -323,10 +255,6 @@ class DemoWorkspace:
 
         return self.results.get("questions", compute)
 
-    def finetuning_steps(self, name: str) -> int:
-        """Return the number of steps of fine-tuning on a task."""
-        return round(self.settings.finetuning_steps * DEMO_TASKS[name].steps_factor)
-
     def finetune_models(self) -> None:
         """Fine-tune the pre-trained ALBERT on all tasks, and with its initial weights on those left."""
         if not self.task_names:
@@ -340,21 +268,7 @@ class DemoWorkspace:
 
     def finetune_model(self, name: str, start: Start = "pre-trained") -> dict[str, Any]:
         """Fine-tune the ALBERT on a task, from its pre-trained or its initial weights; return the metrics."""
-        demo_task, steps = DEMO_TASKS[name], self.finetuning_steps(name)
-        cloze = self.out / "cloze"
-        finetune_settings = FinetuneSettings(
-            task=demo_task.task,
-            data=str(self.out / "world" if demo_task.uses_world else cloze / "train.jsonl"),
-            dev=None if demo_task.uses_world else str(cloze / "dev.jsonl"),
-            train=FinetuneTrainSettings(
-                steps=steps,
-                batch_size=demo_task.batch_size,
-                lr=demo_task.lr,
-                optimizer=demo_task.optimizer,
-                seed=self.settings.seed,
-                evaluate_every=steps,
-            ),
-        )
+        finetune_settings = plan.finetune_settings(self.settings, name, self.out)
 
         def compute() -> dict[str, Any]:
             checkpoint = self.out / "albert" if start == "pre-trained" else self.untrained_checkpoint()

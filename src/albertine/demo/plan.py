@@ -1,0 +1,122 @@
+"""What the demo trains: its models, tasks and hyperparameters, which `commands.py` repeats as options."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.demo.settings import DemoSettings
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.model.parameter_counts import bert_of_same_shape
+from albertine.pretrain.curriculum import GROW, CurriculumSettings
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.text.settings import TokenizerSettings
+from albertine.train.settings import OptimizerName, PretrainTrainSettings
+from albertine.world.settings import WorldSettings
+
+BASE_MODEL = MODEL_PRESETS["demo"]
+# On the small vocabulary of the little world, more and narrower heads reach better scores.
+WORLD_HEADS = 8
+BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.05
+MLM_PROBABILITY = 0.3
+# For the little world; with own text, the learning rate follows from the batch size.
+LEARNING_RATES = {"albert": 0.006, "bert": 0.004}
+DEV_EXAMPLES = 2_000  # with fewer, a score differs by several points by chance
+_WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """Hyperparameters of fine-tuning on a task; `steps_factor` is for tasks with short steps."""
+
+    task: str
+    batch_size: int
+    lr: float
+    optimizer: OptimizerName
+    uses_world: bool
+    steps_factor: float = 1.0
+
+
+# Span extraction, multiple choice and sentence pairs; the slowest task starts first.
+DEMO_TASKS = {
+    "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
+    "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
+    "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5),
+}
+BESIDE_PRETRAINING = ("squad", "cloze")  # without pre-training; together they take about as long
+
+
+def world_settings(settings: DemoSettings) -> WorldSettings:
+    """Return the settings of the little world."""
+    return WorldSettings(
+        tasks="mnli,squad",
+        stories=settings.stories,
+        extra=0,
+        other=0,
+        train=settings.examples,
+        dev=DEV_EXAMPLES,
+        test=1,
+        seed=settings.seed,
+    )
+
+
+def tokenizer_settings(settings: DemoSettings) -> TokenizerSettings:
+    """Return the settings of the tokenizer."""
+    vocab_size = _TEXT_VOCAB_SIZE if settings.text else _WORLD_VOCAB_SIZE
+    return TokenizerSettings(vocab_size=vocab_size, allow_smaller=True)
+
+
+def model_settings(settings: DemoSettings, name: str, vocab_size: int) -> ModelSettings:
+    """Return the settings of the ALBERT or the BERT, of the same width and depth."""
+    albert = replace(
+        BASE_MODEL,
+        hidden_size=settings.hidden_size or BASE_MODEL.hidden_size,
+        heads=BASE_MODEL.heads if settings.text else WORLD_HEADS,
+        vocab_size=vocab_size,
+    )
+    return albert if name == "albert" else bert_of_same_shape(albert)
+
+
+def pretrain_settings(
+    settings: DemoSettings, name: str, model: ModelSettings, corpus: Path
+) -> PretrainSettings:
+    """Return the settings of pre-training a model."""
+    steps, seed = settings.pretraining_steps, settings.seed
+    return PretrainSettings(
+        corpus=corpus,
+        model=model,
+        objective=ObjectiveSettings(
+            max_length=BASE_MODEL.max_length, mlm_probability=MLM_PROBABILITY, seed=seed
+        ),
+        curriculum=CurriculumSettings(depth=GROW if name == "albert" else None),
+        train=PretrainTrainSettings(
+            steps=steps,
+            batch_tokens=BATCH_TOKENS,
+            lr=None if settings.text else LEARNING_RATES[name],
+            seed=seed,
+            evaluate_every=-(-steps // 15),
+        ),
+    )
+
+
+def finetuning_steps(settings: DemoSettings, name: str) -> int:
+    """Return the number of steps of fine-tuning on a task."""
+    return round(settings.finetuning_steps * DEMO_TASKS[name].steps_factor)
+
+
+def finetune_settings(settings: DemoSettings, name: str, out: Path) -> FinetuneSettings:
+    """Return the settings of fine-tuning on a task; `out` is the folder of the demo."""
+    demo_task, steps, cloze = DEMO_TASKS[name], finetuning_steps(settings, name), out / "cloze"
+    return FinetuneSettings(
+        task=demo_task.task,
+        data=str(out / "world" if demo_task.uses_world else cloze / "train.jsonl"),
+        dev=None if demo_task.uses_world else str(cloze / "dev.jsonl"),
+        train=FinetuneTrainSettings(
+            steps=steps,
+            batch_size=demo_task.batch_size,
+            lr=demo_task.lr,
+            optimizer=demo_task.optimizer,
+            seed=settings.seed,
+            evaluate_every=steps,
+        ),
+    )
