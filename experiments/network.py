@@ -144,7 +144,8 @@ class VariantEncoder(nn.Module):
 
     def _rotated(self, values: Tensor, positions: Tensor) -> Tensor:
         first, second = values.chunk(2, -1)
-        return values * self.cos[positions] + torch.cat([-second, first], -1) * self.sin[positions]
+        rotated = values * self.cos[positions] + torch.cat([-second, first], -1) * self.sin[positions]
+        return rotated.to(values.dtype)
 
 
 def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:

@@ -29,7 +29,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # Background jobs of a script ignore SIGINT, and their children inherit that; some tests send SIGINT.
 set_handler(SIGINT, default_int_handler)
 
-# Tables are as wide as the terminal, which differs between machines. A test of narrow tables sets its own width.
+# Tables are as wide as the terminal, which differs between machines; a test of narrow tables sets the width.
 os.environ["COLUMNS"] = "200"
 
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]

@@ -277,6 +277,13 @@ DEPTH_RULES = {
     "signal": ModelSettings(layers=4, step_signal=True),
     "halting": ModelSettings(layers=4, depth_rule="halting", step_signal=True),
     "equilibrium": ModelSettings(layers=4, depth_rule="equilibrium"),
+    "norm first": ModelSettings(layers=4, norm_first=True),
+    "norm first, all else": ModelSettings(
+        layers=3, norm_first=True, step_signal=True, depth_rule="halting", step_rank=2, step_vectors=True
+    ),
+    "low rank": ModelSettings(layers=4, step_rank=3),
+    "own vectors": ModelSettings(layers=4, step_vectors=True, embedding_size=24),
+    "halting with differences": ModelSettings(layers=3, depth_rule="halting", step_rank=2, step_vectors=True),
 }
 
 

@@ -27,6 +27,8 @@ RULES = {
     "halting": replace(SMALL, depth_rule="halting", layers=5),
     "halting with signal": replace(SIGNAL, depth_rule="halting", layers=5),
     "equilibrium": replace(SMALL, depth_rule="equilibrium", layers=5),
+    "norm first": replace(SMALL, norm_first=True),
+    "halting, norm first": replace(SMALL, depth_rule="halting", norm_first=True, layers=5),
 }
 
 

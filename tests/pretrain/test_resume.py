@@ -77,6 +77,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "train": {"recompute": True, "precision": "bf16", "micro_batch_tokens": 64},
         "curriculum": CURRICULUM,
     },
+    "differences by step": {"model": {"step_rank": 2, "step_vectors": True}},
     "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
 

@@ -1,7 +1,7 @@
 """Commands about models: sizes, conversion, the demo, reports and report cards."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
@@ -53,7 +53,15 @@ def info(
 
 
 @app.command(group=CHECKPOINTS)
-def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
+def convert(
+    source: str,
+    destination: Path,
+    /,
+    *,
+    share: Literal["all"] | None = None,
+    rank: int | None = None,
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
     """Convert a checkpoint to the layout of `transformers`, and verify the result.
 
     Example: albertine convert old-checkpoint new-folder
@@ -61,11 +69,16 @@ def convert(source: str, destination: Path, /, *, options: CommonOptions = DEFAU
     Args:
         source: A checkpoint: a folder of transformers or of Google's code for ALBERT or BERT, or a hub name.
         destination: A new folder.
+        share: Make all layers of a model share their weights, such as those of a BERT; the result is close
+            to the original and needs more training.
+        rank: With --share: rank of each layer's own difference from the shared matrices; 16 by default.
     """
     from albertine.interop.convert import convert_checkpoint
 
     options.read_settings(NoSettings)
-    convert_checkpoint(source, destination)
+    if rank is not None and (share is None or rank < 0):
+        raise InputError(f"--rank {rank}: needs --share all, and a rank of at least 0")
+    convert_checkpoint(source, destination, rank=None if share is None else 16 if rank is None else rank)
 
 
 @app.command(group=MODELS)

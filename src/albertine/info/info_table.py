@@ -18,6 +18,7 @@ _PARAMETER_LABELS = {
     "ffn": "feed-forward",
     "layer_norms": "layer norms",
     "depth_control": "depth control",
+    "step_differences": "differences by step",
     "pooler": "pooler",
 }
 

@@ -12,14 +12,17 @@ from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.errors import WorkError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, checkpoint_writer, load_folder
+from albertine.interop.layer_sharing import SharedModel, share_layers
 from albertine.interop.load import load_checkpoint
 from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.model.model import Model
+from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
+from albertine.settings import ModelSettings
 from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 
 
-def convert_checkpoint(source: str, destination: Path) -> None:
+def convert_checkpoint(source: str, destination: Path, *, rank: int | None = None) -> None:
     """Convert a checkpoint to the layout of `transformers`.
 
     `destination` is created only after the converted copy has been verified.
@@ -27,10 +30,15 @@ def convert_checkpoint(source: str, destination: Path) -> None:
     Args:
         source: folder or hub name.
         destination: folder to write; must not exist yet, or be empty.
+        rank: rank of the differences between layers, to make them share their weights (`share_layers`).
     """
     refuse_existing_folder(destination)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder).eval()
+    original_settings, sharing = model.settings, None
+    if rank is not None:
+        sharing = share_layers(model, rank)
+        model = sharing.model
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     with atomic_folder(destination) as copy:
         checkpoint_writer(model, tokenizer=tokenizer)(copy)
@@ -38,11 +46,23 @@ def convert_checkpoint(source: str, destination: Path) -> None:
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
         verify_copy(model, load_folder(copy).eval(), copy)
         ids_result = verify_tokenizer(tokenizer, load_tokenizer(copy), source) if tokenizer else ""
-    progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
+    if sharing is None:
+        progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
+    else:
+        progress.print_message(f"{destination}: written; {_sharing_summary(original_settings, sharing)}")
     if ids_result:
         progress.print_message(f"{destination}: {ids_result}")
     if tokenizer is None:
         progress.print_message(f"{destination}: without a tokenizer; {source} has no tokenizer.json")
+
+
+def _sharing_summary(original: ModelSettings, sharing: SharedModel) -> str:
+    before, after = (count_parameters(s).encoder for s in (original, sharing.model.settings))
+    return (
+        f"{after:,} parameters in place of {before:,}; the matrices of its layers differ from those of the "
+        f"original by {sharing.relative_error:.0%} of their size ({sharing.relative_error_of_mean:.0%} if "
+        "all layers were the same). Train it further: albertine pretrain --init-from, or albertine finetune"
+    )
 
 
 def verify_copy(model: Model, copy: Model, folder: Path) -> None:

@@ -1,12 +1,14 @@
-"""ALBERT with another depth rule, for `transformers`; Albertine copies this file into checkpoint folders.
+"""ALBERT with another use of depth, for `transformers`; Albertine copies this file into checkpoint folders.
 
     AutoModelForMaskedLM.from_pretrained(FOLDER, trust_remote_code=True)
 
 The network is that of `transformers`, except that the encoder applies its layer by the rule of the config:
 `depth_rule` is "fixed", "halting" (Universal Transformer) or "equilibrium" (Deep Equilibrium Models), and
-`step_signal` tells the layer which step it computes. This file needs only torch and `transformers`, and its
-outputs are those of Albertine. Train such a model with Albertine: here an equilibrium has the gradient of its
-last steps, and halting has no cost.
+`step_signal` tells the layer which step it computes. With `norm_first`, the norms are those of the inputs of
+blocks, and of the last output. With `step_rank` or `step_vectors`, each step has low-rank differences from
+the shared matrices, or biases and norms of its own. This file needs only torch and `transformers`, and its
+outputs are those of Albertine. Train such a model with Albertine: here an equilibrium has the gradient of
+its last steps, and halting has no cost.
 """
 
 import math
@@ -15,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers import (
     AlbertConfig,
     AlbertForMaskedLM,
@@ -26,14 +29,20 @@ from transformers import (
     AlbertModel,
 )
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.models.albert.modeling_albert import AlbertTransformer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.albert.modeling_albert import (
+    AlbertAttention,
+    AlbertLayer,
+    AlbertTransformer,
+    eager_attention_forward,
+)
 
 _HALTING_THRESHOLD = 0.99
 _ANDERSON_MEMORY, _ANDERSON_RIDGE = 4, 1e-4
 
 
 class AlbertineConfig(AlbertConfig):
-    """The config of ALBERT, with the keys `depth_rule` and `step_signal`."""
+    """The config of ALBERT, with the keys of Albertine's settings that `transformers` lacks."""
 
     model_type = "albertine"
 
@@ -45,6 +54,15 @@ class AlbertineEncoder(AlbertTransformer):
         super().__init__(config)
         self.step_signal = _StepSignal(config.hidden_size) if config.step_signal else None
         self.halting = _Halting(config.hidden_size) if config.depth_rule == "halting" else None
+        # Absent in the configs of older folders.
+        self.last_norm = None
+        if getattr(config, "norm_first", False):
+            layers: Any = self.albert_layer_groups[0].albert_layers
+            layers[0] = _NormFirstLayer(config)
+            self.last_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        rank, has_vectors = getattr(config, "step_rank", 0), getattr(config, "step_vectors", False)
+        differs = rank or has_vectors
+        self.step_differences = _StepDifferences(config, rank, has_vectors) if differs else None
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
@@ -56,7 +74,9 @@ class AlbertineEncoder(AlbertTransformer):
         def layer(hidden: Tensor, number: int) -> Tensor:
             if self.step_signal is not None:
                 hidden = hidden + self.step_signal(number).to(hidden.dtype)
-            output: Tensor = self.albert_layer_groups[0](hidden, attention_mask, **kwargs)
+            group = self.albert_layer_groups[0]
+            own = {} if self.step_differences is None else self.step_differences(group, number)
+            output: Tensor = functional_call(group, own, (hidden, attention_mask), kwargs)
             return output
 
         if self.config.depth_rule == "equilibrium":
@@ -67,7 +87,107 @@ class AlbertineEncoder(AlbertTransformer):
             output = embedded
             for number in range(depth):
                 output = layer(output, number)
+        if self.last_norm is not None:
+            output = self.last_norm(output)
         return BaseModelOutput(last_hidden_state=output)
+
+
+class _NormFirstAttention(AlbertAttention):
+    """Attention whose norm is that of its input."""
+
+    def forward(  # type: ignore[override]  # the keywords are those of the attention function
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the sum of the hidden states and the output, and the attention weights."""
+        states = self.LayerNorm(hidden_states)
+        shape = (*states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (
+            linear(states).view(shape).transpose(1, 2) for linear in (self.query, self.key, self.value)
+        )
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        rate = self.attention_dropout.p if self.training else 0.0
+        context, weights = attend(
+            self, query, key, value, attention_mask, dropout=rate, scaling=self.scaling, **kwargs
+        )
+        update = self.output_dropout(self.dense(context.reshape(states.shape)))
+        return hidden_states + update, weights
+
+
+class _NormFirstLayer(AlbertLayer):
+    """A layer whose norms are those of the inputs of its blocks."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.attention = _NormFirstAttention(config)
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor:
+        """Return the output of the layer, [batch, length, hidden]."""
+        hidden, _ = self.attention(hidden_states, attention_mask, **kwargs)
+        output: Tensor = hidden + self.ff_chunk(self.full_layer_layer_norm(hidden))
+        return output
+
+
+_LAYER = "albert_layers.0."
+_QKV = ("attention.query", "attention.key", "attention.value")
+
+
+class _LowRankDifferences(nn.Module):
+    """A matrix of low rank for each step, outer @ inner."""
+
+    def __init__(self, layers: int, outputs: int, inputs: int, rank: int):
+        super().__init__()
+        self.inner = nn.Parameter(torch.empty(layers, rank, inputs))
+        self.outer = nn.Parameter(torch.zeros(layers, outputs, rank))
+
+    def forward(self, number: int) -> Tensor:
+        """Return the matrix of step `number`, counted from 0, [outputs, inputs]."""
+        return self.outer[number] @ self.inner[number]
+
+
+class _StepDifferences(nn.Module):
+    """What each step has of its own: low-rank differences of the matrices, and of biases and norms."""
+
+    def __init__(self, config: Any, rank: int, has_vectors: bool):
+        super().__init__()
+        h, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+        self.matrices = nn.ModuleDict()
+        self.attention_vectors, self.ffn_vectors = nn.ParameterDict(), nn.ParameterDict()
+        for name, shape in {"qkv": (3 * h, h), "out": (h, h), "up": (f, h), "down": (h, f)}.items():
+            if rank:
+                self.matrices[name] = _LowRankDifferences(layers, *shape, rank)
+        for vectors, sizes in (
+            (self.attention_vectors, {"qkv_bias": 3 * h, "out_bias": h, "norm": h, "norm_bias": h}),
+            (self.ffn_vectors, {"up_bias": f, "down_bias": h, "norm": h, "norm_bias": h}),
+        ):
+            for name, size in sizes.items() if has_vectors else ():
+                vectors[name] = nn.Parameter(torch.zeros(layers, size))
+
+    def forward(self, group: nn.Module, number: int) -> dict[str, Tensor]:
+        """Return the weights of step `number`, counted from 0, by their names in the group of the layer."""
+        differences: dict[str, Tensor] = {}
+        for name, module in self.matrices.items():
+            differences |= _by_module(name, "weight", module(number))
+        for vectors, norm in (
+            (self.attention_vectors, "attention.LayerNorm"),
+            (self.ffn_vectors, "full_layer_layer_norm"),
+        ):
+            for name, rows in vectors.items():
+                if name.startswith("norm"):
+                    part = "bias" if name.endswith("bias") else "weight"
+                    differences[f"{_LAYER}{norm}.{part}"] = rows[number]
+                else:
+                    differences |= _by_module(name.removesuffix("_bias"), "bias", rows[number])
+        shared = dict(group.named_parameters())
+        return {name: shared[name] + value.to(shared[name].dtype) for name, value in differences.items()}
+
+
+def _by_module(name: str, part: str, values: Tensor) -> dict[str, Tensor]:
+    """Return the values by the names of the parameters: one matrix holds queries, keys and values."""
+    names = {"qkv": _QKV, "out": ("attention.dense",), "up": ("ffn",), "down": ("ffn_output",)}[name]
+    parts = values.chunk(len(names))
+    return {f"{_LAYER}{module}.{part}": value for module, value in zip(names, parts, strict=True)}
 
 
 class _StepSignal(nn.Module):

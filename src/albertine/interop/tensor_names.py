@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.model.depth_plan import depth_plan
+from albertine.model.step_differences import STEP_DIFFERENCES_PREFIX, matrix_shapes, vector_sizes
 from albertine.settings import HeadSettings, ModelSettings
 
 Family = Literal["albert", "bert"]
@@ -108,10 +109,28 @@ def _albert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
                 prefixes[block].append(prefix)
     yield from _block_mappings("attention", _ATTENTION["albert"], attention)
     yield from _block_mappings("ffn", _FFN["albert"], ffn)
+    if model.norm_first:
+        yield from _weight_and_bias("encoder.last_norm", "albert.encoder.last_norm")
     if model.step_signal:
         yield ParameterMapping("encoder.step_signal.gain", (("albert.encoder.step_signal.gain",),))
     if model.depth_rule == "halting":
         yield from _weight_and_bias("encoder.halting.unit", "albert.encoder.halting.unit")
+    yield from _step_difference_mappings(model)
+
+
+def _step_difference_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:
+    """Yield the mappings of what layers have of their own, for which our modelling file has our names."""
+    names: list[str] = []
+    if model.step_rank:
+        names += [f"matrices.{name}.{part}" for name in matrix_shapes(model) for part in ("inner", "outer")]
+    if model.step_vectors:
+        attention, ffn = vector_sizes(model)
+        names += [f"attention_vectors.{name}" for name in attention]
+        names += [f"ffn_vectors.{name}" for name in ffn]
+    for name in names:
+        yield ParameterMapping(
+            f"{STEP_DIFFERENCES_PREFIX}{name}", ((f"albert.{STEP_DIFFERENCES_PREFIX}{name}",),)
+        )
 
 
 def _bert_mappings(model: ModelSettings) -> Iterator[ParameterMapping]:

@@ -26,7 +26,7 @@ from albertine.settings.schema import display_text, display_value
 
 # Name of the config in checkpoints of Google's code, and the family that it describes.
 _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}
-MODELING_FILE = "modeling_albertine.py"  # copied into the folder of a model with another depth rule
+MODELING_FILE = "modeling_albertine.py"  # copied into folders that depart from published ALBERT
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
 _PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
@@ -47,12 +47,15 @@ _ALBERT_KEYS = (
     ("hidden_dropout_prob", "dropout", 0),
     ("attention_probs_dropout_prob", "attention_dropout", 0),
 )
-# Of a model with another depth rule, which `transformers` runs with the modelling file of the folder.
+# Of a model that departs from published ALBERT; `transformers` runs it with the modelling file in its folder.
 _ALBERTINE: Literal["albertine"] = "albertine"
-_DEPTH_KEYS = (
+_ALBERTINE_KEYS = (
     ("depth_rule", "depth_rule", "fixed"),
     ("step_signal", "step_signal", False),
     ("halting_cost", "halting_cost", 0.01),
+    ("norm_first", "norm_first", False),
+    ("step_rank", "step_rank", 0),
+    ("step_vectors", "step_vectors", False),
 )
 _BERT_KEYS = (
     ("vocab_size", "vocab_size", 30_522),
@@ -101,7 +104,7 @@ def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelS
     family = model_family(config, source)
     keys: list[tuple[str, str, Any]] = list(_ALBERT_KEYS if family == "albert" else _BERT_KEYS)
     if config.get("model_type") == _ALBERTINE:
-        keys += _DEPTH_KEYS
+        keys += _ALBERTINE_KEYS
     values = {name: config.get(key, default) for key, name, default in keys}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
@@ -259,7 +262,7 @@ def _albertine_keys(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
         "model_type": _ALBERTINE,
         "architectures": [name],
         "auto_map": {auto: f"{module}.{own}" for auto, own in classes.items()},
-        **{key: getattr(model, name) for key, name, _ in _DEPTH_KEYS},
+        **{key: getattr(model, name) for key, name, _ in _ALBERTINE_KEYS},
     }
 
 

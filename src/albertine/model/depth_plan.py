@@ -31,8 +31,8 @@ def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[Block
         raise InputError(f"depth {depth}: must be at least 1")
     if depth > settings.layers and not settings.shares_all_layers:
         raise InputError(
-            f"depth {depth}: more than the {settings.layers} layers of this model (share = {settings.share}, "
-            f"groups = {settings.groups}); only a fully shared model can be deeper"
+            f"depth {depth}: more than the {settings.layers} layers of this model, which have weights of "
+            "their own; only a fully shared model can be deeper"
         )
     plan = []
     for layer in range(depth):

@@ -1,12 +1,13 @@
 """The encoder: an embedding, then attention and feed-forward blocks in the order of the depth plan."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from albertine.model.attention import AttentionLayout, one_query_attention
@@ -25,6 +26,7 @@ from albertine.model.layers import (
     encoder_layer_at,
     gelu_approximation,
 )
+from albertine.model.step_differences import StepDifferences
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
@@ -61,7 +63,11 @@ class Encoder(nn.Module):
         self.embedding = Embedding(settings)
         self.attention = nn.ModuleList(Attention(settings) for _ in range(settings.attention_block_count))
         self.ffn = nn.ModuleList(FeedForward(settings) for _ in range(settings.ffn_block_count))
+        self.last_norm = (
+            nn.LayerNorm(settings.hidden_size, eps=settings.norm_epsilon) if settings.norm_first else None
+        )
         self.step_signal = StepSignal(settings.hidden_size) if settings.step_signal else None
+        self.step_differences = StepDifferences(settings) if settings.has_step_differences else None
         self.halting = Halting(settings.hidden_size) if settings.depth_rule == "halting" else None
         self.compute_options = ComputeOptions()  # set by Model.configure
 
@@ -81,12 +87,21 @@ class Encoder(nn.Module):
         states = self._sorted_hidden_states(strip, layout, depth, rows)
         for hidden in states:  # noqa: B007  # only the last is used
             pass
+        hidden = self.normalized_output(hidden)
         return layout.restore_order(hidden) if indices is None else hidden.narrow(0, 0, len(indices))
 
     def hidden_states(self, strip: Strip, *, depth: int | None = None) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [tokens, hidden]."""
         layout = self.layout(strip)
-        yield from map(layout.restore_order, self._sorted_hidden_states(strip, layout, depth))
+        for hidden in self._sorted_hidden_states(strip, layout, depth):
+            yield layout.restore_order(self.normalized_output(hidden))
+
+    def normalized_output(self, hidden: Tensor) -> Tensor:
+        """Return what a head reads of the output of a layer, [..., hidden]: with `norm_first`, its norm."""
+        if self.last_norm is None:
+            return hidden
+        weight, bias = self.last_norm.weight.to(hidden.dtype), self.last_norm.bias.to(hidden.dtype)
+        return functional.layer_norm(hidden, hidden.shape[-1:], weight, bias, self.last_norm.eps)
 
     def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the hidden state of one token of each sequence, [sequences, hidden].
@@ -109,12 +124,11 @@ class Encoder(nn.Module):
         output = encoder_layer_at(
             hidden,
             rows,
-            self._attention_weights(plan[-1].attention, options),
-            self._feed_forward_weights(plan[-1].ffn, options),
+            *self._layer_weights(plan, options)(len(plan) - 1),
             attend=attend,
             options=self._layer_options(options),
         )
-        return torch.empty_like(output).index_copy_(0, order, output)
+        return torch.empty_like(output).index_copy_(0, order, self.normalized_output(output))
 
     def layout(self, strip: Strip) -> AttentionLayout:
         """Return the order in which the layers compute the tokens of a strip."""
@@ -157,6 +171,8 @@ class Encoder(nn.Module):
     ) -> Iterator[Tensor]:
         """Yield `hidden` itself and then the output of each step of depth, [..., hidden].
 
+        Heads read `normalized_output` of them.
+
         Args:
             hidden: output of the embedding, [..., hidden].
             attend: attention function for these tokens.
@@ -181,16 +197,13 @@ class Encoder(nn.Module):
         self, plan: tuple[BlockIndices, ...], attend: AttentionFunction, options: ComputeOptions
     ) -> LayerFunction:
         """Return a function that applies one layer of a plan."""
-        # Each block is cast once, however many layers use it.
-        attention_weights = {index: self._attention_weights(index, options) for index, _ in plan}
-        feed_forward_weights = {index: self._feed_forward_weights(index, options) for _, index in plan}
+        layer_weights = self._layer_weights(plan, options)
         # Recomputation in the backward pass must use the dropout rate of the forward pass, also if
         # the model is in evaluation mode by then.
         apply_layer = partial(encoder_layer, attend=attend, options=self._layer_options(options))
 
         def layer(hidden: Tensor, number: int, rows: Tensor | None = None) -> Tensor:
-            blocks, hidden = plan[number], self._with_signal(hidden, number)
-            weights = attention_weights[blocks.attention], feed_forward_weights[blocks.ffn]
+            hidden, weights = self._with_signal(hidden, number), layer_weights(number)
             if options.recompute and torch.is_grad_enabled():
                 output: Tensor = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
                 return output
@@ -198,12 +211,27 @@ class Encoder(nn.Module):
 
         return layer
 
+    def _layer_weights(
+        self, plan: tuple[BlockIndices, ...], options: ComputeOptions
+    ) -> Callable[[int], tuple[AttentionWeights, FeedForwardWeights]]:
+        """Return a function that returns the weights of a layer of a plan, by its number."""
+        # Each block is cast once, however many layers use it.
+        attention = {index: self._attention_weights(index, options) for index, _ in plan}
+        feed_forward = {index: self._feed_forward_weights(index, options) for _, index in plan}
+
+        def weights(number: int) -> tuple[AttentionWeights, FeedForwardWeights]:
+            shared = attention[plan[number].attention], feed_forward[plan[number].ffn]
+            return self.step_differences.applied(number, *shared) if self.step_differences else shared
+
+        return weights
+
     def _with_signal(self, hidden: Tensor, number: int) -> Tensor:
         """Return the input of layer `number`, counted from 0."""
         return hidden if self.step_signal is None else hidden + self.step_signal(number).to(hidden.dtype)
 
     def _layer_options(self, options: ComputeOptions) -> LayerOptions:
         return LayerOptions(
+            self.settings.norm_first,
             self.settings.norm_epsilon,
             gelu_approximation(self.settings),
             self.settings.dropout if self.training else 0.0,

@@ -4,6 +4,11 @@
     attention    hidden = norm(hidden + out(attention(qkv(hidden))))
     feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
 
+With `norm_first`, the norm is that of the input of a block:
+
+    attention    hidden = hidden + out(attention(qkv(norm(hidden))))
+    feed-forward hidden = hidden + down(gelu(up(norm(hidden))))
+
 A block holds its weights in fp32 and casts them to the precision of the computation once per
 forward pass, however many layers use the block. The computation itself is in plain functions
 of tensors, which `torch.utils.checkpoint` and `torch.compile` accept as they are (see
@@ -143,12 +148,14 @@ class LayerOptions:
     """The arguments of a layer that are not tensors.
 
     Attributes:
+        norm_first: whether the norm is that of the input of a block, or that of the sum behind it.
         norm_epsilon: epsilon of the norms.
         gelu_approximation: "tanh" or "none", as in `torch.nn.functional.gelu`.
         dropout: dropout rate of the hidden states; 0 in evaluation.
         kernels: the implementations to use.
     """
 
+    norm_first: bool
     norm_epsilon: float
     gelu_approximation: str
     dropout: float
@@ -172,7 +179,8 @@ def encoder_layer(
 
     With `rows`, the output has only these rows of `hidden`, which must have two dimensions.
     """
-    context = attend(functional.linear(hidden, attention_weights.qkv, attention_weights.qkv_bias))
+    block_input = _block_input(hidden, attention_weights, options)
+    context = attend(functional.linear(block_input, attention_weights.qkv, attention_weights.qkv_bias))
     if rows is not None:
         hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
     rest_of_layer = options.kernels.maybe_compile(after_attention)
@@ -203,12 +211,14 @@ def encoder_layer_at(
         [queries, hidden].
     """
     width = hidden.shape[1]
-    queried = hidden.index_select(0, rows)
+    block_input = _block_input(hidden, attention_weights, options)
     weight, bias = attention_weights.qkv, attention_weights.qkv_bias
-    query = functional.linear(queried, weight[:width], bias[:width])
-    key_value = functional.linear(hidden, weight[width:], bias[width:])
+    query = functional.linear(block_input.index_select(0, rows), weight[:width], bias[:width])
+    key_value = functional.linear(block_input, weight[width:], bias[width:])
     context = attend(query, key_value)
-    return after_attention(queried, context, attention_weights, feed_forward_weights, options)
+    return after_attention(
+        hidden.index_select(0, rows), context, attention_weights, feed_forward_weights, options
+    )
 
 
 def after_attention(
@@ -237,25 +247,39 @@ def after_attention(
 def attention_output(
     hidden: Tensor, context: Tensor, weights: AttentionWeights, options: LayerOptions
 ) -> Tensor:
-    """Return norm(hidden + dropout(out(context)))."""
+    """Return the output of an attention block: the sum of `hidden` and out(context), with its norm."""
     projected = functional.linear(context, weights.out, weights.out_bias)
-    return _add_and_norm(hidden, projected, weights, options)
+    return _add(hidden, projected, weights, options)
 
 
 def feed_forward(hidden: Tensor, weights: FeedForwardWeights, options: LayerOptions) -> Tensor:
-    """Return norm(hidden + dropout(down(gelu(up(hidden)))))."""
-    activated = options.kernels.linear_gelu(hidden, weights.up, weights.up_bias, options.gelu_approximation)
+    """Return the output of a feed-forward block."""
+    block_input = _block_input(hidden, weights, options)
+    activated = options.kernels.linear_gelu(
+        block_input, weights.up, weights.up_bias, options.gelu_approximation
+    )
     projected = functional.linear(activated, weights.down, weights.down_bias)
-    return _add_and_norm(hidden, projected, weights, options)
+    return _add(hidden, projected, weights, options)
 
 
-def _add_and_norm(
+def _block_input(
+    hidden: Tensor, weights: AttentionWeights | FeedForwardWeights, options: LayerOptions
+) -> Tensor:
+    return _normalized(hidden, weights, options) if options.norm_first else hidden
+
+
+def _add(
     hidden: Tensor, update: Tensor, weights: AttentionWeights | FeedForwardWeights, options: LayerOptions
 ) -> Tensor:
-    """Return norm(hidden + dropout(update)), as in a post-norm layer."""
     summed = hidden + options.kernels.dropout(update, options.dropout)
+    return summed if options.norm_first else _normalized(summed, weights, options)
+
+
+def _normalized(
+    hidden: Tensor, weights: AttentionWeights | FeedForwardWeights, options: LayerOptions
+) -> Tensor:
     return functional.layer_norm(
-        summed, summed.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
+        hidden, hidden.shape[-1:], weights.norm, weights.norm_bias, options.norm_epsilon
     )
 
 

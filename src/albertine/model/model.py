@@ -23,6 +23,7 @@ from albertine.model.heads import (
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
 from albertine.model.parameter_counts import count_parameters, count_task_parameters
 from albertine.model.span_head import SpanHead
+from albertine.model.step_differences import starts_at_zero
 from albertine.model.strip import Strip
 from albertine.model.strip_states import StripStates, check_can_exit
 from albertine.randomness import named_generator
@@ -169,6 +170,8 @@ def check_memory(
 def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = None) -> None:
     """Initialize parameters as published: matrices truncated normal, norm weights 1, all else 0.
 
+    Differences between the steps of depth start at 0.
+
     Each matrix has its own random stream, which depends on the seed and the name of the parameter.
     So its values are the same on every machine, under every head and in every order of construction.
 
@@ -180,7 +183,7 @@ def init_weights(model: nn.Module, seed: int, names: Collection[str] | None = No
     for name, parameter in model.named_parameters():
         if names is not None and name not in names:
             continue
-        if parameter.dim() >= 2:
+        if parameter.dim() >= 2 and not starts_at_zero(name):
             generator = named_generator(f"{seed}/{name}")
             parameter.data.copy_(truncated_normal(parameter.shape, generator) * INITIALIZER_RANGE)
         elif name.endswith("norm.weight"):

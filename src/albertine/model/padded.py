@@ -69,7 +69,7 @@ class PaddedModel(nn.Module):
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
         for hidden in encoder.apply_layers(embedded, attend, options):  # noqa: B007  # only the last is used
             pass
-        return hidden
+        return encoder.normalized_output(hidden)
 
 
 def _attention_bias(is_token: Tensor, dtype: torch.dtype) -> Tensor:

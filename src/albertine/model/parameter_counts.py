@@ -2,7 +2,8 @@
 
 The parts are those of the network: embeddings of width E, a projection from E to H if they
 differ, attention and FFN blocks, and the pre-training heads. LayerNorms are counted separately,
-and so is what controls the depth: the signal of the step and the unit for halting.
+and so are what controls the depth (the signal of the step, the unit for halting) and what each
+layer has of its own beside the shared blocks.
 Each attention or FFN block contains one norm, so sharing a block shares its norm.
 """
 
@@ -23,6 +24,7 @@ class ParameterCounts:
     ffn: int
     layer_norms: int
     depth_control: int
+    step_differences: int
     pooler: int
     mlm_head: int
     pair_head: int
@@ -47,7 +49,8 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
     """Return the parameter counts of a model with the pre-training heads."""
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
     embedding_norm = 2 * e
-    block_norms = 2 * h * (model.attention_block_count + model.ffn_block_count)
+    last_norm = 1 if model.norm_first else 0
+    norms = 2 * h * (model.attention_block_count + model.ffn_block_count + last_norm)
     return ParameterCounts(
         token_embedding=v * e,
         position_embedding=model.max_length * e,
@@ -55,12 +58,20 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
         projection=e * h + h if model.has_projection else 0,
         attention=model.attention_block_count * 4 * (h * h + h),
         ffn=model.ffn_block_count * (h * f + f + f * h + h),
-        layer_norms=embedding_norm + block_norms,
+        layer_norms=embedding_norm + norms,
         depth_control=(h if model.step_signal else 0) + (h + 1 if model.depth_rule == "halting" else 0),
+        step_differences=_count_step_differences(model),
         pooler=h * h + h,
         mlm_head=(h * e + e) + 2 * e + v,
         pair_head=2 * h + 2,
     )
+
+
+def _count_step_differences(model: ModelSettings) -> int:
+    h, f = model.hidden_size, model.effective_ffn_size
+    matrices = model.step_rank * ((3 * h + h) + (h + h) + (f + h) + (h + f))
+    vectors = 9 * h + f if model.step_vectors else 0
+    return model.layers * (matrices + vectors)
 
 
 def count_task_parameters(model: ModelSettings, head: HeadSettings) -> int:
@@ -79,4 +90,9 @@ def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
         groups=1,
         inner_groups=1,
         activation="gelu",
+        depth_rule="fixed",
+        step_signal=False,
+        norm_first=False,
+        step_rank=0,
+        step_vectors=False,
     )

@@ -56,9 +56,9 @@ class StripStates:
             self._hidden = self._layer(self._hidden, number, rows if is_last_layer else None)
         self._step += 1
         if indices is None or rows is None:
-            return self._layout.restore_order(self._hidden)
+            return self._layout.restore_order(self._encoder.normalized_output(self._hidden))
         hidden = self._hidden if is_last else self._hidden.index_select(0, rows)
-        return hidden.narrow(0, 0, len(indices))
+        return self._encoder.normalized_output(hidden).narrow(0, 0, len(indices))
 
     def keep(self, sequences: Tensor) -> Tensor:
         """Remove all other sequences; return the indices that the tokens had in the strip, [tokens].

@@ -16,6 +16,8 @@ def architecture_name(model: ModelSettings) -> str:
         return "ALBERT with halting"
     if model.depth_rule == "equilibrium":
         return "ALBERT as an equilibrium"
+    if model.has_step_differences:
+        return "ALBERT with differences by step"
     if model.shares_all_layers:
         return "ALBERT"
     return "BERT" if model.share == "none" else "Between ALBERT and BERT"

@@ -12,7 +12,7 @@ _COMPONENTS = {
     "embedding": ("token_embedding", "position_embedding", "segment_embedding", "projection"),
     "attention": ("attention",),
     "feed-forward": ("ffn",),
-    "other": ("layer_norms", "depth_control", "pooler"),
+    "other": ("layer_norms", "depth_control", "step_differences", "pooler"),
 }
 
 

@@ -94,6 +94,21 @@ class ModelSettings(Settings):
         maximum=100.0,
     )
 
+    norm_first: bool = setting(
+        False,
+        "Normalize the input of each block, and the output of the last layer, in place of the sum after each "
+        "block; needs share = all.",
+    )
+    step_rank: int = setting(
+        0,
+        "Rank of each layer's own difference from the shared matrices, 0 for none; needs share = all.",
+        minimum=0,
+        maximum=10_000,
+    )
+    step_vectors: bool = setting(
+        False, "Give each layer its own biases and norms beside shared matrices; needs share = all."
+    )
+
     def check(self) -> None:
         """Raise `SettingError` if widths, numbers of layers or sharing contradict each other."""
         self._must_divide("heads", "hidden_size")
@@ -116,16 +131,21 @@ class ModelSettings(Settings):
             raise SettingError(key, divisor, problem, (dividend_key,))
 
     def _check_depth_rule(self) -> None:
-        """Raise `SettingError` if the rule or the signal needs one layer that is applied again and again."""
-        for name, default in (("depth_rule", "fixed"), ("step_signal", False)):
+        """Raise `SettingError` if layers are used in a way that needs one layer, applied again and again."""
+        for name in ("depth_rule", "step_signal", "norm_first", "step_rank", "step_vectors"):
             value = getattr(self, name)
-            if value != default and not (self.shares_all_layers and self.inner_groups == 1):
+            is_one_layer = self.share == "all" and self.groups == self.inner_groups == 1
+            if value not in ("fixed", 0) and not is_one_layer:
                 problem = 'needs share = "all", groups = 1 and inner_groups = 1'
                 raise SettingError(name, value, problem, ("share", "groups", "inner_groups"))
+        if self.step_rank > self.hidden_size:
+            problem = f"must be at most hidden_size = {self.hidden_size}"
+            raise SettingError("step_rank", self.step_rank, problem, ("hidden_size",))
         if self.depth_rule == "equilibrium":
-            if self.step_signal:
-                problem = "must be false with depth_rule = equilibrium: every step solves the same equation"
-                raise SettingError("step_signal", self.step_signal, problem, ("depth_rule",))
+            for name in ("step_signal", "step_rank", "step_vectors"):
+                if getattr(self, name):
+                    problem = "needs another depth_rule: steps of an equilibrium solve the same equation"
+                    raise SettingError(name, getattr(self, name), problem, ("depth_rule",))
             for name in ("dropout", "attention_dropout"):
                 if getattr(self, name):
                     problem = "must be 0 with depth_rule = equilibrium: a random layer has no fixed point"
@@ -134,7 +154,13 @@ class ModelSettings(Settings):
     @property
     def is_published_architecture(self) -> bool:
         """Whether `transformers` has the network; if not, a checkpoint brings its own modelling file."""
-        return self.depth_rule == "fixed" and not self.step_signal
+        is_fixed = self.depth_rule == "fixed" and not self.step_signal
+        return is_fixed and not self.norm_first and not self.has_step_differences
+
+    @property
+    def has_step_differences(self) -> bool:
+        """Whether each layer has something of its own beside the shared weights."""
+        return self.step_rank > 0 or self.step_vectors
 
     @property
     def effective_ffn_size(self) -> int:
@@ -154,7 +180,7 @@ class ModelSettings(Settings):
     @property
     def shares_all_layers(self) -> bool:
         """Whether all layers use the same weights, so that their number may change."""
-        return self.share == "all" and self.groups == 1
+        return self.share == "all" and self.groups == 1 and not self.has_step_differences
 
     @property
     def attention_block_count(self) -> int:

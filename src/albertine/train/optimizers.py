@@ -3,7 +3,8 @@
 There are three kinds of parameters: matrices between hidden states, QKV matrices among
 them; other matrices, which are embedding tables and the output layers for pairs and
 tasks; and vectors (norms and biases), which have no weight decay. Muon updates the first
-kind, and AdamW the others.
+kind, and AdamW the others. What layers have of their own (`model/step_differences.py`) counts
+as other matrices, except for biases and norms.
 """
 
 import re
@@ -31,6 +32,8 @@ _HIDDEN_MATRIX_PREFIXES = (
     "head.pooler.",
     "head.masked.dense.",
 )
+# A row for each layer; see `model/step_differences.py`.
+_STACKED_VECTORS = ("encoder.step_differences.attention_vectors.", "encoder.step_differences.ffn_vectors.")
 _EXIT_HEAD = re.compile(r"^exit_heads\.\d+\.")
 _BETAS = (0.9, 0.999)
 
@@ -51,7 +54,7 @@ def parameter_groups(model: nn.Module) -> ParameterGroups:
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        if parameter.dim() < 2:
+        if parameter.dim() < 2 or name.startswith(_STACKED_VECTORS):
             groups.vectors.append(parameter)
         elif name.endswith("qkv.weight"):
             groups.qkv_matrices.append(parameter)
