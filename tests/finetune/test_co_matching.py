@@ -17,6 +17,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.finetune.finetuning import Finetuning
+from albertine.finetune.settings import FinetuneTrainSettings
 
 _CPU = ["--device", "cpu"]
 _OPTIONS = {
@@ -200,6 +201,21 @@ def test_a_model_without_the_file_of_its_head_is_refused(
     assert "co_matching.safetensors: missing; get the file again" in error_line(capsys, arguments)
 
 
-def test_the_benchmark_against_transformers_has_no_such_head() -> None:
+def test_options_without_a_passage_are_refused(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"options": ["ka lo", "mi"], "label": number % 2} for number in range(20)]
+    write_jsonl(tmp_path / "train.jsonl", rows)
+    write_jsonl(tmp_path / "dev.jsonl", rows)
+    message = error_line(capsys, finetune_arguments(checkpoint, tmp_path, tmp_path / "new"))
+    assert "has options only, and no passage or question to match them with" in message
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_benchmark_against_transformers_has_no_such_heads() -> None:
+    with pytest.raises(InputError, match="exit_heads"):
+        FinetuneBenchSettings(exit_heads="own")
+    with pytest.raises(InputError, match="transformers has no exits"):
+        FinetuneBenchSettings(train=FinetuneTrainSettings(exits=True))
     with pytest.raises(InputError, match="co_matching = true: transformers has no such head to compare with"):
         FinetuneBenchSettings(co_matching=True)

@@ -186,6 +186,10 @@ def test_dropout_is_of_training_only() -> None:
 def test_its_parameters_are_counted() -> None:
     parameters = sum(parameter.numel() for parameter in make_model().head.parameters())
     assert parameters == count_task_parameters(SMALL, HEAD) + 1  # the bias of the score
+    own_exits = replace(HEAD, exits="own")
+    exit_heads = sum(parameter.numel() for parameter in Model(SMALL, own_exits).exit_heads.parameters())
+    added = count_task_parameters(SMALL, own_exits) - count_task_parameters(SMALL, HEAD)
+    assert exit_heads == added + SMALL.layers - 1  # a bias each
 
 
 def test_wrong_use_is_refused() -> None:

@@ -81,6 +81,18 @@ def distributions(kind: str, outputs: dict[str, Tensor]) -> Iterator[Tensor]:
         yield from outputs["logits"]
 
 
+def decision_scores(kind: str, outputs: dict[str, Tensor], strip: Strip) -> Iterator[Tensor]:
+    """Yield the scores of what one prediction chooses from, each [choices]; of spans, all valid pairs."""
+    if kind not in ("span", "answerable"):
+        yield from distributions(kind, outputs)
+        return
+    if kind == "answerable":
+        yield torch.stack([outputs["answerable_logits"][0], torch.zeros(())])
+    passage = (strip.segments == strip.segments.max()).nonzero().flatten().tolist()
+    start, end = outputs["start_logits"], outputs["end_logits"]
+    yield torch.stack([start[i] + end[j] for i in passage for j in passage if i <= j])
+
+
 def expected_exit(model: Model, kind: str, strip: Strip, rule: ExitRule) -> Expected:
     """Return the output for one prediction, from one forward pass for each depth."""
     depth = rule.depth or model.settings.layers
@@ -103,8 +115,9 @@ def expected_exit(model: Model, kind: str, strip: Strip, rule: ExitRule) -> Expe
                 change = abs(history[-1][0] - history[-2][0]) if step > 1 else math.inf
                 is_near_tie |= abs(change - (rule.tolerance or 0.0)) < NEAR_TIE
             else:
-                history.append([int(one.argmax()) for one in distributions(kind, outputs)])
-                for one in distributions(kind, outputs):
+                choices = list(decision_scores(kind, outputs, strip))
+                history.append([int(one.argmax()) for one in choices])
+                for one in choices:
                     top = one.topk(2).values if len(one) > 1 else torch.tensor([1.0, 0.0])
                     is_near_tie |= float(top[0] - top[1]) < NEAR_TIE
             pairs = [

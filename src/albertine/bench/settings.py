@@ -68,7 +68,10 @@ class FinetuneBenchSettings(FinetuneSettings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` for a head that transformers lacks."""
+        """Raise `SettingError` for heads that transformers lacks."""
+        super().check()
+        if self.train.exits:
+            raise SettingError("train.exits", True, "transformers has no exits to compare with")
         if self.co_matching:
             raise SettingError("co_matching", True, "transformers has no such head to compare with")
 

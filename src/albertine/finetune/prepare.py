@@ -18,7 +18,7 @@ from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example, example_chunks
+from albertine.tasks.examples import Example, MultipleChoiceExample, example_chunks
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task
 from albertine.tasks.sequences import EncodedExample, TaskSample
@@ -85,6 +85,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
     train, dev = _train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
+    if settings.co_matching:
+        _check_parts(train, settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
@@ -108,6 +110,19 @@ def check_head(task: Task, settings: FinetuneSettings) -> None:
             f"--co-matching: --task {task.name} is {task.task_type.title}, without options to match with "
             f"passage and question; the tasks that have them: {names}"
         )
+
+
+def _check_parts(examples: list[Example], settings: FinetuneSettings) -> None:
+    """Raise `InputError` if co-matching has nothing to match, and would learn nothing."""
+    if any(
+        isinstance(example, MultipleChoiceExample) and (example.context or example.question)
+        for example in examples
+    ):
+        return
+    raise InputError(
+        f"--co-matching: {settings.data} has options only, and no passage or question to match them with; "
+        "name their columns with --context and --question, or leave --co-matching out"
+    )
 
 
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:

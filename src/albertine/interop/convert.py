@@ -85,9 +85,15 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
         thirds = [[n * third // 3 for third in range(4)] for n in lengths]
         strip = replace(strip, parts=torch.tensor([list(pairwise(bounds)) for bounds in thirds]))
     with torch.inference_mode():
-        expected, actual = ([net.encoder(strip), *_output_tensors(net(strip))] for net in (model, copy))
+        expected, actual = (_all_outputs(net, strip) for net in (model, copy))
     if not all(torch.equal(a, b) for a, b in zip(expected, actual, strict=True)):
         raise WorkError(f"{folder}: the outputs differ from those of the source; the copy was deleted")
+
+
+def _all_outputs(model: Model, strip: Strip) -> list[torch.Tensor]:
+    """Return the hidden states, and what the heads of all steps of depth predict."""
+    outputs = [model(strip), *(model(strip, depth=step + 1) for step in range(len(model.exit_heads)))]
+    return [model.encoder(strip), *(tensor for output in outputs for tensor in _output_tensors(output))]
 
 
 def _output_tensors(output: object) -> list[torch.Tensor]:

@@ -75,9 +75,15 @@ def _count_step_differences(model: ModelSettings) -> int:
 
 
 def count_task_parameters(model: ModelSettings, head: HeadSettings) -> int:
-    """Return the number of parameters of the head of a task, without the pooler and the smallest biases."""
+    """Return the number of parameters of the head of a task, without the smallest biases.
+
+    The pooler of the last head counts as part of the encoder; those of own heads of earlier steps do not.
+    """
     h = model.hidden_size
-    return 5 * h * h + 6 * h if head.co_matching else head.labels * h
+    task_layers = 5 * h * h + 6 * h if head.co_matching else head.labels * h
+    has_pooler = head.kind not in ("token", "span") and not head.co_matching
+    earlier_heads = model.layers - 1 if head.exits == "own" else 0
+    return task_layers + earlier_heads * (task_layers + (h * h + h if has_pooler else 0))
 
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:

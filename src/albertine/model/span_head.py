@@ -88,11 +88,23 @@ class SpanHead(Head):
         return start_logits, end_logits
 
     def decisions(self, output: SpanOutput, strip: Strip) -> Tensor:
-        """Return the most probable start and end and, if predicted, whether there is an answer."""
-        start, end = (logits.argmax(1) for logits in _padded_boundaries(output, strip))
-        if output.answerable_logits is None:
-            return torch.stack([start, end], 1)
-        return torch.stack([start, end, (output.answerable_logits > 0).long()], 1)
+        """Return the most probable answer and, if predicted, whether it is more probable than none.
+
+        Answers begin before they end, and are in the last segment, the passage. Predictions of a task may
+        also have a limit on the length, and another threshold for no answer.
+        """
+        start_logits, end_logits = _padded_boundaries(output, strip)
+        segments = strip.pad(strip.segments, -1)
+        is_outside = segments < segments.amax(1, keepdim=True)
+        starts, ends = (
+            logits.masked_fill(is_outside, float("-inf")) for logits in (start_logits, end_logits)
+        )
+        best_starts, start_indices = starts.cummax(1)  # of the starts up to each end
+        end = (best_starts + ends).argmax(1, keepdim=True)
+        decisions = [start_indices.gather(1, end), end]
+        if output.answerable_logits is not None:
+            decisions.append((output.answerable_logits > 0).long()[:, None])
+        return torch.cat(decisions, 1)
 
     def confidence(self, output: SpanOutput, strip: Strip) -> Tensor:
         """Return the smallest probability of the most probable start, end and answerability, [sequences]."""

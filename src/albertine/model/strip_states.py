@@ -26,7 +26,7 @@ class StripStates:
         """
         check_can_exit(encoder.settings)
         self.strip, self._encoder, self._depth = strip, encoder, depth
-        self._layout = encoder.layout(strip)
+        self._layout, self._dropout = encoder.layout(strip), encoder.attention_dropout
         self._hidden = encoder.embed(strip, self._layout)
         plan = depth_plan(encoder.settings, depth)
         self._layer = encoder.layer_function(plan, self._attend, encoder.compute_options)
@@ -36,7 +36,7 @@ class StripStates:
         """Return the attention of the sequences that are left, [rows, hidden]."""
         encoder = self._encoder
         kernels = encoder.compute_options.selected_kernels
-        return kernels.attention(qkv, self._layout, encoder.settings.heads, encoder.attention_dropout)
+        return kernels.attention(qkv, self._layout, encoder.settings.heads, self._dropout)
 
     def advance(self, indices: Tensor | None) -> Tensor:
         """Take the next step; return the hidden states of all tokens or of some, [tokens, hidden].
