@@ -1,8 +1,10 @@
 """FLOPs, memory and communication, from the settings alone."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
 
 from albertine.model.cost import (
     Precision,
@@ -10,10 +12,16 @@ from albertine.model.cost import (
     count_flops,
     gradient_bytes,
     largest_batch_size,
+    prediction_flops,
     training_memory,
 )
+from albertine.model.encoder import ComputeOptions
+from albertine.model.exits import forward_with_exits
+from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
-from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.model.strip import Strip
+from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
 
 
 def test_flops_of_a_tiny_model() -> None:
@@ -96,3 +104,32 @@ def test_ring_all_reduce_bytes() -> None:
     assert all_reduce_bytes_per_step(model, 1) == 0
     assert all_reduce_bytes_per_step(model, 2) == gradient_bytes(model)
     assert all_reduce_bytes_per_step(model, 8) == 14 * gradient_bytes(model) // 8
+
+
+HEADS = [HeadSettings("classify", labels=3), HeadSettings("token", labels=5), HeadSettings("span")]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.kind)
+@pytest.mark.parametrize(
+    ("rule", "steps"),
+    [(None, 4), (ExitRule(depth=2), 2), (ExitRule(patience=1), 2), (ExitRule(patience=3), 4)],
+)
+def test_flops_of_a_prediction_are_those_of_torch(
+    head: HeadSettings, rule: ExitRule | None, steps: int
+) -> None:
+    settings = ModelSettings(
+        vocab_size=100, embedding_size=32, hidden_size=64, layers=4, heads=4, max_length=64
+    )
+    model, strip = Model(settings, head).eval(), Strip.from_sequences([[7] * 40])
+    for parameter in model.head.parameters():
+        parameter.data.zero_()  # so that no prediction changes
+    model.configure(ComputeOptions(kernels=False))
+    exit_depth = 4 if rule is not None and rule.can_exit else None
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        if rule is None:
+            model(strip)
+        else:
+            assert forward_with_exits(model, strip, rule).depths.tolist() == [steps]
+    attention = steps * 4 * 40 * 40 * 64  # which torch does not count on a CPU
+    expected = counter.get_total_flops() + attention
+    assert prediction_flops(settings, head, 40, steps, exit_depth=exit_depth) == expected

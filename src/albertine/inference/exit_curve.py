@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from albertine.inference.evaluate import check_evaluation, read_split
 from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.inference.finetuned_model import FinetunedModel
 from albertine.inference.settings import EvaluateSettings
-from albertine.model.cost import forward_flops
+from albertine.model.cost import prediction_flops
 from albertine.randomness import named_generator
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 from albertine.tasks.examples import Example
@@ -33,7 +34,6 @@ _PATIENCE = (1, 2, 3, 4, 6, 8)
 _CONFIDENCE = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 # Resamples of the bootstrap: fewer for many examples, of which some metrics take seconds.
 _MIN_RESAMPLES, _MAX_RESAMPLES, _RESAMPLED_EXAMPLES = 30, 200, 400_000
-_WARM_UP_EXAMPLES = 64
 FULL_DEPTH = "full depth"
 
 
@@ -46,8 +46,8 @@ class ExitPoint:
         score: primary metric of the task.
         low: lower end of the 95% interval of the score, from a bootstrap over the examples.
         high: upper end of that interval.
-        mean_depth: mean number of steps of depth of the samples.
-        flops: FLOPs of the encoder per example.
+        mean_depth: mean number of steps of depth; an example counts with the mean of its samples.
+        flops: FLOPs of encoder and head per example.
         seconds: time for all examples, without encoding and metrics.
     """
 
@@ -119,7 +119,7 @@ def recommended_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoin
 def measure_points(model: FinetunedModel, examples: Sequence[Example]) -> list[ExitPoint]:
     """Return the point of each setting on labelled examples."""
     encoded = model.create_scorer().encode(examples)
-    model.create_scorer().score(encoded[:_WARM_UP_EXAMPLES])
+    model.create_scorer().score(encoded)  # the first pass is slower
     rules = {FULL_DEPTH: None} | dict(_rules(model))
     description = f"Measuring {len(rules)} settings"
     return [
@@ -138,6 +138,12 @@ def _rules(model: FinetunedModel) -> Iterator[tuple[str, ExitRule]]:
     if model.engine.model_settings.depth_rule != "fixed":
         return
     names = [f"patience:{patience}" for patience in _PATIENCE if patience < layers - 1]
+    if model.task_type.predicts_numbers and model.card.target_scale is None:
+        progress.print_message(
+            f"{model.source}: its task card has no target_scale, so patience is left out; "
+            "evaluate it with --exit patience:K:T, where T is the change of a number that counts as none"
+        )
+        names = []
     if not model.task_type.predicts_numbers:
         names += [f"confidence:{confidence:g}" for confidence in _CONFIDENCE]
     for name in names:
@@ -162,14 +168,15 @@ def _measure(
     depths = depths or [[settings.layers] * len(one.samples) for one in encoded]
     all_depths = [depth for example_depths in depths for depth in example_depths]
     samples = [sample for one in encoded for sample in one.samples]
+    exit_depth = (rule.depth or settings.layers) if rule is not None and rule.can_exit else None
     flops = sum(
-        forward_flops(settings, len(ids), depth)
+        prediction_flops(settings, model.engine.head_settings, len(ids), depth, exit_depth=exit_depth)
         for sample, depth in zip(samples, all_depths, strict=True)
         for ids in sample.ids
     )
     score = _score(model, examples, predictions)
-    low, high = _bootstrap_interval(model, examples, predictions)
-    mean_depth = sum(all_depths) / len(all_depths)
+    low, high = _bootstrap_interval(model, examples, predictions, score)
+    mean_depth = fmean(fmean(example_depths) for example_depths in depths)
     return ExitPoint(setting, score, low, high, mean_depth, flops / len(examples), seconds)
 
 
@@ -180,14 +187,17 @@ def _score(
 
 
 def _bootstrap_interval(
-    model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]]
+    model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]], score: float
 ) -> tuple[float, float]:
-    """Return the 95% interval of the score from its spread over resamples, the same for every setting."""
+    """Return the 95% interval of the score from its spread over resamples, the same for every setting.
+
+    Where all resamples have the same score, as a perfect one does, the interval is that of no error in so
+    many examples, by the rule of three.
+    """
     generator, count, scores = named_generator("exit curve"), len(examples), []
     for _ in range(min(_MAX_RESAMPLES, max(_MIN_RESAMPLES, _RESAMPLED_EXAMPLES // count))):
         indices = torch.randint(0, count, (count,), generator=generator).tolist()
         resampled = [examples[index] for index in indices], [predictions[index] for index in indices]
         scores.append(_score(model, *resampled))
-    margin = NORMAL_QUANTILE * float(np.std(scores, ddof=1))
-    score = _score(model, examples, predictions)
+    margin = NORMAL_QUANTILE * float(np.std(scores, ddof=1)) or min(1.0, 3 / count)
     return score - margin, min(1.0, score + margin)

@@ -33,6 +33,12 @@ def rule_for_model(
     if not rule.can_exit:
         return rule
     check_can_exit(engine.model_settings)
+    depth = rule.depth or engine.model_settings.layers
+    if rule.patience is not None and rule.patience >= depth:
+        progress.print_message(
+            f"--exit patience:{rule.patience}: takes {rule.patience + 1} steps at least, and the model has "
+            f"{depth}; nothing exits"
+        )
     if not task_type.predicts_numbers:
         if rule.tolerance is not None:
             raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")
@@ -50,8 +56,8 @@ def rule_for_model(
 
 
 def note_missing_exits(engine: Engine, source: str) -> None:
-    """Print a message if a model was fine-tuned without exits."""
-    if engine.head_settings.exits == "none":
+    """Print a message if a model could have been fine-tuned with exits and was not."""
+    if engine.head_settings.exits == "none" and engine.model_settings.depth_rule == "fixed":
         progress.print_message(
             f"{source}: fine-tuned without exits, so its early predictions are less accurate; "
             "finetune --train.exits trains them"

@@ -109,7 +109,7 @@ def finetuned_from_model(
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
     if exit_rule is not None:
         exit_rule = rule_for_model(exit_rule, engine, task_type, card, name)
-        if exit_rule.can_exit:
+        if exit_rule.can_exit or exit_rule.depth in range(engine.model_settings.layers):
             note_missing_exits(engine, name)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type, exit_rule)
 

@@ -64,10 +64,16 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
     figure = Figure(figsize=(9, 3.6 * len(curves)), layout="constrained")
     for curve, (left, right) in zip(curves, figure.subplots(len(curves), 2, squeeze=False), strict=True):
         full = curve.points[0]
-        left.set_title(f"{Path(curve.model).name}: {curve.task}, {curve.split}", fontsize=10, loc="left")
+        left.set_title(
+            f"{Path(curve.model).name}: {curve.task}, {curve.split}",
+            fontsize=10,
+            loc="left",
+            parse_math=False,
+        )
         _draw(left, curve, [point.mean_depth for point in curve.points], "mean depth (steps)")
         _draw(right, curve, [100 * point.seconds / full.seconds for point in curve.points], "time (%)")
-        left.legend(frameon=False, fontsize=8, loc="lower right")
+        if len(curve.points) > 1:
+            left.legend(frameon=False, fontsize=8, loc="lower right")
     file.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as partial:
         figure.savefig(partial, format="svg")

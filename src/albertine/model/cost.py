@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.model.parameter_counts import count_parameters
-from albertine.settings import ModelSettings
+from albertine.settings import HeadSettings, ModelSettings
 
 Precision = Literal["fp32", "bf16"]
 BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "int8": 1}
@@ -72,12 +72,42 @@ def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     )
 
 
-def forward_flops(model: ModelSettings, length: int, depth: int) -> float:
-    """Return the FLOPs of the encoder for a sequence of `length` tokens and a number of steps of depth."""
+def prediction_flops(
+    model: ModelSettings, head: HeadSettings, length: int, steps: int, *, exit_depth: int | None = None
+) -> float:
+    """Return the FLOPs of encoder and head for one sequence.
+
+    Args:
+        model: settings of the encoder.
+        head: settings of the head, one of a task.
+        length: tokens of the sequence.
+        steps: number of steps of depth that it takes.
+        exit_depth: largest number of steps of an exit rule, which runs the head after each step; None
+            without a rule.
+    """
     e, h, f = model.embedding_size, model.hidden_size, model.effective_ffn_size
-    layer = 8.0 * h * h + 4.0 * h * f + 4.0 * length * h
-    projection = 2.0 * e * h if model.has_projection else 0.0
-    return length * (depth * model.inner_groups * layer + projection)
+    after_attention = 2.0 * h * h + 4.0 * h * f
+    layer = 6.0 * h * h + 4.0 * length * h + after_attention
+    flops = length * (steps * model.inner_groups * layer + (2.0 * e * h if model.has_projection else 0.0))
+    if _reads_first_token(head) and exit_depth in (None, steps) and model.depth_rule == "fixed":
+        flops -= (length - 1) * after_attention  # the last layer runs for the tokens that the head reads
+    return flops + (1 if exit_depth is None else steps) * _head_flops(model, head, length)
+
+
+def _reads_first_token(head: HeadSettings) -> bool:
+    return head.kind in ("classify", "regress", "choice") and not head.co_matching
+
+
+def _head_flops(model: ModelSettings, head: HeadSettings, length: int) -> float:
+    """Return the FLOPs of a head for one sequence; for co-matching, with three parts of equal length."""
+    h = model.hidden_size
+    if head.co_matching:
+        # For each of three pairs: three products of 2/3 of the tokens with matrices, three of the tokens of
+        # two parts with each other, and the gate.
+        return 6.0 * h * h * length + 2.0 * h * length * length + 12.0 * h * h
+    if _reads_first_token(head):
+        return 2.0 * h * h + 2.0 * h * head.labels
+    return 2.0 * h * length * (2 if head.kind == "span" else head.labels)
 
 
 @dataclass(frozen=True)
