@@ -15,7 +15,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.finetuning import Finetuning, mean_over_exits
+from albertine.finetune.finetuning import Finetuning
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import build_trainer
@@ -23,7 +23,7 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
-from albertine.model.losses import ObjectiveLoss
+from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
@@ -123,9 +123,10 @@ def test_losses_are_weighted_by_depth() -> None:
     def losses(*values: float) -> list[ObjectiveLoss]:
         return [ObjectiveLoss(torch.tensor(value), torch.tensor(value)) for value in values]
 
-    first, second = mean_over_exits([losses(3.0, 0.0), losses(6.0, 0.0), losses(9.0, 6.0)])
-    assert first.loss == pytest.approx(3 * 1 / 6 + 6 * 2 / 6 + 9 * 3 / 6)
-    assert float(second.loss) == 3.0
+    losses_by_depth = [losses(3.0, 0.0), losses(6.0, 0.0), losses(9.0, 6.0)]
+    first, second = mean_over_depths(losses_by_depth, [1, 2, 5])
+    assert first.loss == pytest.approx(3 * 1 / 8 + 6 * 2 / 8 + 9 * 5 / 8)
+    assert float(second.loss) == pytest.approx(6.0 * 5 / 8)
     assert float(second.correct) == 6.0  # the last step's
 
 

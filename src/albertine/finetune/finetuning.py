@@ -18,7 +18,7 @@ from albertine.interop.huggingface import checkpoint_writer
 from albertine.interop.safetensors_file import write_tensors
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.model.cost import count_flops
-from albertine.model.losses import ObjectiveLoss
+from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.randomness import Stream, random_bits
@@ -220,9 +220,8 @@ class Finetuning:
         if not self._trains_exits:
             return self._task_type.objective_losses(model(strip, targets), targets, strip)
         outputs = model.exit_outputs(strip, targets)
-        return mean_over_exits(
-            [self._task_type.objective_losses(output, targets, strip) for output in outputs]
-        )
+        losses = [self._task_type.objective_losses(output, targets, strip) for output in outputs]
+        return mean_over_depths(losses, range(1, len(outputs) + 1))
 
     # Evaluation.
 
@@ -271,22 +270,6 @@ class Finetuning:
                 write_tensors(trained, folder / TRAINED_WEIGHTS_FILE)
 
         return write
-
-
-def mean_over_exits(losses_by_step: Sequence[Sequence[ObjectiveLoss]]) -> list[ObjectiveLoss]:
-    """Return the mean loss of each objective over the steps of depth, with the last step's accuracy.
-
-    As in PABEE (Zhou et al. 2020), the weight of a step is proportional to its depth.
-
-    Args:
-        losses_by_step: losses of all objectives after each step, from first to last.
-    """
-    total_weight = len(losses_by_step) * (len(losses_by_step) + 1) / 2
-    means = []
-    for losses in zip(*losses_by_step, strict=True):
-        weighted = [step / total_weight * one.loss for step, one in enumerate(losses, start=1)]
-        means.append(ObjectiveLoss(sum(weighted[1:], start=weighted[0]), losses[-1].correct))
-    return means
 
 
 def samples_digest(samples: Iterable[TaskSample]) -> str:

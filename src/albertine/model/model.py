@@ -1,7 +1,7 @@
 """The whole model, an encoder with a head, and its initial weights."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -88,19 +88,23 @@ class Model(nn.Module):
         assert isinstance(head, Head)
         return head
 
-    def exit_outputs(self, strip: Strip, targets: Any) -> list[Any]:
-        """Return the output of the head after each step of depth, with the losses.
+    def exit_outputs(self, strip: Strip, targets: Any, depths: Sequence[int] | None = None) -> list[Any]:
+        """Return the output of the head after several steps of depth, with the losses, from one pass.
 
         Args:
             strip: the sequences.
             targets: targets of the head's type.
+            depths: numbers of steps, in increasing order; by default 1 to that of the model.
         """
-        states = StripStates(self.encoder, strip, self.settings.layers)
+        depths = range(1, self.settings.layers + 1) if depths is None else depths
+        states = StripStates(self.encoder, strip, depths[-1])
         indices = self.head.indices_to_read(strip, targets)
-        return [
-            self.head_at(step)(states.advance(indices), strip, targets)
-            for step in range(1, self.settings.layers + 1)
-        ]
+        outputs = []
+        for step in range(1, depths[-1] + 1):
+            hidden = states.advance(indices)
+            if step in depths:
+                outputs.append(self.head_at(step)(hidden, strip, targets))
+        return outputs
 
     def copy_head_to_exits(self) -> None:
         """Give the heads of all steps the weights of the last one, with which their training starts."""

@@ -13,6 +13,10 @@ DEPTH_HELP = (
     "Number of steps of depth, by default those of the model; with --exit, the largest number. More than "
     "those of the model are possible if all layers share their weights."
 )
+PRETRAINED_DEPTH_HELP = (
+    "Number of steps of depth, by default those of the model; more are possible if all layers share their "
+    "weights."
+)
 MAX_DEPTH = 1_000
 
 
