@@ -31,10 +31,13 @@ def logged_metrics(run: Path) -> list[float]:
     return [value for value in values if value is not None]
 
 
-@pytest.mark.parametrize(("shard", "exits"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("shard", "exits"),
+    [(False, ""), (True, ""), (True, "own"), (False, "learned"), (True, "learned")],
+)
 def test_two_processes_match_one(
     shard: bool,
-    exits: bool,
+    exits: str,
     checkpoint: Path,
     finetune_settings: FinetuneSettings,
     tmp_path: Path,
@@ -45,9 +48,10 @@ def test_two_processes_match_one(
         steps=12,
         warmup=2,
         evaluate_every=4,
-        exits=exits,
+        exits=bool(exits),
+        learned_exit=exits == "learned",
     )
-    if exits:
+    if exits == "own":
         finetune_settings = replace(finetune_settings, exit_heads="own")
     statuses, output = fork_server.run(
         *finetune_arguments(finetune_settings, checkpoint, tmp_path / "single")

@@ -1,6 +1,5 @@
 """Fine-tuning with exits: the loss over all steps of depth, resuming, the files, and transformers."""
 
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,84 +8,29 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tests.task_fixtures import MODEL, random_words, reviews, with_train_settings, write_csv, write_jsonl
+from tests.finetune.exit_fixtures import exit_settings, saved_model, settings_of_type, step_losses
+from tests.task_fixtures import MODEL, reviews, write_csv
 
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.finetuning import Finetuning, mean_over_exits
-from albertine.finetune.paper_defaults import with_task_defaults
-from albertine.finetune.prepare import prepare_task
-from albertine.finetune.run import build_trainer
+from albertine.finetune.finetuning import Finetuning
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
-from albertine.model.losses import ObjectiveLoss
+from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import parse_card
 from albertine.text.tokenizer import load_tokenizer
-from albertine.train.distributed import Distributed, init_distributed
+from albertine.train.distributed import init_distributed
 from albertine.train.metrics_log import read_metrics
 
 STRIP = Strip.from_sequences([[2, 9, 8, 3], [2, 7, 3], [2, 12, 11, 10, 3]])
-
-
-@pytest.fixture
-def deep_checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
-    """Folder of an untrained checkpoint of four steps."""
-    model = Model(replace(MODEL, layers=4), HeadSettings("pretrain"), seed=1)
-    save_folder(model, tmp_path / "deep", tokenizer=load_tokenizer(tokenizer))
-    return tmp_path / "deep"
-
-
-def exit_settings(settings: FinetuneSettings, exit_heads: Any = "shared", **changes: Any) -> FinetuneSettings:
-    settings = with_train_settings(settings, exits=True, **changes)
-    return replace(settings, exit_heads=exit_heads)
-
-
-def settings_of_type(settings: FinetuneSettings, type_name: str, folder: Path) -> FinetuneSettings:
-    """Return settings for a few examples of a task type."""
-    rng = random.Random(1)
-    rows: list[dict[str, Any]] = []
-    for _ in range(24):
-        words = random_words(rng, rng.randint(2, 7))
-        text = " ".join(words)
-        match type_name:
-            case "tag":
-                tags = [rng.choice(["O", "B-X"]) for _ in words]
-                rows.append({"text": words, "label": tags})
-            case "span":
-                found = {"text": [words[1]], "answer_start": [text.index(words[1])]}
-                answers = found if rng.random() < 0.7 else {"text": [], "answer_start": []}
-                rows.append({"question": "ka", "context": text, "answers": answers})
-            case "choice":
-                rows.append({"context": text, "options": words[:2], "label": rng.randrange(2)})
-            case "regress":
-                rows.append({"text": text, "label": 3.0 * len(words)})
-            case _:
-                rows.append({"text": text, "label": rng.choice("ab")})
-    data = str(write_jsonl(folder / f"{type_name}.jsonl", rows))
-    return replace(settings, task=type_name, text="text", label="label", data=data, dev=data)
-
-
-def step_losses(
-    checkpoint: Path, settings: FinetuneSettings, run: Path, distributed: Distributed
-) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """Return the losses of the first step of a run without dropout, and the gradients."""
-    data = prepare_task(str(checkpoint), settings)
-    settings = with_task_defaults(
-        settings, data.task.name, data.model_settings, data.num_samples, data.card.max_length
-    )
-    trainer = build_trainer(run, settings, data, distributed)
-    batch = trainer._next_batch()
-    sums = trainer._accumulate_gradients(batch, trainer._reduce_totals(batch).target_counts)
-    gradients = {name: one.grad for name, one in trainer.model.named_parameters() if one.grad is not None}
-    return sums[0].tolist(), gradients
 
 
 @pytest.mark.parametrize("exit_heads", ["shared", "own"])
@@ -123,9 +67,10 @@ def test_losses_are_weighted_by_depth() -> None:
     def losses(*values: float) -> list[ObjectiveLoss]:
         return [ObjectiveLoss(torch.tensor(value), torch.tensor(value)) for value in values]
 
-    first, second = mean_over_exits([losses(3.0, 0.0), losses(6.0, 0.0), losses(9.0, 6.0)])
-    assert first.loss == pytest.approx(3 * 1 / 6 + 6 * 2 / 6 + 9 * 3 / 6)
-    assert float(second.loss) == 3.0
+    losses_by_depth = [losses(3.0, 0.0), losses(6.0, 0.0), losses(9.0, 6.0)]
+    first, second = mean_over_depths(losses_by_depth, [1, 2, 5])
+    assert first.loss == pytest.approx(3 * 1 / 8 + 6 * 2 / 8 + 9 * 5 / 8)
+    assert float(second.loss) == pytest.approx(6.0 * 5 / 8)
     assert float(second.correct) == 6.0  # the last step's
 
 
@@ -213,16 +158,6 @@ def test_transformers_opens_the_folder_with_the_last_head(
         assert torch.allclose(load(tmp_path / "run")(STRIP).logits, expected, atol=1e-5)
 
 
-def saved_model(folder: Path, tokenizer: Path, head: HeadSettings) -> Model:
-    model = Model(replace(MODEL, layers=3), head, seed=1)
-    with torch.no_grad():
-        for number, parameter in enumerate(model.exit_heads.parameters()):
-            parameter.add_(0.1 * (number + 1))
-    save_folder(model, folder, tokenizer=load_tokenizer(tokenizer))
-    (folder / "task.json").write_text("{}")
-    return model
-
-
 @pytest.mark.parametrize(
     "head",
     [
@@ -250,6 +185,7 @@ def test_own_heads_are_saved(head: HeadSettings, checkpoint: Path, tmp_path: Pat
         ("nan", r"exits\.safetensors: tensor exit_heads\.0\.out\.bias has values that are NaN"),
         ("shape", r"exits\.safetensors: tensor exit_heads\.0\.out\.bias has shape \[5\], but .* \[3\]"),
         ("lost", r"exits\.safetensors: tensor exit_heads\.0\.out\.bias is missing"),
+        ("no tensors", r"exits\.safetensors: tensor exit_heads\.0\.out\.bias is missing"),
         ("integers", r"exits\.safetensors: tensor exit_heads\.0\.out\.bias is torch\.int64"),
         ("other", r"exits\.safetensors: unexpected tensor albert\.embeddings\.LayerNorm\.bias"),
     ],
@@ -270,6 +206,8 @@ def test_a_damaged_file_of_exits_is_refused(
             save_file(tensors | {name: torch.zeros(5)}, file)
         case "lost":
             save_file({other: tensor for other, tensor in tensors.items() if other != name}, file)
+        case "no tensors":
+            save_file({}, file)
         case "integers":
             save_file(tensors | {name: torch.zeros(3).long()}, file)
         case "other":

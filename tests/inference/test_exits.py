@@ -32,6 +32,7 @@ from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
+from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
@@ -104,6 +105,41 @@ def test_any_texts_exit_as_they_do_alone(classifier: Path, texts: list[str], rul
     assert near_ties <= 1
 
 
+@pytest.mark.parametrize(("kind", "rule"), [("classify", "learned:0.53"), ("regress", "learned:0.83")])
+def test_a_learned_exit(
+    kind: HeadKind, rule: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipeline, a server, an ensemble, `evaluate` and `predict`."""
+    labels = ("blue", "green", "red") if kind == "classify" else ()
+    metrics = ("accuracy",) if labels else ("pearson", "spearman")
+    card = TaskCard(kind, kind, labels, metrics, max_length=64, columns={"text": "review"})
+    head = HeadSettings(kind, labels=max(1, len(labels)), exits="shared", learned_exit=True)
+    model = save_random_model(tmp_path / "model", checkpoint, head, card)
+    predict = pipeline(model, device="cpu", precision="fp32", exit=rule)
+    together, alone = predict(TEXTS), [predict(text) for text in TEXTS]
+    assert depths(together) == depths(alone)
+    assert min(depths(together)) < max(depths(together)) <= 5
+    name = "probability" if kind == "classify" else "value"
+    assert [one[name] for one in together] == pytest.approx([one[name] for one in alone], abs=1e-5)
+    served = load_served_model(str(model), "cpu", "fp32", make_exit_rule(rule))
+    endpoint = served.endpoints["/predict"]
+    assert endpoint.process_batch([endpoint.parse_item({"text": text})[0] for text in TEXTS]) == together
+    members = [load_finetuned(model, "cpu") for _ in range(2)]
+    write_ensemble(create_ensemble("both", card, members, [1.0, 1.0]), tmp_path / "both")
+    both = pipeline(tmp_path / "both", device="cpu", precision="fp32", exit=rule)
+    assert depths(both(TEXTS)) == depths(together)
+    data = write_csv(tmp_path / "dev.csv", reviews(3, 40))
+    common = [str(model), "--data", str(data), "--text", "review", "--device", "cpu", "--precision", "fp32"]
+    common += ["--exit", rule]
+    out, label = tmp_path / "out.jsonl", "stars" if kind == "classify" else "mark"
+    assert run_command(app, ["predict", *common, "--out", str(out)]) == 0
+    assert depths([json.loads(line) for line in out.read_text().splitlines()]) == depths(together)
+    capsys.readouterr()
+    assert run_command(app, ["evaluate", *common, "--label", label, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["mean_depth"] == pytest.approx(fmean(depths(together)))
+
+
 def test_without_a_rule_predictions_have_no_depth(classifier: Path) -> None:
     prediction = pipeline(classifier, device="cpu", precision="fp32")("ka lo")
     assert "depth" not in prediction
@@ -142,7 +178,10 @@ def test_numbers_have_a_tolerance(regressor: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--exit", "patience"], "--exit patience: must be patience:K with K from 1 to 1,000, or"),
+        (
+            ["--exit", "patience"],
+            "--exit patience: must be patience:K or patience:K:T with K from 1 to 1,000,",
+        ),
         (["--exit", "patience:0"], "--exit patience:0: must be"),
         (["--exit", "patience:1.5"], "--exit patience:1.5: must be"),
         (["--exit", "patience:2:-1"], "--exit patience:2:-1: must be"),
@@ -150,7 +189,12 @@ def test_numbers_have_a_tolerance(regressor: Path) -> None:
         (["--exit", "confidence:1.01"], "--exit confidence:1.01: must be"),
         (["--exit", "confidence:nan"], "--exit confidence:nan: must be"),
         (["--exit", "confidence:"], "--exit confidence:: must be"),
-        (["--exit", "learned"], "--exit learned: must be"),
+        (["--exit", "learned"], "has no exit unit, which --exit learned needs; finetune --train.exits"),
+        (["--exit", "learned:"], "--exit learned:: must be"),
+        (["--exit", "learned:0"], "--exit learned:0: must be"),
+        (["--exit", "learned:1.1"], "--exit learned:1.1: must be"),
+        (["--exit", "learned:nan"], "--exit learned:nan: must be"),
+        (["--exit", "learned:0.5:1"], "--exit learned:0.5:1: must be"),
         (["--depth", "0"], "--depth 0: must be at least 1"),
         (["--depth", "1001"], "--depth 1001: must be at most 1,000"),
         (["--exit", "patience:2:0.1"], "--exit: a tolerance is for numbers, but the task is classify"),

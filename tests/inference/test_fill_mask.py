@@ -53,6 +53,17 @@ def test_predictions_match_transformers(checkpoint: Path) -> None:
         )
 
 
+def test_predictions_at_a_depth(checkpoint: Path) -> None:
+    fill_mask = albertine.fill_mask_pipeline(checkpoint, device="cpu")
+    ids, segments, (position,) = fill_mask.encode_masked_text("the [MASK] was here")
+    strip = albertine.Strip.from_sequences([ids], [segments])
+    with torch.no_grad():
+        probabilities = albertine.load(checkpoint)(strip, depth=1).masked.logits[position].softmax(0)
+    ((best, _),) = fill_mask.fill("the [MASK] was here", top_k=2, depth=1)
+    assert best.score == pytest.approx(float(probabilities.max()), rel=1e-4)
+    assert fill_mask.fill("the [MASK] was here", top_k=2)[0][0] != best
+
+
 def test_order_probability_matches_transformers(checkpoint: Path) -> None:
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(checkpoint)
     reference: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)

@@ -233,10 +233,12 @@ def test_parts_follow_the_sequences_of_a_strip() -> None:
     assert Strip.cat([strip, Strip.from_sequences([[1]])]).parts is None
 
 
-@pytest.mark.parametrize("rule", [ExitRule(patience=1), ExitRule(confidence=0.55)], ids=str)
+@pytest.mark.parametrize(
+    "rule", [ExitRule(patience=1), ExitRule(confidence=0.55), ExitRule(quantile=0.7)], ids=str
+)
 def test_questions_leave_the_strip_with_their_parts(rule: ExitRule) -> None:
-    model, strip = make_model(), strip_of_parts(LENGTHS * 2)
-    options = model.head_settings.options
+    model = make_model(replace(HEAD, exits="shared", learned_exit=True))
+    strip, options = strip_of_parts(LENGTHS * 2), model.head_settings.options
     together = forward_with_exits(model, strip, rule)
     for question in range(len(strip) // options):
         alone = forward_with_exits(model, strip.slice(question * options, (question + 1) * options), rule)

@@ -16,6 +16,7 @@ from torch import Tensor
 from albertine.errors import InputError
 from albertine.model.encoder import ComputeOptions
 from albertine.model.exits import forward_with_exits
+from albertine.model.learned_exit import exit_log_probabilities
 from albertine.model.model import Model
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
@@ -44,16 +45,26 @@ NEAR_TIE = 2e-5
 
 
 def make_model(
-    model_settings: ModelSettings, head: HeadSettings, scale: float = 0.15, *, own: bool = False
+    model_settings: ModelSettings,
+    head: HeadSettings,
+    scale: float = 0.15,
+    *,
+    own: bool = False,
+    learned: bool = False,
 ) -> Model:
     """Return a model in evaluation mode whose predictions differ between sequences and between steps."""
-    model = Model(model_settings, replace(head, exits="own" if own else "none"), seed=1).eval()
+    head = replace(head, exits="own" if own else "shared", learned_exit=learned)
+    model = Model(model_settings, head, seed=1).eval()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not name.endswith("norm.weight"):
                 size = 4 * scale if ".out." in name and name.startswith(("head", "exit")) else scale
                 parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=size)
+    if model.exit_unit is not None:
+        with torch.no_grad():
+            model.exit_unit.out.weight.mul_(0.2)  # so that no step is sure to be the exit
+        model.exit_unit.start_at(0.3)
     return model
 
 
@@ -93,6 +104,21 @@ def decision_scores(kind: str, outputs: dict[str, Tensor], strip: Strip) -> Iter
     yield torch.stack([start[i] + end[j] for i in passage for j in passage if i <= j])
 
 
+def exit_probabilities(model: Model, strip: Strip) -> list[float]:
+    """Return the probability that the exit of one prediction is at each step, from all states of [CLS]."""
+    assert model.exit_unit is not None
+    dense, out = model.exit_unit.dense, model.exit_unit.out
+    with torch.no_grad():
+        states = list(model.encoder.hidden_states(strip))[:: model.settings.inner_groups]
+        cls_hidden = [state[strip.cls_indices] for state in states]
+        logits = [
+            torch.tanh(torch.cat(pair, 1) @ dense.weight.T + dense.bias) @ out.weight.T + out.bias
+            for pair in pairwise(cls_hidden)
+        ]
+        stops = [float(torch.sigmoid(one.mean())) for one in logits[:-1]] + [1.0]
+    return [stop * math.prod(1 - before for before in stops[:step]) for step, stop in enumerate(stops)]
+
+
 def expected_exit(model: Model, kind: str, strip: Strip, rule: ExitRule) -> Expected:
     """Return the output for one prediction, from one forward pass for each depth."""
     depth = rule.depth or model.settings.layers
@@ -103,7 +129,11 @@ def expected_exit(model: Model, kind: str, strip: Strip, rule: ExitRule) -> Expe
             outputs = tensors(model(strip, depth=step))
         if step == depth:
             return Expected(outputs, step, is_near_tie)
-        if rule.confidence is not None:
+        if rule.quantile is not None:
+            total = sum(exit_probabilities(model, strip)[:step])
+            is_near_tie |= abs(total - rule.quantile) < NEAR_TIE
+            is_final = total >= rule.quantile
+        elif rule.confidence is not None:
             probabilities = [float(one.softmax(0).max()) for one in distributions(kind, outputs)]
             is_mean = kind == "token"
             confidence = sum(probabilities) / len(probabilities) if is_mean else min(probabilities)
@@ -150,16 +180,17 @@ def check_batch(model: Model, kind: str, strip: Strip, rule: ExitRule) -> list[i
     return actual.depths.tolist()
 
 
-RULES = ["patience:1", "patience:2", "confidence:0.5", "confidence:0.9"]
+RULES = ["patience:1", "patience:2", "confidence:0.5", "confidence:0.9", "learned", "learned:0.9"]
 
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("kind", HEADS)
 def test_a_batch_exits_like_single_examples(kind: str, plan: str, own: bool) -> None:
-    model = make_model(PLANS[plan], HEADS[kind], own=own)
+    model = make_model(PLANS[plan], HEADS[kind], own=own, learned=True)
     strip = random_strip([5, 1, 9, 5, 3, 12, 2, 9, 1, 16, 4, 4], seed=3)
-    depths = set()
+    depths: set[int] = set()
+    learned_depths: set[int] = set()
     for text in RULES:
         rule = make_exit_rule(text)
         assert rule is not None
@@ -167,8 +198,9 @@ def test_a_batch_exits_like_single_examples(kind: str, plan: str, own: bool) -> 
             if rule.confidence is not None:
                 continue
             rule = replace(rule, tolerance=4.0 if rule.patience == 1 else 1.0)
-        depths |= set(check_batch(model, kind, strip, rule))
-    assert len(depths) > 1  # some predictions have left earlier than others
+        found = learned_depths if rule.quantile is not None else depths
+        found |= set(check_batch(model, kind, strip, rule))
+    assert min(len(depths), len(learned_depths)) > 1  # some predictions have left earlier than others
 
 
 @settings(deadline=None, max_examples=60)
@@ -184,11 +216,14 @@ def test_any_batch_exits_like_single_examples(
 ) -> None:
     rule = make_exit_rule(text, depth)
     assert rule is not None
-    if kind == "regress":
+    if kind == "regress" and rule.quantile is None:
         rule = ExitRule(patience=rule.patience or 2, tolerance=0.3, depth=depth)
+    if rule.quantile is not None:
+        rule = replace(rule, depth=depth and min(depth, PLANS["shared"].layers))
     if kind == "choice":
         lengths = lengths * 3
-    check_batch(make_model(PLANS["shared"], HEADS[kind]), kind, random_strip(lengths, seed), rule)
+    model = make_model(PLANS["shared"], HEADS[kind], learned=True)
+    check_batch(model, kind, random_strip(lengths, seed), rule)
 
 
 def test_finished_sequences_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +299,23 @@ def test_training_outputs_are_those_of_every_depth(kind: str, plan: str, own: bo
         assert torch.allclose(gradient, expected, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("kind", ["classify", "choice", "token", "answerable"])
+def test_outputs_for_a_learned_exit(kind: str, plan: str) -> None:
+    model = make_model(PLANS[plan], HEADS[kind], learned=True)
+    strip, width = random_strip([5, 2, 9, 5, 3, 12], seed=3), model.head.sequences_per_prediction
+    with torch.no_grad():
+        outputs, stop_logits = model.learned_exit_outputs(strip, None)
+        for output, expected in zip(outputs, model.exit_outputs(strip, None), strict=True):
+            for name, values in tensors(expected).items():
+                assert torch.equal(getattr(output, name), values)
+        probabilities = exit_log_probabilities(stop_logits).exp()
+    assert probabilities.shape == (model.settings.layers, len(strip) // width)
+    for index, actual in enumerate(probabilities.unbind(1)):
+        alone = strip.slice(index * width, (index + 1) * width)
+        assert torch.allclose(actual, torch.tensor(exit_probabilities(model, alone)), atol=1e-5)
+
+
 def test_own_heads_start_as_the_last_one() -> None:
     model = Model(PLANS["shared"], replace(HEADS["classify"], exits="own"), seed=1)
     assert len(model.exit_heads) == 4
@@ -285,3 +337,5 @@ def test_exits_need_the_fixed_depth_rule() -> None:
     ).depths.tolist() == [2]
     with pytest.raises(SettingError, match='must be "none" if kind = "mlm"'):
         HeadSettings("mlm", exits="shared")
+    with pytest.raises(SettingError, match='learned_exit = true: needs exits = "shared" or "own"'):
+        HeadSettings("classify", learned_exit=True)

@@ -71,6 +71,20 @@ def test_sharding_does_not_change_losses(
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
 
+def test_exits_do_not_depend_on_the_number_of_processes(
+    settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+) -> None:
+    settings = with_train(variant(settings, "curricula"), exits=True, micro_batch_tokens=64)
+    exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
+    assert exit_codes == [0], output
+    for shard in ("false", "true"):
+        run = tmp_path / f"shard-{shard}"
+        command = [*write_recipe_and_command(settings, run, tmp_path), f"--train.shard={shard}"]
+        exit_codes, output = fork_server.run(*command, world_size=2)
+        assert exit_codes == [0, 0], output
+        assert metrics_are_close(tmp_path / "single", run)
+
+
 def test_batch_with_fewer_samples_than_processes(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:

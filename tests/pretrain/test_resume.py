@@ -78,6 +78,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "curriculum": CURRICULUM,
     },
     "differences by step": {"model": {"step_rank": 2, "step_vectors": True}},
+    "exits in bf16": {
+        "model": {"dropout": 0.1, "attention_dropout": 0.1, "layers": 8},
+        "train": {"exits": True, "recompute": True, "precision": "bf16", "micro_batch_tokens": 64},
+        "curriculum": replace(CURRICULUM, depth="1, 2 from 0.25, 8 from 0.5"),
+    },
     "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from albertine.errors import InputError
 from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
+from albertine.finetune.learned_exit import EXIT_OBJECTIVE, ExitPrior, learned_exit_losses
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.interop.safetensors_file import write_tensors
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.model.cost import count_flops
-from albertine.model.losses import ObjectiveLoss
+from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.randomness import Stream, random_bits
@@ -87,6 +88,7 @@ class Finetuning:
         collapse_check_step: int | None,
         is_sharded: bool = False,
         trains_exits: bool = False,
+        exit_prior: ExitPrior | None = None,
     ):
         """Store the data and the settings of a run.
 
@@ -105,14 +107,16 @@ class Finetuning:
                 not diverged; None if no evaluation raises it.
             is_sharded: whether the weights are sharded over the processes.
             trains_exits: whether the head is trained after every step of depth.
+            exit_prior: prior of the exits, if an exit unit is trained, too; else None.
         """
         self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
         self._model_settings, self._batch_size, self._seed = model_settings, batch_size, seed
         self._distributed, self._micro_batch_tokens = distributed, micro_batch_tokens
         self._evaluator = DevEvaluator(dev, task_type, distributed, micro_batch_tokens, is_sharded=is_sharded)
-        self._collapse_check_step, self._trains_exits = collapse_check_step, trains_exits
-        self.objectives = tuple(task_type.objectives)
+        self._collapse_check_step = collapse_check_step
+        self._trains_exits, self._exit_prior = trains_exits, exit_prior
+        self.objectives = (*task_type.objectives, *([EXIT_OBJECTIVE] if exit_prior else []))
         self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
@@ -203,11 +207,10 @@ class Finetuning:
         return indices
 
     def _micro_batch(self, samples: Sequence[TaskSample]) -> FinetuneMicroBatch:
-        return FinetuneMicroBatch(
-            strip_from_samples(samples),
-            self._task_type.targets(samples),
-            self._task_type.target_counts(samples),
-        )
+        counts = [*self._task_type.target_counts(samples)]
+        if self._exit_prior is not None:
+            counts.append(len(samples))
+        return FinetuneMicroBatch(strip_from_samples(samples), self._task_type.targets(samples), counts)
 
     def compute_losses(
         self,
@@ -219,10 +222,12 @@ class Finetuning:
         strip, targets = micro_batch.strip, micro_batch.targets
         if not self._trains_exits:
             return self._task_type.objective_losses(model(strip, targets), targets, strip)
+        if self._exit_prior is not None:
+            counts = micro_batch.target_counts
+            return learned_exit_losses(model, self._task_type, strip, targets, counts, self._exit_prior)
         outputs = model.exit_outputs(strip, targets)
-        return mean_over_exits(
-            [self._task_type.objective_losses(output, targets, strip) for output in outputs]
-        )
+        losses = [self._task_type.objective_losses(output, targets, strip) for output in outputs]
+        return mean_over_depths(losses, range(1, len(outputs) + 1))
 
     # Evaluation.
 
@@ -271,22 +276,6 @@ class Finetuning:
                 write_tensors(trained, folder / TRAINED_WEIGHTS_FILE)
 
         return write
-
-
-def mean_over_exits(losses_by_step: Sequence[Sequence[ObjectiveLoss]]) -> list[ObjectiveLoss]:
-    """Return the mean loss of each objective over the steps of depth, with the last step's accuracy.
-
-    As in PABEE (Zhou et al. 2020), the weight of a step is proportional to its depth.
-
-    Args:
-        losses_by_step: losses of all objectives after each step, from first to last.
-    """
-    total_weight = len(losses_by_step) * (len(losses_by_step) + 1) / 2
-    means = []
-    for losses in zip(*losses_by_step, strict=True):
-        weighted = [step / total_weight * one.loss for step, one in enumerate(losses, start=1)]
-        means.append(ObjectiveLoss(sum(weighted[1:], start=weighted[0]), losses[-1].correct))
-    return means
 
 
 def samples_digest(samples: Iterable[TaskSample]) -> str:

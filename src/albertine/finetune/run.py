@@ -20,6 +20,7 @@ from albertine.atomic import atomic_file
 from albertine.device import choose_precision, default_micro_batch_tokens
 from albertine.errors import InputError
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
+from albertine.finetune.learned_exit import ExitPrior
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
 from albertine.finetune.paper_defaults import learning_rate_warning
 from albertine.finetune.prepare import FinetuneData, build_model
@@ -160,11 +161,18 @@ def build_trainer(
     assert train.warmup is not None
     train = replace(train, lr=train.lr * 0.5**restarts, warmup=min(train.steps, train.warmup * 2**restarts))
     exits = settings.exit_heads if train.exits else "none"
-    head = replace(data.task_type.head_settings, co_matching=settings.co_matching, exits=exits)
+    head = replace(
+        data.task_type.head_settings,
+        co_matching=settings.co_matching,
+        exits=exits,
+        learned_exit=train.learned_exit,
+    )
     dropout = settings.dropout or 0.0
     # When a run resumes, a message about new weights would be wrong: a checkpoint replaces them.
     with progress.quiet_output(has_checkpoints(run)):
         model = build_model(data, head, dropout, train.seed, random_weights=settings.random_weights)
+    if model.exit_unit is not None:
+        model.exit_unit.start_at(train.exit_prior)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
     micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
@@ -184,6 +192,7 @@ def build_trainer(
         collapse_check_step=check_step if can_collapse else None,
         is_sharded=train.shard and distributed.world_size > 1,
         trains_exits=train.exits,
+        exit_prior=ExitPrior(train.exit_prior, train.exit_prior_weight) if train.learned_exit else None,
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(

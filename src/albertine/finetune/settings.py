@@ -8,6 +8,8 @@ from albertine.settings import DeviceName, SettingError, Settings, setting
 from albertine.tasks.settings import DataSettings, SequenceSettings
 from albertine.train.settings import OptimizerName, ScheduleName, TrainerSettings
 
+_EXIT_PRIOR, _EXIT_PRIOR_WEIGHT = 0.1, 0.5
+
 
 @dataclass(frozen=True)
 class FinetuneTrainSettings(TrainerSettings):
@@ -59,6 +61,33 @@ class FinetuneTrainSettings(TrainerSettings):
         "Train the head after every step of depth, so that predictions can leave early (--exit); the loss of "
         "a step has a weight proportional to its depth.",
     )
+    learned_exit: bool = setting(
+        False,
+        "With exits: train an exit unit, which predicts after each step whether to stop (--exit learned), as "
+        "in PALBERT; the loss is the expected one over its exits.",
+    )
+    exit_prior: float = setting(
+        _EXIT_PRIOR,
+        "With learned_exit: probability to stop at each step under the prior of the exits.",
+        minimum=0.001,
+        maximum=0.999,
+    )
+    exit_prior_weight: float = setting(
+        _EXIT_PRIOR_WEIGHT,
+        "With learned_exit: weight in the loss of the KL divergence of the exits from the prior.",
+        minimum=0.0,
+        maximum=100.0,
+    )
+
+    def check(self) -> None:
+        """Raise `SettingError` if there is an exit unit without exits, or a prior without an exit unit."""
+        super().check()
+        if self.learned_exit and not self.exits:
+            raise SettingError("learned_exit", True, "needs exits = true", ("exits",))
+        for name, default in (("exit_prior", _EXIT_PRIOR), ("exit_prior_weight", _EXIT_PRIOR_WEIGHT)):
+            value = getattr(self, name)
+            if value != default and not self.learned_exit:
+                raise SettingError(name, value, "needs learned_exit = true", ("learned_exit",))
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from albertine.tasks.sequences import EncodedExample
 _MAX_FIXED_DEPTHS = 12
 _PATIENCE = (1, 2, 3, 4, 6, 8)
 _CONFIDENCE = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 # Resamples of the bootstrap: fewer for many examples, of which some metrics take seconds.
 _MIN_RESAMPLES, _MAX_RESAMPLES, _RESAMPLED_EXAMPLES = 30, 200, 400_000
 FULL_DEPTH = "full depth"
@@ -71,7 +72,7 @@ class ExitCurve:
         num_examples: number of examples.
         tolerance: points of the score that the recommended setting may lose.
         recommended: the recommended setting.
-        points: all settings: full depth, fixed depths, patience, confidence.
+        points: all settings: full depth, fixed depths, patience, confidence, learned.
     """
 
     model: str
@@ -146,6 +147,8 @@ def _rules(model: FinetunedModel) -> Iterator[tuple[str, ExitRule]]:
         names = []
     if not model.task_type.predicts_numbers:
         names += [f"confidence:{confidence:g}" for confidence in _CONFIDENCE]
+    if model.engine.head_settings.learned_exit:
+        names += [f"learned:{quantile:g}" for quantile in _QUANTILES]
     for name in names:
         rule = make_exit_rule(name)
         assert rule is not None

@@ -39,6 +39,13 @@ def rule_for_model(
             f"--exit patience:{rule.patience}: takes {rule.patience + 1} steps at least, and the model has "
             f"{depth}; nothing exits"
         )
+    if rule.quantile is not None:
+        if not engine.head_settings.learned_exit:
+            raise InputError(
+                f"{source}: has no exit unit, which --exit learned needs; finetune --train.exits "
+                "--train.learned-exit trains one"
+            )
+        return rule
     if not task_type.predicts_numbers:
         if rule.tolerance is not None:
             raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")

@@ -21,6 +21,7 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
+from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.unicode_check import check_text
@@ -57,9 +58,15 @@ class FillMaskPipeline:
         """The mask token as the vocabulary spells it."""
         return self.tokenizer.vocabulary[self.tokenizer.special_ids.mask]
 
-    def fill(self, text: str, *, top_k: int = 5) -> list[list[TokenPrediction]]:
-        """Return the most probable tokens for each [MASK] of a text, best first."""
-        return self.predict_tokens(*self.encode_masked_text(text), top_k)
+    def fill(self, text: str, *, top_k: int = 5, depth: int | None = None) -> list[list[TokenPrediction]]:
+        """Return the most probable tokens for each [MASK] of a text, best first.
+
+        Args:
+            text: a text with [MASK] in it.
+            top_k: number of tokens for each mask.
+            depth: number of steps of depth; None for those of the model.
+        """
+        return self.predict_tokens(*self.encode_masked_text(text), top_k, depth)
 
     def encode_masked_text(self, text: str) -> tuple[list[int], list[int], list[int]]:
         """Return token ids and segments of a text, each [tokens], and the positions of its masks, [masks]."""
@@ -72,10 +79,27 @@ class FillMaskPipeline:
         return ids, segments, positions
 
     def predict_tokens(
-        self, ids: Sequence[int], segments: Sequence[int], positions: Sequence[int], top_k: int
+        self,
+        ids: Sequence[int],
+        segments: Sequence[int],
+        positions: Sequence[int],
+        top_k: int,
+        depth: int | None = None,
     ) -> list[list[TokenPrediction]]:
-        """Return the most probable tokens at each of some positions of a sequence, best first."""
-        output = self.engine.run(Strip.from_sequences([ids], [segments]))
+        """Return the most probable tokens at each of some positions of a sequence, best first.
+
+        Args:
+            ids: token ids of the sequence.
+            segments: segment of each token.
+            positions: the positions in the sequence.
+            top_k: number of tokens for each position.
+            depth: number of steps of depth; None for those of the model.
+        """
+        strip = Strip.from_sequences([ids], [segments])
+        if depth is None:
+            output = self.engine.run(strip)
+        else:
+            output = self.engine.run_with_exits(strip, ExitRule(depth=depth)).output
         masked_lm_output = getattr(output, "masked", output)  # a pre-training head also has pair logits
         logits: Tensor = masked_lm_output.logits[list(positions)]  # [positions, vocab]
         # Some checkpoints round the vocabulary size up; the additional logits belong to no token.

@@ -89,7 +89,7 @@ def pipeline(
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning.
         revision: branch, tag or commit of a hub repository.
-        exit: when a prediction is final: "patience:K" or "confidence:P"; None after all steps of depth.
+        exit: when a prediction is final: "patience:K", "confidence:P" or "learned:Q"; None after all steps.
         depth: number of steps of depth, with `exit` the largest; None for those of the model.
     """
     rule = make_exit_rule(exit, depth)

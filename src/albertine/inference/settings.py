@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
-from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, ExitRule, make_exit_rule
+from albertine.settings.exit_rule import (
+    DEPTH_HELP,
+    EXIT_HELP,
+    MAX_DEPTH,
+    PRETRAINED_DEPTH_HELP,
+    ExitRule,
+    make_exit_rule,
+)
 from albertine.tasks.settings import DataSettings, Split
 
 
@@ -145,4 +152,5 @@ class FillMaskSettings(Settings):
         minimum=8,
     )
     seed: int = setting(0, "Seed of the samples.", minimum=0)
+    depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")

@@ -19,6 +19,7 @@ _KINDS = (
     ("--depth", "fixed depth", "#6b6b6b"),
     ("--exit patience", "patience", "#1f4e79"),
     ("--exit confidence", "confidence", "#c0504d"),
+    ("--exit learned", "learned", "#4f7942"),
 )
 
 

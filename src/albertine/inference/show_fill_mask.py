@@ -27,7 +27,7 @@ def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings
         raise InputError("give texts with [MASK] in them, or --corpus for held-out samples; one of the two")
     pipeline = fill_mask_pipeline(source, device=settings.device)
     if texts:
-        predictions = [pipeline.fill(text, top_k=settings.top_k) for text in texts]
+        predictions = [pipeline.fill(text, top_k=settings.top_k, depth=settings.depth) for text in texts]
         _show_texts(texts, predictions, pipeline.tokenizer, as_json=as_json)
         return
     corpus = open_corpus(settings.corpus)
@@ -74,7 +74,9 @@ def _show_samples(
     if not len(sample_numbers):
         raise InputError(f"{corpus.folder}: no sample {settings.first:,}; it has {len(dataset):,}")
     samples = dataset.draw(sample_numbers)
-    predictions = [predict_sample_masks(pipeline, sample, settings.top_k) for sample in samples]
+    predictions = [
+        predict_sample_masks(pipeline, sample, settings.top_k, settings.depth) for sample in samples
+    ]
     tokenizer = corpus.tokenizer
     vocabulary = tokenizer.vocabulary
     if as_json:
@@ -107,12 +109,12 @@ def _show_samples(
 
 
 def predict_sample_masks(
-    pipeline: FillMaskPipeline, sample: PretrainSample, top_k: int
+    pipeline: FillMaskPipeline, sample: PretrainSample, top_k: int, depth: int | None = None
 ) -> list[list[TokenPrediction]]:
     """Return the predictions for the masks of a sample."""
     positions = sample.masked_positions.tolist()
     return (
-        pipeline.predict_tokens(sample.tokens.tolist(), sample.segments.tolist(), positions, top_k)
+        pipeline.predict_tokens(sample.tokens.tolist(), sample.segments.tolist(), positions, top_k, depth)
         if positions
         else []
     )

@@ -124,8 +124,11 @@ def _own_head(
     """Return the settings of a checkpoint's own head; None if it has none.
 
     `transformers` keeps the settings of a co-matching head, but saves a head of its own, with a classifier.
+    It also keeps those of an exit unit, but not the unit.
     """
     head = head_settings_from_config(config, str(config_file))
+    if head is not None and head.learned_exit and _may_lack_file(config_file.with_name(EXITS_FILE)):
+        head = replace(head, learned_exit=False)
     if head is not None and head.co_matching and "classifier.weight" in tensors:
         return replace(head, co_matching=False)
     return head
@@ -135,14 +138,14 @@ def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) ->
     """Return the tensors of the layers that `transformers` lacks; raise `InputError` without their file.
 
     Folders that `transformers` has written lack it; there an answerable layer begins anew, and the heads of
-    all steps of depth begin as the last one.
+    all steps of depth begin as the last one. There is no exit unit then.
     """
     tensors: dict[str, Tensor] = {}
     for name in sorted({mapping.file for mapping in mappings if mapping.file}):
         file = folder / name
+        if name in (ANSWERABLE_FILE, EXITS_FILE) and _may_lack_file(file):
+            continue
         if not file.is_file():
-            if name in (ANSWERABLE_FILE, EXITS_FILE) and not (folder / TASK_CARD_FILE).exists():
-                continue
             raise InputError(f"{file}: missing; get the file again")
         read_tensors = read_safetensors(file)
         expected = {mapping.copies[0][0] for mapping in mappings if mapping.file == name}
@@ -151,8 +154,15 @@ def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) ->
                 f"{file}: unexpected tensor {display_long(min(unexpected))}; "
                 "the model of the config has no such parameter"
             )
+        if name == EXITS_FILE and (missing := expected - read_tensors.keys()):
+            raise InputError(f"{file}: tensor {min(missing)} is missing; get the file again")
         tensors |= read_tensors
     return tensors
+
+
+def _may_lack_file(file: Path) -> bool:
+    """Return whether a file is missing from a folder that `transformers` has written, without a task card."""
+    return not file.is_file() and not file.with_name(TASK_CARD_FILE).exists()
 
 
 def _with_family_prefix(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import display_long
 
-_EXIT_PREFIX = "exit_heads."
+_EXIT_HEADS, _EXIT_UNIT = "exit_heads.", "exit_unit."
 _TASK_LAYERS = ("head.out.", "head.answerable.")
 _HEAD_PREFIXES = ("predictions.", "sop_classifier.", "cls.", "classifier.", "qa_outputs.", "answerable.")
 
@@ -46,10 +46,10 @@ def model_from_tensors(
     with torch.device("meta"):
         model = Model(settings, head, seed=None)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    has_exits = any(name.startswith(_EXIT_PREFIX) for name in tensors)
+    has_exits = any(name.startswith((_EXIT_HEADS, _EXIT_UNIT)) for name in tensors)
     values: dict[str, Tensor] = {}
     for mapping in mappings:
-        if mapping.name.startswith(_EXIT_PREFIX) and not has_exits:
+        if mapping.name.startswith((_EXIT_HEADS, _EXIT_UNIT)) and not has_exits:
             continue
         file = source.with_name(mapping.file) if mapping.file else source
         missing = [name for name in mapping.copies[0] if name not in tensors]
@@ -66,7 +66,7 @@ def model_from_tensors(
     for name, parameter in model.named_parameters():
         if name in values:
             parameter.data.copy_(values[name])
-    newly_initialized = [name for name in shapes if name not in values and not name.startswith(_EXIT_PREFIX)]
+    newly_initialized = [name for name in shapes if name not in values and not name.startswith(_EXIT_HEADS)]
     init_weights(model, seed, newly_initialized)
     if not has_exits:
         model.copy_head_to_exits()

@@ -193,11 +193,16 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
 def _exit_mappings(
     model: ModelSettings, head: HeadSettings, head_mappings: Iterable[ParameterMapping]
 ) -> Iterator[ParameterMapping]:
-    """Yield the mappings of the heads of all steps of depth but the last, if each step has its own."""
+    """Yield the mappings of the heads of all steps but the last and of the exit unit, if it has them."""
     for step in range(model.layers - 1 if head.exits == "own" else 0):
         for mapping in head_mappings:
             name = f"exit_heads.{step}.{mapping.name.removeprefix('head.')}"
             yield ParameterMapping(name, ((name,),), EXITS_FILE)
+    if head.learned_exit:
+        for layer in ("dense", "out"):
+            for part in ("weight", "bias"):
+                name = f"exit_unit.{layer}.{part}"
+                yield ParameterMapping(name, ((name,),), EXITS_FILE)
 
 
 def _masked_lm_mappings(module: str, family: Family) -> Iterator[ParameterMapping]:

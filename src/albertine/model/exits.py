@@ -37,16 +37,30 @@ class ExitOutput:
 class _FinalPredictions:
     """Tells which predictions are final after a step, by an exit rule."""
 
-    def __init__(self, rule: ExitRule):
-        self._rule = rule
+    def __init__(self, rule: ExitRule, model: Model, states: StripStates):
+        self._rule, self._model, self._states = rule, model, states
         self._decisions: Tensor | None = None
         self._times_unchanged = torch.empty(0)
+        self._cls_hidden = torch.empty(0)
+        self._continues = torch.ones(len(states.strip) // model.head.sequences_per_prediction)
 
-    def after_step(self, head: Head, output: Any, strip: Strip) -> Tensor:
+    def before_step(self) -> None:
+        """Store what the exit unit compares with the states after the step."""
+        if self._rule.quantile is not None:
+            self._cls_hidden = self._states.cls_hidden()
+
+    def after_step(self, head: Head, output: Any) -> Tensor:
         """Return which predictions are final, on the CPU, [predictions]."""
+        if self._rule.quantile is not None:
+            stop_logits = self._model.stop_logits(self._cls_hidden, self._states.cls_hidden())
+            self._continues = self._continues * torch.sigmoid(-stop_logits).cpu()
+            return 1 - self._continues >= self._rule.quantile
         if self._rule.confidence is not None:
-            return (head.confidence(output, strip) >= self._rule.confidence).cpu()
-        decisions = head.decisions(output, strip)
+            return (head.confidence(output, self._states.strip) >= self._rule.confidence).cpu()
+        return self._are_unchanged(head.decisions(output, self._states.strip))
+
+    def _are_unchanged(self, decisions: Tensor) -> Tensor:
+        """Return which decisions have stayed the same as often as the rule says, [predictions]."""
         if self._decisions is None:
             self._times_unchanged = torch.zeros(len(decisions), dtype=torch.long)
         else:
@@ -59,6 +73,7 @@ class _FinalPredictions:
 
     def keep(self, predictions: Tensor) -> None:
         """Forget all other predictions."""
+        self._continues = self._continues[predictions]
         if self._decisions is not None:
             self._decisions = self._decisions[predictions.to(self._decisions.device)]
             self._times_unchanged = self._times_unchanged[predictions]
@@ -78,10 +93,12 @@ def forward_with_exits(model: Model, strip: Strip, rule: ExitRule) -> ExitOutput
     depths = torch.full_like(predictions, depth)
     if not rule.can_exit:
         return ExitOutput(model(strip, depth=depth), depths)
-    states, final = StripStates(model.encoder, strip, depth), _FinalPredictions(rule)
+    states = StripStates(model.encoder, strip, depth)
+    final = _FinalPredictions(rule, model, states)
     result: Any = None
     for step in range(1, depth + 1):
         head = model.head_at(step)
+        final.before_step()
         output = head(states.advance(head.indices_to_read(states.strip, None)), states.strip)
         if result is None:
             result = output
@@ -89,7 +106,7 @@ def forward_with_exits(model: Model, strip: Strip, rule: ExitRule) -> ExitOutput
             _update_output(result, output, head, predictions, tokens)
         if step == depth:
             break
-        is_final = final.after_step(head, output, states.strip)
+        is_final = final.after_step(head, output)
         depths[predictions[is_final]] = step
         kept = (~is_final).nonzero().squeeze(1)
         if not len(kept):

@@ -1,7 +1,8 @@
 """The whole model, an encoder with a head, and its initial weights."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from albertine.model.heads import (
     TokenClassificationHead,
 )
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
+from albertine.model.learned_exit import ExitUnit
 from albertine.model.parameter_counts import count_parameters, count_task_parameters
 from albertine.model.span_head import SpanHead
 from albertine.model.step_differences import starts_at_zero
@@ -40,6 +42,7 @@ class Model(nn.Module):
         head_settings: settings of the head.
         label_names: names of the labels in the order of their indices; empty if unknown.
         exit_heads: heads of all steps of depth but the last, if each step has its own; else empty.
+        exit_unit: predicts after each step whether to stop; None without a learned exit.
     """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings | None = None, *, seed: int | None = 0):
@@ -58,6 +61,9 @@ class Model(nn.Module):
             make_head(settings, self.head_settings, self.encoder.embedding.tokens)
             for _ in range(num_exit_heads)
         )
+        self.exit_unit = ExitUnit(settings.hidden_size) if self.head_settings.learned_exit else None
+        if self.exit_unit is not None and settings.layers == 1:
+            raise InputError("learned_exit: needs at least 2 layers; after the only one there is no choice")
         if seed is not None:
             init_weights(self, seed)
             self.copy_head_to_exits()
@@ -89,8 +95,28 @@ class Model(nn.Module):
         assert isinstance(head, Head)
         return head
 
-    def exit_outputs(self, strip: Strip, targets: Any) -> list[Any]:
-        """Return the output of the head after each step of depth, with the losses.
+    def exit_outputs(self, strip: Strip, targets: Any, depths: Sequence[int] | None = None) -> list[Any]:
+        """Return the output of the head after several steps of depth, with the losses, from one pass.
+
+        Args:
+            strip: the sequences.
+            targets: targets of the head's type.
+            depths: numbers of steps, in increasing order; by default 1 to that of the model.
+        """
+        depths = range(1, self.settings.layers + 1) if depths is None else depths
+        states = StripStates(self.encoder, strip, depths[-1])
+        indices = self.head.indices_to_read(strip, targets)
+        outputs = []
+        for step in range(1, depths[-1] + 1):
+            hidden = states.advance(indices)
+            if step in depths:
+                outputs.append(self.head_at(step)(hidden, strip, targets))
+        return outputs
+
+    def learned_exit_outputs(self, strip: Strip, targets: Any) -> tuple[list[Any], Tensor]:
+        """Return the output of the head after each step of depth, with the losses, and the stop logits.
+
+        The logits are those of the exit unit after each step but the last, [steps - 1, predictions].
 
         Args:
             strip: the sequences.
@@ -98,10 +124,24 @@ class Model(nn.Module):
         """
         states = StripStates(self.encoder, strip, self.settings.layers)
         indices = self.head.indices_to_read(strip, targets)
-        return [
-            self.head_at(step)(states.advance(indices), strip, targets)
-            for step in range(1, self.settings.layers + 1)
-        ]
+        cls_hidden = [states.cls_hidden()]
+        outputs = []
+        for step in range(1, self.settings.layers + 1):
+            outputs.append(self.head_at(step)(states.advance(indices), strip, targets))
+            if step < self.settings.layers:
+                cls_hidden.append(states.cls_hidden())
+        return outputs, torch.stack([self.stop_logits(*pair) for pair in pairwise(cls_hidden)])
+
+    def stop_logits(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the logit of the exit unit for each prediction, a mean over its sequences, [predictions].
+
+        Args:
+            before: state of [CLS] before a step of depth, [sequences, hidden].
+            after: its state after the step, [sequences, hidden].
+        """
+        assert self.exit_unit is not None
+        logits: Tensor = self.exit_unit(before, after)
+        return logits.view(-1, self.head.sequences_per_prediction).mean(1)
 
     def copy_head_to_exits(self) -> None:
         """Give the heads of all steps the weights of the last one, with which their training starts."""

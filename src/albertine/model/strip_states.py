@@ -60,6 +60,14 @@ class StripStates:
         hidden = self._hidden if is_last else self._hidden.index_select(0, rows)
         return self._encoder.normalized_output(hidden).narrow(0, 0, len(indices))
 
+    def cls_hidden(self) -> Tensor:
+        """Return the current hidden state of the first token of each sequence, [sequences, hidden].
+
+        Call it before the last step, after which only the states that `advance` has returned exist.
+        """
+        hidden = self._hidden.index_select(0, self._layout.rows(self.strip.cls_indices))
+        return self._encoder.normalized_output(hidden)
+
     def keep(self, sequences: Tensor) -> Tensor:
         """Remove all other sequences; return the indices that the tokens had in the strip, [tokens].
 

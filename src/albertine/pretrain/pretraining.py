@@ -18,7 +18,8 @@ from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.json_input import dataclass_from_json
 from albertine.model.cost import count_flops
-from albertine.model.losses import ObjectiveLoss
+from albertine.model.heads import PretrainingOutput
+from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.position_extrapolation import Sinusoids
@@ -182,11 +183,12 @@ class Pretraining:
             PretrainMicroBatch(part, self.objectives) for part in batch.split(self._micro_batch_tokens)
         ]
         tokens = len(batch.strip.tokens)
-        flops = count_flops(
-            replace(self.settings.model, layers=self.settings.depth_at(step)), objective.max_length
-        )
+        depths = self.settings.exit_depths_at(step)
+        flops = count_flops(replace(self.settings.model, layers=depths[-1]), objective.max_length)
+        # The backward pass takes twice the operations of the forward pass.
+        more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
         empty = PretrainMicroBatch(collate([], batch.step_samples), self.objectives)
-        return StepBatch(micro_batches, tokens, tokens * flops.training_per_token, empty)
+        return StepBatch(micro_batches, tokens, tokens * (flops.training_per_token + more_heads), empty)
 
     def _open_batches(self, objective: ObjectiveSettings) -> None:
         """Open the batches of an objective at the current position.
@@ -213,9 +215,24 @@ class Pretraining:
     def compute_losses(
         self, model: Any, micro_batch: PretrainMicroBatch, step: int
     ) -> Sequence[ObjectiveLoss]:
-        """Return the loss of each objective on a micro-batch."""
+        """Return the loss of each objective on a micro-batch; with exits, a mean over several depths."""
+        strip, targets = micro_batch.batch.strip, micro_batch.batch.targets
+        depths = self.settings.exit_depths_at(step)
+        if len(depths) == 1:
+            return self._objective_losses(model, model(strip, targets, depth=depths[0]), micro_batch)
+        outputs = model.exit_outputs(strip, targets, depths)
+        return mean_over_depths(
+            [self._objective_losses(model, output, micro_batch) for output in outputs], depths
+        )
+
+    def _objective_losses(
+        self, model: Any, out: PretrainingOutput, micro_batch: PretrainMicroBatch
+    ) -> list[ObjectiveLoss]:
+        """Return the loss of each objective, from the output of the head."""
         targets = micro_batch.batch.targets
-        out = model(micro_batch.batch.strip, targets, depth=self.settings.depth_at(step))
+        assert out.masked.loss is not None
+        assert out.masked.correct is not None
+        assert out.pair_loss is not None
         with torch.no_grad():
             pair_correct = (out.pair_logits.argmax(1) == targets.pair_labels).sum()
         losses = {

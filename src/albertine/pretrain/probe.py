@@ -22,6 +22,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.device import choose_device, choose_precision
 from albertine.errors import InputError
+from albertine.model.depth_plan import depth_plan
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
 from albertine.pretrain.scores import (
@@ -86,6 +87,7 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     """
     corpus = open_corpus(settings.corpus)
     model = load_pretrained_checkpoint(checkpoint, corpus, predicts_masks=True)
+    depth_plan(model.settings, settings.depth)  # raises if the model cannot be so deep
     device = choose_device(settings.device)
     model.configure(ComputeOptions(choose_precision("auto", device)))
     model.to(device).eval()
@@ -93,10 +95,10 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     if max_length > model.settings.max_length:
         raise InputError(f"--max-length {max_length}: the model takes {model.settings.max_length} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
-    sop = _evaluate_samples(model, corpus, objective, settings.tokens)
+    sop = _evaluate_samples(model, corpus, objective, settings)
     nsp = sop[:0]
     if with_nsp and corpus.manifest.documents["dev"] > 1:
-        nsp = _evaluate_samples(model, corpus, replace(objective, pair="nsp"), settings.tokens)
+        nsp = _evaluate_samples(model, corpus, replace(objective, pair="nsp"), settings)
     return ProbeResult(
         sequences=len(sop),
         masked_tokens=int(sop[:, SUM_COLUMNS.index("num_targets")].sum()),
@@ -114,13 +116,15 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     )
 
 
-def _evaluate_samples(model: Model, corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> SampleSums:
-    """Evaluate held-out samples of about `tokens` tokens in total; return the sums of each sample.
+def _evaluate_samples(
+    model: Model, corpus: Corpus, objective: ObjectiveSettings, settings: ProbeSettings
+) -> SampleSums:
+    """Evaluate held-out samples of about `settings.tokens` tokens in total; return the sums of each sample.
 
     The result is `[samples, columns]`, with the columns `SUM_COLUMNS`.
     """
     dataset = PretrainDataset(corpus, objective, "dev")
-    indices = np.arange(min(len(dataset), max(1, tokens // objective.max_length)))
+    indices = np.arange(min(len(dataset), max(1, settings.tokens // objective.max_length)))
     samples_per_batch = max(1, _MICRO_BATCH_TOKENS // objective.max_length)
     chunks = [
         indices[start : start + samples_per_batch] for start in range(0, len(indices), samples_per_batch)
@@ -128,7 +132,8 @@ def _evaluate_samples(model: Model, corpus: Corpus, objective: ObjectiveSettings
     batches = (collate(dataset.draw(chunk), len(chunk)) for chunk in chunks)
     device = next(model.parameters()).device
     tracked_batches = progress.track(batches, f"Probing {objective.pair}", total=len(chunks), unit="batches")
-    return sample_sums(model, tracked_batches, device, corpus.tokenizer.special_ids.mask)
+    mask_id = corpus.tokenizer.special_ids.mask
+    return sample_sums(model, tracked_batches, device, mask_id, settings.depth)
 
 
 def _percent(fraction: float) -> str:

@@ -6,7 +6,10 @@ from pathlib import Path
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.settings import DeviceName, ModelSettings, SettingError, Settings, setting
+from albertine.settings.exit_rule import MAX_DEPTH, PRETRAINED_DEPTH_HELP
 from albertine.train.settings import PretrainTrainSettings
+
+_MAX_EXIT_DEPTHS = 6  # each costs a pass of the MLM head; see docs/decisions/exits.md
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,18 @@ class PretrainSettings(Settings):
         depth = self.curriculum.stages("depth")
         return int(depth.value_at(step, self.train.steps)) if depth else self.model.layers
 
+    def exit_depths_at(self, step: int) -> tuple[int, ...]:
+        """Return the depths over which the loss of a step, counted from 0, is a mean.
+
+        Without exits, it is the depth of the step alone. With them, these are all depths up to it, or
+        `_MAX_EXIT_DEPTHS` evenly spaced ones if there are more.
+        """
+        depth = self.depth_at(step)
+        if not self.train.exits:
+            return (depth,)
+        count = min(depth, _MAX_EXIT_DEPTHS)
+        return tuple(depth * number // count for number in range(1, count + 1))
+
     def longest_sample(self, steps: int | None = None) -> int:
         """Return the maximum length of samples in the first `steps` steps, or in the whole run."""
         stages = self.curriculum.stages("length")
@@ -79,3 +94,4 @@ class ProbeSettings(Settings):
         None, "Maximum length of samples in tokens; by default that of the model, at most 512.", minimum=8
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0)
+    depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)

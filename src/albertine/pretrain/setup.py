@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load, load_masked_lm
 from albertine.model.model import Model, check_memory
+from albertine.model.strip_states import check_can_exit
 from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
@@ -64,6 +65,8 @@ def resolved_settings(
     )
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)
+    if resolved.train.exits:
+        check_can_exit(resolved.model)
     if settings.device == "cpu" or not torch.cuda.is_available():
         # Weights, gradients and at least one moment, which ranks can share.
         check_memory(model, bytes_per_parameter=max(4, 12 / world_size))

@@ -7,13 +7,20 @@ from albertine.settings.schema import SettingError
 
 EXIT_HELP = (
     "When a prediction is final, so that its sequence leaves the batch: patience:K, when it has stayed the "
-    "same K times in a row; confidence:P, when its probability is at least P. By default, after all steps."
+    "same K times in a row (patience:K:T for numbers, when it has changed by at most T); confidence:P, when "
+    "its probability is at least P; learned:Q, when the exit unit of the model has stopped with a "
+    "probability of at least Q, by default 0.5. By default, after all steps."
 )
 DEPTH_HELP = (
     "Number of steps of depth, by default those of the model; with --exit, the largest number. More than "
     "those of the model are possible if all layers share their weights."
 )
+PRETRAINED_DEPTH_HELP = (
+    "Number of steps of depth, by default those of the model; more are possible if all layers share their "
+    "weights."
+)
 MAX_DEPTH = 1_000
+_DEFAULT_QUANTILE = 0.5  # the median of the exits, as in PALBERT
 
 
 @dataclass(frozen=True)
@@ -23,19 +30,21 @@ class ExitRule:
     Attributes:
         patience: number of times in a row that the prediction must stay the same; None for no such rule.
         confidence: probability that the prediction must have; None for no such rule.
+        quantile: probability with which the exit unit must have stopped; None for no such rule.
         tolerance: largest change of a predicted number that counts as none; None if not given.
         depth: number of steps after which every prediction is final; None for those of the model.
     """
 
     patience: int | None = None
     confidence: float | None = None
+    quantile: float | None = None
     tolerance: float | None = None
     depth: int | None = None
 
     @property
     def can_exit(self) -> bool:
         """Whether sequences may leave before the last step."""
-        return self.patience is not None or self.confidence is not None
+        return any(value is not None for value in (self.patience, self.confidence, self.quantile))
 
 
 def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | None:
@@ -44,7 +53,7 @@ def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | Non
     Raises `SettingError` if the text is not a rule.
 
     Args:
-        text: "patience:K", "patience:K:TOLERANCE" for numbers, or "confidence:P".
+        text: "patience:K", "patience:K:TOLERANCE" for numbers, "confidence:P", "learned" or "learned:Q".
         depth: number of steps of depth.
     """
     if depth is not None and not 1 <= depth <= MAX_DEPTH:
@@ -60,10 +69,15 @@ def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | Non
                 return ExitRule(patience=patience, tolerance=tolerance, depth=depth)
         if name == "confidence" and len(values) == 1 and 0 < float(values[0]) <= 1:
             return ExitRule(confidence=float(values[0]), depth=depth)
+        if name == "learned" and len(values) <= 1:
+            quantile = float(values[0]) if values else _DEFAULT_QUANTILE
+            if 0 < quantile <= 1:
+                return ExitRule(quantile=quantile, depth=depth)
     except ValueError:
         pass
     raise SettingError(
         "exit",
         text,
-        "must be patience:K with K from 1 to 1,000, or confidence:P with P above 0 and at most 1",
+        "must be patience:K or patience:K:T with K from 1 to 1,000, or confidence:P or learned:Q with P and "
+        "Q above 0 and at most 1",
     )

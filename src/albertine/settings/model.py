@@ -212,6 +212,9 @@ class HeadSettings(Settings):
         "Whether the head is trained after the last step of depth only (none) or after every step, as one "
         "head (shared) or with one for each step (own).",
     )
+    learned_exit: bool = setting(
+        False, "Whether an exit unit predicts after each step of depth whether to stop; needs exits."
+    )
 
     def check(self) -> None:
         """Raise `SettingError` if a setting does not apply to the kind of head."""
@@ -222,6 +225,8 @@ class HeadSettings(Settings):
                 raise SettingError(name, True, f'needs kind = "{kind}"', ("kind",))
         if self.kind in ("pretrain", "mlm") and self.exits != "none":
             raise SettingError("exits", self.exits, f'must be "none" if kind = "{self.kind}"', ("kind",))
+        if self.learned_exit and self.exits == "none":
+            raise SettingError("learned_exit", True, 'needs exits = "shared" or "own"', ("exits",))
 
 
 def _nearest_divisors(number: int, invalid: int) -> str:

@@ -94,3 +94,8 @@ class PretrainTrainSettings(TrainerSettings):
         "Learning rate after the warm-up: linear or cosine decay to 0, constant, or as in Google's code: "
         "linear decay counted from the first step of the run (linear-from-start).",
     )
+    exits: bool = setting(
+        False,
+        "Train the head after several steps of depth, at most 6, so that fine-tuned models can leave early; "
+        "the loss of a step has a weight proportional to its depth.",
+    )

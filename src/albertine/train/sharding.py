@@ -17,8 +17,9 @@ from albertine.train.distributed import Distributed
 def shard_model(model: nn.Module, distributed: Distributed) -> None:
     """Shard the parameters of a model over the processes."""
     fully_shard(model, mesh=init_device_mesh(distributed.device.type, (distributed.world_size,)))
-    if hasattr(model, "exit_outputs"):  # gathers the weights, like a forward pass
-        register_fsdp_forward_method(model, "exit_outputs")
+    for method in ("exit_outputs", "learned_exit_outputs"):
+        if hasattr(model, method):  # gathers the weights, like a forward pass
+            register_fsdp_forward_method(model, method)
 
 
 def is_sharded(model: nn.Module) -> bool:

@@ -133,6 +133,10 @@ class Regression(TextTask):
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, torch.full((), torch.nan, device=output.loss.device)),)
 
+    def sample_losses(self, output: PredictionOutput, targets: Tensor, strip: Strip) -> Sequence[Tensor]:  # noqa: ARG002
+        """Return the squared error of each number, [samples]."""
+        return ((output.logits.float() - targets) ** 2,)
+
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
         """Return the predicted number of each sample in its original unit, each `[1]`."""
         numbers = output.logits.double().cpu().numpy() * self._scale + self._mean

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.span_head import SpanOutput, SpanTargets
@@ -205,7 +207,7 @@ class SpanExtraction(TaskType):
             correct = ((start == targets.start) & (end == targets.end)).sum()
         if output.answerable_logits is None or targets.answerable is None:
             return (ObjectiveLoss(output.loss, correct),)
-        answerable_loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        answerable_loss = functional.binary_cross_entropy_with_logits(
             output.answerable_logits.float(), targets.answerable.float(), reduction="sum"
         ) / max(1, len(strip))
         answerable_correct = ((output.answerable_logits > 0) == (targets.answerable == 1)).sum()
@@ -215,6 +217,19 @@ class SpanExtraction(TaskType):
         )
 
     # Predictions.
+
+    def sample_losses(self, output: SpanOutput, targets: SpanTargets, strip: Strip) -> Sequence[Tensor]:
+        """Return the losses of the span and, with an answerable head, of answerability, [samples] each."""
+        start, end = (
+            functional.cross_entropy(strip.pad(logits.float(), float("-inf")), target, reduction="none")
+            for logits, target in ((output.start_logits, targets.start), (output.end_logits, targets.end))
+        )
+        if output.answerable_logits is None or targets.answerable is None:
+            return ((start + end) / 2,)
+        answerable = functional.binary_cross_entropy_with_logits(
+            output.answerable_logits.float(), targets.answerable.float(), reduction="none"
+        )
+        return ((start + end) / 2, answerable)
 
     def sample_scores(self, output: SpanOutput, strip: Strip) -> list[SampleScores]:
         """Return the scores of each window, each `[2 * tokens + 1]`.

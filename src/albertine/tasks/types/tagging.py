@@ -165,6 +165,11 @@ class Tagging(TaskType):
         """Return the number of tagged words."""
         return (sum(int((sample.target[0] != IGNORE_INDEX).sum()) for sample in samples),)
 
+    def sample_losses(self, output: PredictionOutput, targets: Tensor, strip: Strip) -> Sequence[Tensor]:
+        """Return the sum over the words of each sample of the cross-entropy of their tags, [samples]."""
+        (token_losses,) = super().sample_losses(output, targets, strip)
+        return (strip.pad(token_losses).sum(1),)
+
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:
         """Return the probabilities of the tags for each token of each sample, each `[tokens * tags]`."""
         probabilities = output.logits.float().softmax(1).cpu().numpy()

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from albertine.errors import InputError
 from albertine.model.losses import ObjectiveLoss
@@ -195,6 +196,13 @@ class TaskType(ABC):
         """Return the losses of the objectives; by default, one: the loss of the head."""
         assert output.loss is not None
         return (ObjectiveLoss(output.loss, (output.logits.argmax(1) == targets).sum()),)
+
+    def sample_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[Tensor]:  # noqa: ARG002
+        """Return the loss of each sample for each objective, a sum over its targets, [samples] each.
+
+        By default, there is one objective, the cross-entropy of the label.
+        """
+        return (functional.cross_entropy(output.logits.float(), targets, reduction="none"),)
 
     # Predictions.
 
