@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from albertine.study.claim import Expectation
-from albertine.study.paired_statistics import (
+from albertine.paired_statistics import (
     detectable_difference,
     half_width,
     paired_difference,
     seeds_for_half_width,
     student_quantile,
 )
+from albertine.study.claim import Expectation
 from albertine.study.verdicts import judge
 
 

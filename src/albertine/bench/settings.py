@@ -77,6 +77,26 @@ class FinetuneBenchSettings(FinetuneSettings):
 
 
 @dataclass(frozen=True)
+class ExitBenchSettings(FinetuneSettings):
+    """Settings of `albertine bench exits`: those of all its fine-tuning runs, and of the measurements."""
+
+    seeds: int = setting(5, "Runs of each kind with different seeds.", minimum=1, maximum=1000)
+    examples_at_a_time: int = setting(
+        32, "Examples of dev that are scored at a time, in their order.", minimum=1, maximum=100_000
+    )
+    tolerance: float = setting(
+        0.5, "Points of the score that the recommended setting may lose.", minimum=0, maximum=100
+    )
+
+    def check(self) -> None:
+        """Raise `SettingError` for what the benchmark itself varies."""
+        super().check()
+        if self.train.exits:
+            problem = "leave it out; the benchmark trains with exits and without"
+            raise SettingError("train.exits", True, problem)
+
+
+@dataclass(frozen=True)
 class GradientBenchSettings(Settings):
     """Settings of `albertine bench gradients`."""
 

@@ -7,6 +7,7 @@ from cyclopts import App
 
 from albertine.bench.settings import (
     CorpusBenchSettings,
+    ExitBenchSettings,
     FinetuneBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
@@ -120,6 +121,32 @@ def bench_finetune(
     finetune_bench.show_finetuning(
         *finetune_bench.measure_finetuning(model, options.read_settings(FinetuneBenchSettings)), as_json=json
     )
+
+
+@bench.command(name="exits")
+def bench_exits(
+    model: str,
+    /,
+    *,
+    out: Path,
+    json: JsonFlag = False,
+    settings: Annotated[ExitBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Measure what exits save, beside padded batches, models without exits and shallower models.
+
+    An interrupted benchmark resumes with the same command.
+
+    Example: albertine bench exits my-run --task sst-2 --data glue/ --out exits-on-sst-2
+
+    Args:
+        model: The pre-trained model that all runs start from.
+        out: Folder for the runs and their results.
+    """
+    from albertine.bench import exits, exits_table
+
+    result = exits.measure_exit_bench(model, out, options.read_settings(ExitBenchSettings))
+    exits_table.show_exits(result, as_json=json)
 
 
 @bench.command(name="corpus")

@@ -6,7 +6,8 @@ fewest FLOPs whose score is within a tolerance of that of full depth.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +27,7 @@ from albertine.randomness import named_generator
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.intervals import NORMAL_QUANTILE
-from albertine.tasks.scorer import Scorer
+from albertine.tasks.scorer import ExampleScores, Scorer
 from albertine.tasks.sequences import EncodedExample
 
 _MAX_FIXED_DEPTHS = 12
@@ -117,19 +118,40 @@ def recommended_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoin
     return min(within, key=lambda point: (point.flops, -point.score))
 
 
-def measure_points(model: FinetunedModel, examples: Sequence[Example]) -> list[ExitPoint]:
-    """Return the point of each setting on labelled examples."""
+def measure_points(
+    model: FinetunedModel,
+    examples: Sequence[Example],
+    rules: Mapping[str, ExitRule] | None = None,
+    batch_size: int | None = None,
+) -> list[ExitPoint]:
+    """Return the point of full depth and of each rule on labelled examples.
+
+    Args:
+        model: the model.
+        examples: the examples.
+        rules: exit rules by the names of their settings; None for those of `exit_rules`.
+        batch_size: number of examples that are scored at a time, in their order; by default all.
+    """
     encoded = model.create_scorer().encode(examples)
     model.create_scorer().score(encoded)  # the first pass is slower
-    rules = {FULL_DEPTH: None} | dict(_rules(model))
-    description = f"Measuring {len(rules)} settings"
-    return [
-        _measure(model, setting, rule, examples, encoded)
-        for setting, rule in progress.track(list(rules.items()), description, unit="settings")
+    all_rules: dict[str, ExitRule | None] = {
+        FULL_DEPTH: None,
+        **(dict(exit_rules(model)) if rules is None else rules),
+    }
+    description = f"Measuring {len(all_rules)} settings"
+    measure = partial(
+        _measure, model, examples=examples, encoded=encoded, batch_size=batch_size or len(encoded)
+    )
+    first, *others = [
+        measure(setting, rule)
+        for setting, rule in progress.track(list(all_rules.items()), description, unit="settings")
     ]
+    # Full depth is what all are compared with. A machine may have become faster or slower since.
+    seconds = (first.seconds + measure(FULL_DEPTH, None).seconds) / 2
+    return [replace(first, seconds=seconds), *others]
 
 
-def _rules(model: FinetunedModel) -> Iterator[tuple[str, ExitRule]]:
+def exit_rules(model: FinetunedModel) -> Iterator[tuple[str, ExitRule]]:
     """Yield the options and the rule of each setting but full depth."""
     layers = model.engine.model_settings.layers
     for depth in np.unique(
@@ -161,10 +183,17 @@ def _measure(
     rule: ExitRule | None,
     examples: Sequence[Example],
     encoded: Sequence[EncodedExample],
+    batch_size: int,
 ) -> ExitPoint:
     """Return the point of one setting."""
+    scorer = Scorer(model.engine, model.task_type, rule)
+    scores: list[ExampleScores] = []
+    depths: list[list[int]] = []
     started = time.perf_counter()
-    scores, depths = Scorer(model.engine, model.task_type, rule).scores_and_depths(encoded)
+    for first in range(0, len(encoded), batch_size):
+        batch_scores, batch_depths = scorer.scores_and_depths(encoded[first : first + batch_size])
+        scores += batch_scores
+        depths += batch_depths or []
     seconds = time.perf_counter() - started
     predictions = [model.task_type.prediction(*one) for one in zip(examples, encoded, scores, strict=True)]
     settings = model.engine.model_settings

@@ -6,6 +6,7 @@ plain PyTorch with shapes that depend on the inputs' shapes only. All weights, a
 attention, are those of the model; in fp32 the outputs are equal to 1e-5.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -51,13 +52,24 @@ class PaddedModel(nn.Module):
         is_token = attention_mask.bool()
         if position_ids is None:
             position_ids = (is_token.cumsum(1) - 1).clamp(min=0)
-        hidden = self._encode(input_ids, is_token, token_type_ids, position_ids)
+        for hidden in self.states(input_ids, is_token, token_type_ids, position_ids):  # noqa: B007
+            pass  # only the last is used
+        hidden = self.model.encoder.normalized_output(hidden)
         cls_indices = is_token.long().argmax(1)  # the first token, wherever padding is
         cls_hidden = hidden.gather(1, cls_indices[:, None, None].expand(-1, 1, hidden.shape[2])).squeeze(1)
         return self.model.head.logits(hidden, cls_hidden)
 
-    def _encode(self, ids: Tensor, is_token: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
-        """Return the hidden states, [batch, length, hidden]."""
+    def states(self, ids: Tensor, is_token: Tensor, segments: Tensor, positions: Tensor) -> Iterator[Tensor]:
+        """Yield the output of the embedding and of each layer, [batch, length, hidden].
+
+        Heads read `Encoder.normalized_output` of them.
+
+        Args:
+            ids: token ids, [batch, length].
+            is_token: whether a position is a token, in place of padding, [batch, length].
+            segments: segment of each token, [batch, length].
+            positions: position of each token, [batch, length].
+        """
         encoder = self.model.encoder
         options = replace(encoder.compute_options, kernels=False, compile=False, recompute=False)
         attend = partial(
@@ -67,9 +79,7 @@ class PaddedModel(nn.Module):
             attention_bias=_attention_bias(is_token, options.dtype),
         )
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
-        for hidden in encoder.apply_layers(embedded, attend, options):  # noqa: B007  # only the last is used
-            pass
-        return encoder.normalized_output(hidden)
+        yield from encoder.apply_layers(embedded, attend, options)
 
 
 def _attention_bias(is_token: Tensor, dtype: torch.dtype) -> Tensor:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from albertine.paired_statistics import half_width
 from albertine.study.measures import find_measure
-from albertine.study.paired_statistics import half_width
 from albertine.study.study_run import StudyRun
 
 

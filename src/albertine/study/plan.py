@@ -7,9 +7,9 @@ from statistics import median
 
 import torch
 
+from albertine.paired_statistics import detectable_difference
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
-from albertine.study.paired_statistics import detectable_difference
 from albertine.study.report import ClaimReport, measures_of
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict

@@ -5,13 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from albertine.study.claim import Expectation
-from albertine.study.measures import find_measure
-from albertine.study.paired_statistics import (
+from albertine.paired_statistics import (
     PairedDifference,
     paired_difference,
     seeds_for_half_width,
 )
+from albertine.study.claim import Expectation
+from albertine.study.measures import find_measure
 
 MIN_SEEDS_FOR_VERDICT = 5
 Outcome = Literal["confirmed", "contradicted", "undecided"]

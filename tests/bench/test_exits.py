@@ -1,0 +1,110 @@
+"""Tests of the benchmark of exits: its runs, its tables, and exits in padded batches."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.task_fixtures import random_words, write_jsonl
+
+from albertine.bench.padded_exits import padded_exits
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.engines.torch_engine import TorchEngine
+from albertine.interop.huggingface import save_folder
+from albertine.model.exits import forward_with_exits
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
+from albertine.text.tokenizer import load_tokenizer
+
+MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=4, heads=2, max_length=64)
+
+
+@pytest.fixture
+def arguments(tokenizer: Path, tmp_path: Path) -> list[str]:
+    """Return the arguments of a small benchmark."""
+    model = Model(MODEL, HeadSettings("pretrain"), seed=1)
+    save_folder(model, tmp_path / "start", tokenizer=load_tokenizer(tokenizer))
+    rng = random.Random(1)
+    rows = [
+        {"text": " ".join([label, *random_words(rng, 3)]), "label": label}
+        for label in rng.choices(["ka", "lo"], k=50)
+    ]
+    file = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    options = {
+        "task": "classify",
+        "data": file,
+        "dev": file,
+        "text": "text",
+        "label": "label",
+        "device": "cpu",
+        "seeds": "2",
+        "train.steps": "12",
+        "train.batch-size": "8",
+        "train.lr": "5e-3",
+        "examples-at-a-time": "16",
+    }
+    named = [argument for name, value in options.items() for argument in (f"--{name}", value)]
+    return ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench"), *named]
+
+
+def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, [*arguments, "--json"]) == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    points = {point["setting"]: point for point in result["points"]}
+    full = points["full depth"]
+    assert (full["mean_depth"], full["flops"], full["time"]) == (4, 1, 1)
+    assert full["padded_time"] > 0
+    assert points["--depth 2"]["padded_time"] is None
+    assert points["nothing exits"]["score"] == full["score"]
+    assert points["nothing exits"]["flops"] > 1
+    recommended = points[result["recommended"]]
+    assert recommended["difference"]["mean"] >= -0.005
+    assert list(result["score_by_depth"]) == ["1", "2", "3", "4"]
+    assert all(score is not None for scores in result["score_by_depth"].values() for score in scores)
+    assert full["difference"] == {"mean": 0, "low": 0, "high": 0, "deviation": 0, "seeds": 2}
+    models = list((tmp_path / "bench" / "runs").glob("*/model.safetensors"))
+    assert len(models) == 2 * 5  # with exits, without, and three shallower ones, for each seed
+    times = [file.stat().st_mtime_ns for file in models]
+    assert run_command(app, arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("classify: 50 examples, 16 at a time, 2 seeds\n")
+    assert f"recommended: {result['recommended']}" in out
+    assert times == [file.stat().st_mtime_ns for file in models]
+    assert run_command(app, [*arguments, "--train.steps", "13"]) == 2
+    assert "a benchmark with other settings" in capsys.readouterr().err
+
+
+def test_wrong_calls_give_one_line(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, [*arguments, "--train.exits"]) == 2
+    assert "the benchmark trains with exits and without" in capsys.readouterr().err
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "notes.txt").touch()
+    assert run_command(app, arguments) == 2
+    assert "exists and is not a benchmark" in capsys.readouterr().err
+    save_folder(Model(replace(MODEL, layers=1), HeadSettings("pretrain")), tmp_path / "one")
+    assert run_command(app, ["bench", "exits", str(tmp_path / "one"), "--out", str(tmp_path / "new")]) == 2
+    assert "has one layer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", [None, ExitRule(patience=1), ExitRule(patience=2), ExitRule(confidence=0.4)])
+def test_padded_batches_predict_the_same(rule: ExitRule | None) -> None:
+    model = Model(MODEL, HeadSettings("classify", labels=3, exits="own"), seed=3).eval()
+    generator = torch.Generator().manual_seed(5)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+    strip = Strip.from_sequences([list(range(3, 3 + length)) for length in (5, 2, 9, 4, 7)])
+    seconds, labels = padded_exits(TorchEngine(model, torch.device("cpu")), [strip], rule)
+    assert seconds > 0
+    with torch.no_grad():
+        logits = model(strip).logits if rule is None else forward_with_exits(model, strip, rule).output.logits
+    assert labels == logits.argmax(1).tolist()
