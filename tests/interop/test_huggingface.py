@@ -278,6 +278,11 @@ DEPTH_RULES = {
     "halting": ModelSettings(layers=4, depth_rule="halting", step_signal=True),
     "equilibrium": ModelSettings(layers=4, depth_rule="equilibrium"),
     "norm first": ModelSettings(layers=4, norm_first=True),
+    "norm first in groups": ModelSettings(layers=4, groups=2, inner_groups=2, norm_first=True),
+    "norm first, separate layers": ModelSettings(
+        layers=3, share="none", norm_first=True, embedding_size=24, activation="gelu"
+    ),
+    "norm first, shared attention": ModelSettings(layers=3, share="attention", norm_first=True),
     "norm first, all else": ModelSettings(
         layers=3, norm_first=True, step_signal=True, depth_rule="halting", step_rank=2, step_vectors=True
     ),

@@ -24,6 +24,7 @@ from albertine.model.cost import (
 )
 from albertine.model.parameter_counts import ParameterCounts, bert_of_same_shape, count_parameters
 from albertine.settings import MODEL_PRESETS, ModelSettings, SettingError, Settings, setting
+from albertine.settings.presets import training_of_preset
 from albertine.settings.schema import display_text
 
 _BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -232,7 +233,7 @@ def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
     return [
         model_info(name, replace(settings, model=model, length=min(settings.length, model.max_length)))
         for name, model in MODEL_PRESETS.items()
-        if name == _preset_name(model)  # presets of the same sizes are shown once
+        if not training_of_preset(name)  # those that train otherwise have the sizes of others
     ]
 
 

@@ -57,8 +57,9 @@ class AlbertineEncoder(AlbertTransformer):
         # Absent in the configs of older folders.
         self.last_norm = None
         if getattr(config, "norm_first", False):
-            layers: Any = self.albert_layer_groups[0].albert_layers
-            layers[0] = _NormFirstLayer(config)
+            groups: Any = self.albert_layer_groups
+            for group in groups:
+                group.albert_layers = nn.ModuleList(_NormFirstLayer(config) for _ in group.albert_layers)
             self.last_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         rank, has_vectors = getattr(config, "step_rank", 0), getattr(config, "step_vectors", False)
         differs = rank or has_vectors
@@ -74,7 +75,7 @@ class AlbertineEncoder(AlbertTransformer):
         def layer(hidden: Tensor, number: int) -> Tensor:
             if self.step_signal is not None:
                 hidden = hidden + self.step_signal(number).to(hidden.dtype)
-            group = self.albert_layer_groups[0]
+            group = self.albert_layer_groups[number * self.config.num_hidden_groups // depth]
             own = {} if self.step_differences is None else self.step_differences(group, number)
             output: Tensor = functional_call(group, own, (hidden, attention_mask), kwargs)
             return output

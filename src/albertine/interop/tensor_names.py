@@ -35,8 +35,11 @@ class ParameterMapping:
 
 
 def checkpoint_family(model: ModelSettings) -> Family:
-    """Return the family that a model is saved as: BERT if it shares and projects nothing, else ALBERT."""
-    is_bert = model.share == "none" and not model.has_projection
+    """Return the family that a model is saved as: BERT if it shares and projects nothing, else ALBERT.
+
+    A model with norms of the inputs is saved as ALBERT, whose modelling file it brings.
+    """
+    is_bert = model.share == "none" and not model.has_projection and not model.norm_first
     return "bert" if is_bert else "albert"
 
 

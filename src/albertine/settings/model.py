@@ -97,7 +97,7 @@ class ModelSettings(Settings):
     norm_first: bool = setting(
         False,
         "Normalize the input of each block, and the output of the last layer, in place of the sum after each "
-        "block; needs share = all.",
+        "block.",
     )
     step_rank: int = setting(
         0,
@@ -132,7 +132,7 @@ class ModelSettings(Settings):
 
     def _check_depth_rule(self) -> None:
         """Raise `SettingError` if layers are used in a way that needs one layer, applied again and again."""
-        for name in ("depth_rule", "step_signal", "norm_first", "step_rank", "step_vectors"):
+        for name in ("depth_rule", "step_signal", "step_rank", "step_vectors"):
             value = getattr(self, name)
             is_one_layer = self.share == "all" and self.groups == self.inner_groups == 1
             if value not in ("fixed", 0) and not is_one_layer:
