@@ -13,6 +13,7 @@ from albertine.model.attention import AttentionLayout, attention_by_length
 from albertine.model.exits import ExitOutput
 from albertine.model.kernels.selection import Kernels
 from albertine.model.kernels.short_attention import short_attention
+from albertine.model.rotary import Rotation, rotate
 from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
 from experiments.variation import Variation
@@ -22,9 +23,6 @@ _EPSILON = 1e-12
 
 class VariantEncoder(nn.Module):
     """One shared layer, and what the layers have of their own."""
-
-    cos: Tensor
-    sin: Tensor
 
     def __init__(self, variation: Variation, vocab_size: int, max_length: int):
         super().__init__()
@@ -51,11 +49,6 @@ class VariantEncoder(nn.Module):
             self.value_gains = nn.Parameter(torch.full((v.layers,), 0.5))
         if v.embedding_skip:
             self.mix = nn.Parameter(torch.tensor([[1.0, 0.0]] * v.layers))
-        if v.rotary:
-            size = hidden // v.heads
-            angles = torch.arange(max_length)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
-            self.register_buffer("cos", angles.cos().repeat(1, 2)[:, None])
-            self.register_buffer("sin", angles.sin().repeat(1, 2)[:, None])
 
     def _norm_names(self) -> list[str]:
         before = ["attention_in", "ffn_in", "last"] if self.variation.norm != "after" else []
@@ -133,19 +126,14 @@ class VariantEncoder(nn.Module):
     def _attend(self, qkv: Tensor, layout: AttentionLayout, positions: Tensor, *, causal: bool) -> Tensor:
         heads = self.variation.heads
         if self.variation.rotary:
-            query, key, value = qkv.view(len(qkv), 3, heads, -1).unbind(1)
-            qkv = torch.stack([self._rotated(query, positions), self._rotated(key, positions), value], 1)
-            qkv = qkv.flatten(1)
+            width = self.variation.hidden_size
+            rotation = Rotation.of_positions(positions, width // heads, qkv.dtype)
+            qkv = rotate(qkv, rotation, width, parts=2)
         if causal:
             return _causal_attention(qkv, layout, heads)
         if qkv.requires_grad:
             return short_attention(qkv, layout.length_runs, heads, 0.0)
         return attention_by_length(qkv, layout.length_runs, heads, 0.0)
-
-    def _rotated(self, values: Tensor, positions: Tensor) -> Tensor:
-        first, second = values.chunk(2, -1)
-        rotated = values * self.cos[positions] + torch.cat([-second, first], -1) * self.sin[positions]
-        return rotated.to(values.dtype)
 
 
 def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ def new_model(variation: Variation, corpus: Corpus, token_counts: NDArray[np.flo
             if module.bias is not None:
                 module.bias.data.zero_()
     _copy_published_start(model, variation, vocab_size)
+    if variation.rotary_start:
+        _set_rotary_start(model)
     model.encoder.segments.weight.data.mul_(variation.segment_scale)
     log_shares = torch.from_numpy(np.log((token_counts + 1) / (token_counts + 1).sum())).float()
     model.bias.data.copy_(log_shares)
@@ -68,6 +71,24 @@ def _copy_published_start(model: VariantModel, variation: Variation, vocab_size:
         pairs.append((encoder.positions, embedding.positions))
     for target, source in pairs:
         target.weight.data.copy_(source.weight.data)
+
+
+def _set_rotary_start(model: VariantModel, margin: float = 3.0) -> None:
+    """Let each head attend to the token at its offset, by the biases of queries and keys.
+
+    The score of the token at the offset exceeds that of its neighbours by the margin.
+    """
+    v, encoder = model.encoder.variation, model.encoder
+    size = v.hidden_size // v.heads
+    pairs = size // 2
+    frequencies = 10_000.0 ** (-torch.arange(pairs) / pairs)
+    scale = math.sqrt(margin * math.sqrt(size) / float((1 - frequencies.cos()).sum()))
+    query, key = (torch.zeros(v.heads, 2, pairs) for _ in range(2))
+    for head, offset in zip(range(v.heads), cycle(_OFFSETS)):
+        query[head] = scale * torch.stack([(offset * frequencies).cos(), (offset * frequencies).sin()])
+        key[head, 0] = scale
+    encoder.qkv.bias.data[: v.hidden_size] = query.flatten()
+    encoder.qkv.bias.data[v.hidden_size : 2 * v.hidden_size] = key.flatten()
 
 
 def _position_size(model: VariantModel) -> int:

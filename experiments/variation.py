@@ -27,6 +27,7 @@ class Variation:
         gated: whether the feed-forward block multiplies by a gate.
         activation: of the feed-forward block.
         rotary: whether queries and keys are rotated by their position, in place of position embeddings.
+        rotary_start: with `rotary`, whether heads begin by attending to neighbouring tokens.
         value_embeddings: whether the token embedding is added to the values of every layer.
         embedding_skip: whether every layer mixes its input with the output of the embedding.
         local_start: whether heads begin by attending to neighbouring tokens.
@@ -70,6 +71,7 @@ class Variation:
     gated: bool = False
     activation: Literal["gelu", "squared-relu"] = "gelu"
     rotary: bool = False
+    rotary_start: bool = False
     value_embeddings: bool = False
     embedding_skip: bool = False
     local_start: bool = True

@@ -277,6 +277,8 @@ DEPTH_RULES = {
     "signal": ModelSettings(layers=4, step_signal=True),
     "halting": ModelSettings(layers=4, depth_rule="halting", step_signal=True),
     "equilibrium": ModelSettings(layers=4, depth_rule="equilibrium"),
+    "rotary": ModelSettings(layers=4, rotary=True),
+    "rotary, norm first": ModelSettings(layers=4, rotary=True, norm_first=True, step_vectors=True),
     "norm first": ModelSettings(layers=4, norm_first=True),
     "norm first in groups": ModelSettings(layers=4, groups=2, inner_groups=2, norm_first=True),
     "norm first, separate layers": ModelSettings(

@@ -28,6 +28,8 @@ RULES = {
     "halting with signal": replace(SIGNAL, depth_rule="halting", layers=5),
     "equilibrium": replace(SMALL, depth_rule="equilibrium", layers=5),
     "norm first": replace(SMALL, norm_first=True),
+    "rotary": replace(SMALL, rotary=True),
+    "halting, rotary": replace(SMALL, depth_rule="halting", rotary=True, norm_first=True, layers=4),
     "halting, norm first": replace(SMALL, depth_rule="halting", norm_first=True, layers=5),
 }
 

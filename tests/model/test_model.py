@@ -237,7 +237,7 @@ def test_autocast_of_an_fp32_model() -> None:
 @pytest.mark.parametrize(
     ("sequences", "message"),
     [
-        ([[1], [1] * 17], "sequence 1 has 17 tokens, more than the 16 of the position table"),
+        ([[1], [1] * 17], "sequence 1 has 17 tokens, more than the model's 16"),
         ([[61]], "token id 61 is outside the table of 61 rows"),
         ([[-1, 3]], "token id -1 is outside the table of 61 rows"),
     ],

@@ -73,7 +73,6 @@ def model_settings(settings: DemoSettings, name: str, vocab_size: int) -> ModelS
         hidden_size=settings.hidden_size or BASE_MODEL.hidden_size,
         heads=BASE_MODEL.heads if settings.text else WORLD_HEADS,
         vocab_size=vocab_size,
-        norm_first=True,
     )
     return albert if name == "albert" else bert_of_same_shape(albert)
 

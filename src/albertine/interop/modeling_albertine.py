@@ -4,11 +4,11 @@
 
 The network is that of `transformers`, except that the encoder applies its layer by the rule of the config:
 `depth_rule` is "fixed", "halting" (Universal Transformer) or "equilibrium" (Deep Equilibrium Models), and
-`step_signal` tells the layer which step it computes. With `norm_first`, the norms are those of the inputs of
-blocks, and of the last output. With `step_rank` or `step_vectors`, each step has low-rank differences from
-the shared matrices, or biases and norms of its own. This file needs only torch and `transformers`, and its
-outputs are those of Albertine. Train such a model with Albertine: here an equilibrium has the gradient of
-its last steps, and halting has no cost.
+`step_signal` tells the layer which step it computes. With `rotary`, positions turn queries and keys. With
+`norm_first`, the norms are those of the inputs of blocks, and of the last output. With `step_rank` or
+`step_vectors`, each step has low-rank differences from the shared matrices, or biases and norms of its own.
+This file needs only torch and `transformers`, and its outputs are those of Albertine. Train such a model
+with Albertine: here an equilibrium has the gradient of its last steps, and halting has no cost.
 """
 
 import math
@@ -56,10 +56,11 @@ class AlbertineEncoder(AlbertTransformer):
         self.halting = _Halting(config.hidden_size) if config.depth_rule == "halting" else None
         # Absent in the configs of older folders.
         self.last_norm = None
-        if getattr(config, "norm_first", False):
+        if getattr(config, "norm_first", False) or getattr(config, "rotary", False):
             groups: Any = self.albert_layer_groups
             for group in groups:
-                group.albert_layers = nn.ModuleList(_NormFirstLayer(config) for _ in group.albert_layers)
+                group.albert_layers = nn.ModuleList(_Layer(config) for _ in group.albert_layers)
+        if getattr(config, "norm_first", False):
             self.last_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         rank, has_vectors = getattr(config, "step_rank", 0), getattr(config, "step_vectors", False)
         differs = rank or has_vectors
@@ -93,18 +94,21 @@ class AlbertineEncoder(AlbertTransformer):
         return BaseModelOutput(last_hidden_state=output)
 
 
-class _NormFirstAttention(AlbertAttention):
-    """Attention whose norm is that of its input."""
+class _Attention(AlbertAttention):
+    """Attention with the norm of its input or of its output, and with or without rotary positions."""
 
     def forward(  # type: ignore[override]  # the keywords are those of the attention function
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the sum of the hidden states and the output, and the attention weights."""
-        states = self.LayerNorm(hidden_states)
+        """Return the output of the block, and the attention weights."""
+        norm_first = getattr(self.config, "norm_first", False)
+        states = self.LayerNorm(hidden_states) if norm_first else hidden_states
         shape = (*states.shape[:-1], -1, self.attention_head_size)
         query, key, value = (
             linear(states).view(shape).transpose(1, 2) for linear in (self.query, self.key, self.value)
         )
+        if getattr(self.config, "rotary", False):
+            query, key = _rotated(query), _rotated(key)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
@@ -112,22 +116,46 @@ class _NormFirstAttention(AlbertAttention):
         context, weights = attend(
             self, query, key, value, attention_mask, dropout=rate, scaling=self.scaling, **kwargs
         )
-        update = self.output_dropout(self.dense(context.reshape(states.shape)))
-        return hidden_states + update, weights
+        summed = hidden_states + self.output_dropout(self.dense(context.reshape(states.shape)))
+        return summed if norm_first else self.LayerNorm(summed), weights
 
 
-class _NormFirstLayer(AlbertLayer):
-    """A layer whose norms are those of the inputs of its blocks."""
+def _rotated(values: Tensor) -> Tensor:
+    """Turn the elements of heads by their position, [batch, heads, length, size]; only distances count."""
+    length, pairs = values.shape[2], values.shape[3] // 2
+    steps = torch.arange(pairs, device=values.device, dtype=torch.float32)
+    angles = torch.arange(length, device=values.device)[:, None] * 10_000.0 ** (-steps / pairs)
+    cos, sin = angles.cos().to(values.dtype), angles.sin().to(values.dtype)
+    first, second = values.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+class _Layer(AlbertLayer):
+    """A layer with such attention."""
 
     def __init__(self, config: Any):
         super().__init__(config)
-        self.attention = _NormFirstAttention(config)
+        self.attention = _Attention(config)
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor:
         """Return the output of the layer, [batch, length, hidden]."""
         hidden, _ = self.attention(hidden_states, attention_mask, **kwargs)
-        output: Tensor = hidden + self.ff_chunk(self.full_layer_layer_norm(hidden))
-        return output
+        if getattr(self.config, "norm_first", False):
+            output: Tensor = hidden + self.ff_chunk(self.full_layer_layer_norm(hidden))
+            return output
+        return self.full_layer_layer_norm(hidden + self.ff_chunk(hidden))
+
+
+class _NoPositions(nn.Module):
+    """In place of position embeddings."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+
+    def forward(self, position_ids: Tensor) -> Tensor:
+        """Return zeros, [..., width]."""
+        return torch.zeros(*position_ids.shape, self.width, device=position_ids.device)
 
 
 _LAYER = "albert_layers.0."
@@ -262,6 +290,8 @@ class _WithDepthRule:
         super().__init__(config, **kwargs)  # type: ignore[call-arg]
         owner: Any = getattr(self, "albert", self)
         owner.encoder = AlbertineEncoder(config)
+        if getattr(config, "rotary", False):
+            owner.embeddings.position_embeddings = _NoPositions(config.embedding_size)
 
 
 class AlbertineModel(_WithDepthRule, AlbertModel):

@@ -37,9 +37,9 @@ class ParameterMapping:
 def checkpoint_family(model: ModelSettings) -> Family:
     """Return the family that a model is saved as: BERT if it shares and projects nothing, else ALBERT.
 
-    A model with norms of the inputs is saved as ALBERT, whose modelling file it brings.
+    A model that brings its modelling file is saved as ALBERT.
     """
-    is_bert = model.share == "none" and not model.has_projection and not model.norm_first
+    is_bert = model.share == "none" and not model.has_projection and model.is_published_architecture
     return "bert" if is_bert else "albert"
 
 
@@ -71,6 +71,8 @@ def _embedding_mappings(model: ModelSettings, family: Family) -> Iterator[Parame
         ("positions", "position_embeddings"),
         ("segments", "token_type_embeddings"),
     ):
+        if table == "positions" and model.rotary:
+            continue
         yield ParameterMapping(
             f"{module}.{table}.weight", ((f"{transformers_module}.{transformers_table}.weight",),)
         )

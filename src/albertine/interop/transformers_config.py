@@ -53,6 +53,7 @@ _ALBERTINE_KEYS = (
     ("depth_rule", "depth_rule", "fixed"),
     ("step_signal", "step_signal", False),
     ("halting_cost", "halting_cost", 0.01),
+    ("rotary", "rotary", False),
     ("norm_first", "norm_first", False),
     ("step_rank", "step_rank", 0),
     ("step_vectors", "step_vectors", False),

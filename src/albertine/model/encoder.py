@@ -26,6 +26,7 @@ from albertine.model.layers import (
     encoder_layer_at,
     gelu_approximation,
 )
+from albertine.model.rotary import Rotation, rotate
 from albertine.model.step_differences import StepDifferences
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
@@ -120,7 +121,7 @@ class Encoder(nn.Module):
         *_, hidden = islice(self._sorted_hidden_states(strip, layout, None), len(plan))
         hidden = self._with_signal(hidden, len(plan) - 1)
         rows, order = layout.rows(indices).sort()  # sorted rows have the order of the sorted sequences
-        attend = partial(one_query_attention, length_runs=layout.length_runs, heads=self.settings.heads)
+        attend = self._one_query_attention(strip, layout, rows)
         output = encoder_layer_at(
             hidden,
             rows,
@@ -129,6 +130,32 @@ class Encoder(nn.Module):
             options=self._layer_options(options),
         )
         return torch.empty_like(output).index_copy_(0, order, self.normalized_output(output))
+
+    def _one_query_attention(
+        self, strip: Strip, layout: AttentionLayout, rows: Tensor
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the attention of one query of each sequence, those of `rows`; see `encoder_layer_at`."""
+        attend = partial(one_query_attention, length_runs=layout.length_runs, heads=self.settings.heads)
+        if not self.settings.rotary:
+            return attend
+        rotation, width = self._rotation(layout.sort(strip.positions)), self.settings.hidden_size
+
+        def attend_rotated(query: Tensor, key_value: Tensor) -> Tensor:
+            query = rotate(query, rotation.of_rows(rows), width, parts=1)
+            return attend(query, rotate(key_value, rotation, width, parts=1))
+
+        return attend_rotated
+
+    def with_positions(self, attend: AttentionFunction, positions: Tensor) -> AttentionFunction:
+        """Return the attention of tokens at positions, [...]; they matter if the model has rotary ones."""
+        if not self.settings.rotary:
+            return attend
+        rotation, width = self._rotation(positions), self.settings.hidden_size
+        return lambda qkv: attend(rotate(qkv, rotation, width, parts=2))
+
+    def _rotation(self, positions: Tensor) -> Rotation:
+        head_size = self.settings.hidden_size // self.settings.heads
+        return Rotation.of_positions(positions, head_size, self.compute_options.dtype)
 
     def layout(self, strip: Strip) -> AttentionLayout:
         """Return the order in which the layers compute the tokens of a strip."""
@@ -151,7 +178,8 @@ class Encoder(nn.Module):
             heads=self.settings.heads,
             dropout=self.attention_dropout,
         )
-        yield from self.apply_layers(hidden, attend, options, depth, last_rows)
+        attend_at = self.with_positions(attend, layout.sort(strip.positions))
+        yield from self.apply_layers(hidden, attend_at, options, depth, last_rows)
 
     def embed(self, strip: Strip, layout: AttentionLayout) -> Tensor:
         """Return the output of the embedding, with rows sorted by `layout`, [rows, hidden]."""

@@ -1,6 +1,7 @@
 """The layers of ALBERT: the embedding, and the attention and feed-forward blocks.
 
-    embedding    norm(token + segment + position), width E, projected to width H
+    embedding    norm(token + segment + position), width E, projected to width H; with rotary positions,
+                 which are of queries and keys, norm(token + segment)
     attention    hidden = norm(hidden + out(attention(qkv(hidden))))
     feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
 
@@ -46,17 +47,19 @@ class Embedding(nn.Module):
         super().__init__()
         width = settings.embedding_size
         self.tokens = _embedding_table(settings.vocab_size, width)
-        self.positions = _embedding_table(settings.max_length, width)
+        self.positions = None if settings.rotary else _embedding_table(settings.max_length, width)
         self.segments = _embedding_table(settings.segments, width)
         self.norm = nn.LayerNorm(width, eps=settings.norm_epsilon)
         self.projection = nn.Linear(width, settings.hidden_size) if settings.has_projection else None
-        self.dropout = settings.dropout
+        self.dropout, self.max_length = settings.dropout, settings.max_length
 
     def forward(
         self, tokens: Tensor, segments: Tensor, positions: Tensor, dtype: torch.dtype, kernels: Kernels
     ) -> Tensor:
         """Return the embeddings, [..., hidden], of token ids, segments and positions, each [...]."""
-        embedded = self.tokens(tokens) + self.segments(segments) + self.positions(positions)
+        embedded = self.tokens(tokens) + self.segments(segments)
+        if self.positions is not None:
+            embedded = embedded + self.positions(positions)
         rate = self.dropout if self.training else 0.0
         embedded = kernels.dropout(self.norm(embedded), rate).to(dtype)
         if self.projection is None:
@@ -68,11 +71,10 @@ class Embedding(nn.Module):
 
         On a GPU only lengths are checked, because reading ids would wait for the device.
         """
-        max_length = self.positions.num_embeddings
         for index, length in enumerate(strip.lengths):
-            if length > max_length:
+            if length > self.max_length:
                 raise InputError(
-                    f"sequence {index} has {length} tokens, more than the {max_length} of the position table"
+                    f"sequence {index} has {length} tokens, more than the model's {self.max_length}"
                 )
         if strip.tokens.is_cuda or not len(strip.tokens):
             return

@@ -79,7 +79,7 @@ class PaddedModel(nn.Module):
             attention_bias=_attention_bias(is_token, options.dtype),
         )
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
-        yield from encoder.apply_layers(embedded, attend, options)
+        yield from encoder.apply_layers(embedded, encoder.with_positions(attend, positions), options)
 
 
 def _attention_bias(is_token: Tensor, dtype: torch.dtype) -> Tensor:

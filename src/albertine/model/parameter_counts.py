@@ -53,7 +53,7 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
     norms = 2 * h * (model.attention_block_count + model.ffn_block_count + last_norm)
     return ParameterCounts(
         token_embedding=v * e,
-        position_embedding=model.max_length * e,
+        position_embedding=0 if model.rotary else model.max_length * e,
         segment_embedding=model.segments * e,
         projection=e * h + h if model.has_projection else 0,
         attention=model.attention_block_count * 4 * (h * h + h),
@@ -98,6 +98,7 @@ def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
         activation="gelu",
         depth_rule="fixed",
         step_signal=False,
+        rotary=False,
         norm_first=False,
         step_rank=0,
         step_vectors=False,

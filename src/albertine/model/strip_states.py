@@ -1,10 +1,13 @@
 """The hidden states of a strip, one step of depth after another, with sequences removed in between."""
 
+from functools import partial
+
 from torch import Tensor
 
 from albertine.errors import InputError
 from albertine.model.depth_plan import depth_plan
 from albertine.model.encoder import Encoder
+from albertine.model.layers import AttentionFunction
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
@@ -27,6 +30,7 @@ class StripStates:
         check_can_exit(encoder.settings)
         self.strip, self._encoder, self._depth = strip, encoder, depth
         self._layout, self._dropout = encoder.layout(strip), encoder.attention_dropout
+        self._attend_now = self._attention()
         self._hidden = encoder.embed(strip, self._layout)
         plan = depth_plan(encoder.settings, depth)
         self._layer = encoder.layer_function(plan, self._attend, encoder.compute_options)
@@ -34,9 +38,18 @@ class StripStates:
 
     def _attend(self, qkv: Tensor) -> Tensor:
         """Return the attention of the sequences that are left, [rows, hidden]."""
+        return self._attend_now(qkv)
+
+    def _attention(self) -> AttentionFunction:
+        """Return the attention function for the current strip."""
         encoder = self._encoder
-        kernels = encoder.compute_options.selected_kernels
-        return kernels.attention(qkv, self._layout, encoder.settings.heads, self._dropout)
+        attend = partial(
+            encoder.compute_options.selected_kernels.attention,
+            layout=self._layout,
+            heads=encoder.settings.heads,
+            dropout=self._dropout,
+        )
+        return encoder.with_positions(attend, self._layout.sort(self.strip.positions))
 
     def advance(self, indices: Tensor | None) -> Tensor:
         """Take the next step; return the hidden states of all tokens or of some, [tokens, hidden].
@@ -76,6 +89,7 @@ class StripStates:
         """
         self.strip, indices = self.strip.select(sequences)
         old_layout, self._layout = self._layout, self._encoder.layout(self.strip)
+        self._attend_now = self._attention()
         self._hidden = self._hidden.index_select(0, old_layout.rows(self._layout.sort(indices)))
         return indices
 

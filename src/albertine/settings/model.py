@@ -60,7 +60,10 @@ class ModelSettings(Settings):
         maximum=MAX_LAYERS,
     )
     max_length: int = setting(
-        512, "Maximum sequence length in tokens: rows of the position table.", minimum=2, maximum=1_000_000
+        512,
+        "Maximum sequence length in tokens; rows of the position table, unless positions are rotary.",
+        minimum=2,
+        maximum=1_000_000,
     )
     segments: int = setting(
         2, "Number of segments (token types): rows of the segment table.", minimum=1, maximum=1_000_000
@@ -94,6 +97,10 @@ class ModelSettings(Settings):
         maximum=100.0,
     )
 
+    rotary: bool = setting(
+        False,
+        "Turn queries and keys by angles in proportion to their position, in place of position embeddings.",
+    )
     norm_first: bool = setting(
         False,
         "Normalize the input of each block, and the output of the last layer, in place of the sum after each "
@@ -117,6 +124,9 @@ class ModelSettings(Settings):
             problem = f"must be at most {MAX_LAYERS:,} / inner_groups = {self.inner_groups}"
             raise SettingError("layers", self.layers, problem, ("inner_groups",))
         self._check_depth_rule()
+        if self.rotary and self.hidden_size // self.heads % 2:
+            problem = "must give heads of an even width with rotary = true"
+            raise SettingError("heads", self.heads, problem, ("rotary", "hidden_size"))
         if self.share == "none" and self.groups != 1:
             problem = 'must be 1 if share = "none", since no layers share parameters'
             raise SettingError("groups", self.groups, problem, ("share",))
@@ -155,7 +165,7 @@ class ModelSettings(Settings):
     def is_published_architecture(self) -> bool:
         """Whether `transformers` has the network; if not, a checkpoint brings its own modelling file."""
         is_fixed = self.depth_rule == "fixed" and not self.step_signal
-        return is_fixed and not self.norm_first and not self.has_step_differences
+        return is_fixed and not (self.norm_first or self.rotary or self.has_step_differences)
 
     @property
     def has_step_differences(self) -> bool:
