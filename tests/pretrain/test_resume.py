@@ -78,6 +78,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "curriculum": CURRICULUM,
     },
     "differences by step": {"model": {"step_rank": 2, "step_vectors": True}},
+    "rotary": {"model": {"rotary": True, "norm_first": True}, "curriculum": CURRICULUM},
     "exits in bf16": {
         "model": {"dropout": 0.1, "attention_dropout": 0.1, "layers": 8},
         "train": {"exits": True, "recompute": True, "precision": "bf16", "micro_batch_tokens": 64},

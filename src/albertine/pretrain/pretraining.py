@@ -247,9 +247,11 @@ class Pretraining:
 
     def after_step(self, model: Any, step: int) -> None:
         """Extrapolate the embeddings of positions that no sample has reached yet."""
+        if not self.settings.uses_local_start:
+            return
         positions: Tensor = model.encoder.embedding.positions.weight
         trained_rows, sinusoids = self.settings.longest_sample(step), Sinusoids.for_model(self.settings.model)
-        if not self.settings.uses_local_start or trained_rows >= len(positions) or not len(sinusoids):
+        if trained_rows >= len(positions) or not len(sinusoids):
             return
         trained = full_tensor(positions.detach())[:trained_rows]
         if self._extrapolation is None or self._extrapolation.shape[1] != trained_rows:
