@@ -37,7 +37,7 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
         "tag": "--task tag --data tags.conll",
         "choose": "--task race --data world/race",
         "match": "--task race --data world/race --co-matching",
-        "answer": "--task squad-2.0 --data world/squad --train.exits --exit-heads own",
+        "answer": "--task squad-2.0 --data world/squad --train.exits --exit-heads own --train.learned-exit",
         "judge": "--task cola --data world/glue",
     }
 )
@@ -77,6 +77,8 @@ BUILD_COMMANDS: tuple[str, ...] = (
     "corpus build world/text --tokenizer tokenizer --out corpus --held-out 0.2 --workers 1",
     f"pretrain --corpus corpus --out run {_MODEL} --train.steps 6 --train.batch-tokens 256 "
     "--train.save-every 2 --train.evaluate-every 3 --train.evaluate-tokens 256 --train.precision fp32",
+    f"pretrain --corpus corpus --out apart {_MODEL} --model.share none --train.steps 1 "
+    "--train.batch-tokens 256 --train.evaluate-tokens 256 --train.precision fp32",
     "convert run converted",
     *(f"finetune run --out {name} {options} {_FINETUNE}" for name, options in FINETUNE_COMMANDS.items()),
     "report-card run --corpus corpus --out card --device cpu",

@@ -67,6 +67,11 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "finetune": WritingCommand(
             f"finetune run --out out --train.steps 4 --train.lr 1e-3 {_CLASSIFY}", ("run", "reviews.csv")
         ),
+        "finetune, exits": WritingCommand(
+            "finetune run --out out --train.steps 4 --train.lr 1e-3 --train.exits --exit-heads own "
+            f"--train.learned-exit {_CLASSIFY}",
+            ("run", "reviews.csv"),
+        ),
         "finetune --seeds": WritingCommand(
             f"finetune run --out out --seeds 2 --train.steps 3 --train.lr 1e-3 {_CLASSIFY}",
             ("run", "reviews.csv"),
@@ -104,6 +109,13 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         ),
         "convert": WritingCommand("convert run out", ("run",)),
         "convert, Google": WritingCommand("convert google out", ("google",)),
+        "convert, sharing": WritingCommand("convert apart out --share all --rank 2", ("apart",)),
+        "bench exits": WritingCommand(
+            f"bench exits run --out out --seeds 1 --train.steps 2 --train.lr 1e-3 {_CLASSIFY}",
+            ("run", "reviews.csv"),
+            present_only=("out/results/*",),
+            is_slow=True,
+        ),
         "report, pre-training": WritingCommand("report run", ("run", "corpus")),
         "report, fine-tuning": WritingCommand("report classify", ("classify", "reviews.csv")),
         "report-card": WritingCommand(
