@@ -80,6 +80,9 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     assert times == [file.stat().st_mtime_ns for file in models]
     assert run_command(app, [*arguments, "--tolerance", "1"]) == 2
     assert "a benchmark with other settings" in capsys.readouterr().err
+    (tmp_path / "bench" / "results" / "exits-0.json").write_text("{}")
+    assert run_command(app, arguments) == 2
+    assert "exits-0.json: no field task" in capsys.readouterr().err
 
 
 def test_wrong_calls_give_one_line(

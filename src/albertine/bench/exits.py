@@ -6,11 +6,10 @@ run the same rules in padded batches. Results are stored, and an interrupted ben
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
@@ -126,11 +125,16 @@ def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
 
 
 @dataclass(frozen=True)
-class _SeedResult:
-    """Points by the kind of run, and seconds of padded batches by the name of the setting."""
+class _RunResult:
+    """What is stored of one run: seconds of padded batches are by the name of the setting."""
 
-    points: Mapping[str, list[ExitPoint]]
-    padded_seconds: Mapping[str, float]
+    task: str
+    num_examples: int
+    points: tuple[ExitPoint, ...]
+    padded_seconds: dict[str, float]
+
+
+_SeedResult = Mapping[str, _RunResult]  # by the kind of run
 
 
 class _Bench:
@@ -139,7 +143,6 @@ class _Bench:
     def __init__(self, source: str, model: Model, out: Path, settings: ExitBenchSettings):
         self._source, self._model, self._out, self._settings = source, model, out, settings
         self._results = StoredResults(out / "results")
-        self._task, self._num_examples = "", 0
 
     def measured_seed(self, seed: int) -> _SeedResult:
         """Run and measure all kinds with one seed; what has a result is not run again."""
@@ -147,18 +150,13 @@ class _Bench:
         can_be_shallower = self._model.settings.shares_all_layers
         shallow = sorted({max(1, round(layers * share)) for share in (0.25, 0.5, 0.75)} - {layers})
         kinds = [WITH_EXITS, WITHOUT_EXITS, *(map(str, shallow) if can_be_shallower else ())]
-        points: dict[str, list[ExitPoint]] = {}
-        padded_seconds: dict[str, float] = {}
-        for kind in kinds:
-            result = self._results.get(f"{kind}-{seed}", partial(self._measure, kind, seed))
-            points[kind] = [ExitPoint(**point) for point in result["points"]]
-            self._task = result["task"]
-            self._num_examples = max(self._num_examples, result["examples"])
-            padded_seconds |= result["padded_seconds"]
-        return _SeedResult(points, padded_seconds)
+        return {
+            kind: self._results.get_as(_RunResult, f"{kind}-{seed}", partial(self._measure, kind, seed))
+            for kind in kinds
+        }
 
-    def _measure(self, kind: str, seed: int) -> dict[str, Any]:
-        """Fine-tune one model, and return its points in a form that JSON can hold."""
+    def _measure(self, kind: str, seed: int) -> _RunResult:
+        """Fine-tune one model, and measure it."""
         settings = self._run_settings(kind, seed)
         progress.print_message(f"fine-tuning {kind}, seed {seed}")
         start = self._source if not kind.isdigit() else str(self._shallow_copy(int(kind)))
@@ -171,12 +169,7 @@ class _Bench:
             rules[NEVER] = ExitRule(patience=model.engine.model_settings.layers)
         points = measure_points(model, examples, rules, self._settings.examples_at_a_time)
         padded = self._padded_seconds(model, examples, rules) if kind == WITH_EXITS else {}
-        return {
-            "task": model.card.task,
-            "examples": len(examples),
-            "points": [asdict(point) for point in points],
-            "padded_seconds": padded,
-        }
+        return _RunResult(model.card.task, len(examples), tuple(points), padded)
 
     def _run_settings(self, kind: str, seed: int) -> FinetuneSettings:
         values = {field.name: getattr(self._settings, field.name) for field in fields(FinetuneSettings)}
@@ -213,13 +206,13 @@ class _Bench:
 
     def result(self, seeds: Sequence[_SeedResult]) -> ExitBench:
         """Return the means over the seeds."""
-        points = tuple(_mean_point(index, seeds) for index in range(len(seeds[0].points[WITH_EXITS])))
+        points = tuple(_mean_point(index, seeds) for index in range(len(seeds[0][WITH_EXITS].points)))
         within = [point for point in points if point.difference.mean >= -self._settings.tolerance / 100]
         layers = self._model.settings.layers
-        full_scores = [[seed.points[kind][0].score for seed in seeds] for kind in (WITH_EXITS, WITHOUT_EXITS)]
+        full_scores = [[seed[kind].points[0].score for seed in seeds] for kind in (WITH_EXITS, WITHOUT_EXITS)]
         return ExitBench(
-            self._task,
-            self._num_examples,
+            seeds[0][WITH_EXITS].task,
+            max(seed[WITH_EXITS].num_examples for seed in seeds),
             self._settings.examples_at_a_time,
             layers,
             min(within, key=lambda point: point.flops).setting,
@@ -231,12 +224,12 @@ class _Bench:
 
 def _mean_point(index: int, seeds: Sequence[_SeedResult]) -> ExitBenchPoint:
     """Return the means over the seeds of one setting, by its place among those of the run with exits."""
-    points, full = ([seed.points[WITH_EXITS][place] for seed in seeds] for place in (index, 0))
+    points, full = ([seed[WITH_EXITS].points[place] for seed in seeds] for place in (index, 0))
     name, pairs = points[0].setting, list(zip(points, full, strict=True))
     padded = [
-        seed.padded_seconds[name] / whole.seconds
+        seed[WITH_EXITS].padded_seconds[name] / whole.seconds
         for seed, whole in zip(seeds, full, strict=True)
-        if name in seed.padded_seconds
+        if name in seed[WITH_EXITS].padded_seconds
     ]
     return ExitBenchPoint(
         name,
@@ -255,7 +248,7 @@ def _scores_at(
     """Return the mean scores at a depth: with exits, without exits, and of a model of so many layers."""
 
     def mean(kind: str, setting: str) -> float | None:
-        points = [point for seed in seeds for point in seed.points.get(kind, [])]
+        points = [point for seed in seeds if kind in seed for point in seed[kind].points]
         scores = [point.score for point in points if point.setting == setting]
         return fmean(scores) if scores else None
 
