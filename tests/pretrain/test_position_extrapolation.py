@@ -85,7 +85,9 @@ def test_positions_without_local_start_are_not_extrapolated(
     settings = with_train(replace(settings, **change), weight_decay=0.0)  # type: ignore[arg-type]
     pretrain(tmp_path / "run", settings)
     new_model = Model(settings.model, seed=settings.train.seed)
-    table: Tensor = new_model.encoder.embedding.positions.weight.detach()
+    positions = new_model.encoder.embedding.positions
+    assert positions is not None
+    table: Tensor = positions.weight.detach()
     is_unchanged = torch.equal(read_position_table(tmp_path / "run")[32:], table[32:])
     assert is_unchanged is ("objective" not in change)
 
