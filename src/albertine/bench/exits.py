@@ -26,6 +26,7 @@ from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.model.heads import ClassificationHead
 from albertine.model.model import Model
 from albertine.model.strip_states import check_can_exit
 from albertine.paired_statistics import PairedDifference, paired_difference
@@ -191,7 +192,8 @@ class _Bench:
         self, model: FinetunedModel, examples: Sequence[Example], rules: Mapping[str, ExitRule]
     ) -> dict[str, float]:
         """Return the time of full depth and of each rule in padded batches; empty if not a classifier."""
-        if model.engine.head_settings.kind != "classify" or not isinstance(model.engine, TorchEngine):
+        engine = model.engine
+        if not isinstance(engine, TorchEngine) or type(engine.model.head) is not ClassificationHead:
             return {}
         encoded = model.create_scorer().encode(examples)
         size = self._settings.examples_at_a_time
@@ -199,10 +201,10 @@ class _Bench:
             strip_from_samples([one.samples[0] for one in encoded[first : first + size]])
             for first in range(0, len(encoded), size)
         ]
-        padded_exits(model.engine, strips, None)  # the first pass is slower
+        padded_exits(engine, strips, None)  # the first pass is slower
         chosen = {name: rule for name, rule in rules.items() if rule.patience or rule.confidence}
         settings: dict[str, ExitRule | None] = {FULL_DEPTH: None, **chosen}
-        return {name: padded_exits(model.engine, strips, rule)[0] for name, rule in settings.items()}
+        return {name: padded_exits(engine, strips, rule)[0] for name, rule in settings.items()}
 
     def result(self, seeds: Sequence[_SeedResult]) -> ExitBench:
         """Return the means over the seeds."""

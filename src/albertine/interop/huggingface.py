@@ -148,14 +148,15 @@ def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) ->
         if not file.is_file():
             raise InputError(f"{file}: missing; get the file again")
         read_tensors = read_safetensors(file)
-        expected = {mapping.copies[0][0] for mapping in mappings if mapping.file == name}
-        if unexpected := read_tensors.keys() - expected:
+        expected = [mapping.copies[0][0] for mapping in mappings if mapping.file == name]
+        if unexpected := read_tensors.keys() - set(expected):
             raise InputError(
                 f"{file}: unexpected tensor {display_long(min(unexpected))}; "
                 "the model of the config has no such parameter"
             )
-        if name == EXITS_FILE and (missing := expected - read_tensors.keys()):
-            raise InputError(f"{file}: tensor {min(missing)} is missing; get the file again")
+        missing = next((tensor for tensor in expected if tensor not in read_tensors), None)
+        if name == EXITS_FILE and missing is not None:
+            raise InputError(f"{file}: tensor {missing} is missing; get the file again")
         tensors |= read_tensors
     return tensors
 

@@ -18,7 +18,7 @@ from albertine.interop.layer_alignment import LayerWeights, align_layers
 from albertine.model.depth_plan import depth_plan
 from albertine.model.layers import Attention, FeedForward
 from albertine.model.model import Model
-from albertine.model.step_differences import STEP_DIFFERENCES_PREFIX
+from albertine.model.step_shapes import STEP_DIFFERENCES_PREFIX
 from albertine.settings import ModelSettings
 
 _ROUNDS = 5

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.model.depth_plan import depth_plan
-from albertine.model.step_differences import STEP_DIFFERENCES_PREFIX, matrix_shapes, vector_sizes
+from albertine.model.step_shapes import STEP_DIFFERENCES_PREFIX, matrix_shapes, vector_sizes
 from albertine.settings import HeadSettings, ModelSettings
 
 Family = Literal["albert", "bert"]

@@ -25,7 +25,7 @@ from albertine.model.kernels.primitive_cache import limit_primitive_cache
 from albertine.model.learned_exit import ExitUnit
 from albertine.model.parameter_counts import count_parameters, count_task_parameters
 from albertine.model.span_head import SpanHead
-from albertine.model.step_differences import starts_at_zero
+from albertine.model.step_shapes import starts_at_zero
 from albertine.model.strip import Strip
 from albertine.model.strip_states import StripStates, check_can_exit
 from albertine.randomness import named_generator

@@ -9,6 +9,7 @@ Each attention or FFN block contains one norm, so sharing a block shares its nor
 
 from dataclasses import dataclass, replace
 
+from albertine.model.step_shapes import matrix_shapes, vector_sizes
 from albertine.settings import HeadSettings, ModelSettings
 
 
@@ -68,9 +69,8 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
 
 
 def _count_step_differences(model: ModelSettings) -> int:
-    h, f = model.hidden_size, model.effective_ffn_size
-    matrices = model.step_rank * ((3 * h + h) + (h + h) + (f + h) + (h + f))
-    vectors = 9 * h + f if model.step_vectors else 0
+    matrices = model.step_rank * sum(map(sum, matrix_shapes(model).values()))
+    vectors = sum(sum(sizes.values()) for sizes in vector_sizes(model)) if model.step_vectors else 0
     return model.layers * (matrices + vectors)
 
 

@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from albertine.model.layers import AttentionWeights, FeedForwardWeights
+from albertine.model.step_shapes import matrix_shapes, vector_sizes
 from albertine.settings import ModelSettings
-
-_MATRICES = ("qkv", "out", "up", "down")
-STEP_DIFFERENCES_PREFIX = "encoder.step_differences."
 
 
 class LowRankDifferences(nn.Module):
     """A matrix of low rank for each layer, outer @ inner; `outer` starts at 0."""
 
-    def __init__(self, layers: int, shape: torch.Size, rank: int):
+    def __init__(self, layers: int, shape: tuple[int, int], rank: int):
         super().__init__()
         self.inner = nn.Parameter(torch.empty(layers, rank, shape[1]))
         self.outer = nn.Parameter(torch.empty(layers, shape[0], rank))
@@ -64,22 +62,3 @@ class StepDifferences(nn.Module):
         for name in matrices if self.matrices else ():
             differences[name] = self.matrices[name](number)
         return {name: shared[name] + value.to(shared[name].dtype) for name, value in differences.items()}
-
-
-def matrix_shapes(settings: ModelSettings) -> dict[str, torch.Size]:
-    """Return the shape [out, in] of each matrix of a layer, by its name."""
-    h, f = settings.hidden_size, settings.effective_ffn_size
-    shapes = ((3 * h, h), (h, h), (f, h), (h, f))
-    return {name: torch.Size(shape) for name, shape in zip(_MATRICES, shapes, strict=True)}
-
-
-def vector_sizes(settings: ModelSettings) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the sizes of the biases and norms of an attention and of an FFN block, by their names."""
-    h, f = settings.hidden_size, settings.effective_ffn_size
-    attention = {"qkv_bias": 3 * h, "out_bias": h, "norm": h, "norm_bias": h}
-    return attention, {"up_bias": f, "down_bias": h, "norm": h, "norm_bias": h}
-
-
-def starts_at_zero(name: str) -> bool:
-    """Return whether a parameter is a difference that a new model does not have yet."""
-    return name.startswith(STEP_DIFFERENCES_PREFIX) and not name.endswith(".inner")

@@ -46,6 +46,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "bench model": "bench model --print-settings",
         "bench gradients": "bench gradients --print-settings",
         "bench pretrain": "bench pretrain --print-settings",
+        "bench exits": "bench exits run --out out --print-settings",
         "bench finetune": "bench finetune run --print-settings",
         "bench score": "bench score pairs --tokenizer tokenizer --print-settings",
         "bench corpus": "bench corpus text --tokenizer tokenizer --print-settings",
