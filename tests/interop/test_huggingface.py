@@ -327,6 +327,15 @@ def test_other_depth_rules_open_in_transformers_with_their_modelling_file(
         assert torch.equal(parameter, other), name
 
 
+def test_rotary_positions_run_in_bf16_in_transformers(tmp_path: Path) -> None:
+    save_folder(random_model(DEPTH_RULES["rotary"], HeadSettings(kind="mlm")), tmp_path / "saved")
+    hf_model = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path / "saved", trust_remote_code=True, dtype=torch.bfloat16
+    )
+    with torch.no_grad():
+        assert hf_model(**batch()).logits.isfinite().all()
+
+
 def test_another_depth_rule_needs_the_modelling_file(tmp_path: Path) -> None:
     save_folder(Model(small_settings(DEPTH_RULES["halting"])), tmp_path / "saved")
     with pytest.raises(ValueError, match="trust_remote_code"):  # and not silently another network

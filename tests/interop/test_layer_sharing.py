@@ -119,6 +119,11 @@ def test_wrong_ranks_are_refused(
 def test_models_that_share_already_are_refused() -> None:
     with pytest.raises(InputError, match="already share"):
         share_layers(Model(SMALL, HeadSettings(kind="mlm")), 2)
-    own_exits = HeadSettings(kind="classify", exits="own")
+    with pytest.raises(InputError, match="one layer"):
+        share_layers(Model(replace(SMALL, share="none", layers=1), HeadSettings(kind="mlm")), 2)
+    narrow = replace(SMALL, share="none", ffn_size=8)
+    with pytest.raises(InputError, match="at most the width of the model, 8"):
+        share_layers(Model(narrow, HeadSettings(kind="mlm")), 9)
+    own_exits = HeadSettings(kind="classify", exits="shared")
     with pytest.raises(InputError, match="inner_groups = 1"):
         share_layers(Model(LESS_SHARED["inner groups"], own_exits), 2)

@@ -116,7 +116,7 @@ def test_only_models_that_share_all_layers_have_differences() -> None:
         for own in ({"step_rank": 1}, {"step_vectors": True}):
             with pytest.raises(SettingError, match="step_"):
                 replace(SMALL, layers=3, **change, **own)
-    with pytest.raises(SettingError, match="at most hidden_size"):
+    with pytest.raises(SettingError, match="at most the width"):
         replace(SMALL, step_rank=SMALL.hidden_size + 1)
     with pytest.raises(InputError, match="weights of their own"):
         depth_plan(BOTH, 4)

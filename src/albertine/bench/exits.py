@@ -183,8 +183,10 @@ class _Bench:
         """Return the folder of a copy of the checkpoint with fewer layers."""
         folder = self._out / f"start-{layers}"
         if not folder.exists():
-            copy = Model(replace(self._model.settings, layers=layers), self._model.head_settings, seed=None)
-            copy.load_state_dict(self._model.state_dict())
+            head = replace(self._model.head_settings, exits="none", learned_exit=False)
+            copy = Model(replace(self._model.settings, layers=layers), head, seed=None)
+            weights = self._model.state_dict()
+            copy.load_state_dict({name: weights[name] for name in copy.state_dict()})
             save_folder(copy, folder, tokenizer=load_tokenizer(locate_checkpoint(self._source)))
         return folder
 

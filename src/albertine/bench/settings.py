@@ -91,6 +91,8 @@ class ExitBenchSettings(FinetuneSettings):
     def check(self) -> None:
         """Raise `SettingError` for what the benchmark itself varies."""
         super().check()
+        if self.train.learned_exit:
+            raise SettingError("train.learned_exit", True, "leave it out; the benchmark has no exit unit")
         if self.train.exits:
             problem = "leave it out; the benchmark trains with exits and without"
             raise SettingError("train.exits", True, problem)

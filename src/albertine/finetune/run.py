@@ -215,6 +215,8 @@ def _learning_rate_scales(model: Model, layer_decay: float) -> dict[str, float]:
     for depth, blocks in enumerate(plan, start=1):
         depth_by_prefix[f"encoder.attention.{blocks.attention}."] = depth
         depth_by_prefix[f"encoder.ffn.{blocks.ffn}."] = depth
+    # What layers have of their own is beside a shared block.
+    depth_by_prefix |= dict.fromkeys(("encoder.step_differences.", "encoder.last_norm."), len(plan))
     scales = {}
     for name, _ in model.named_parameters():
         depth = next(

@@ -80,15 +80,18 @@ def share_layers(model: Model, rank: int) -> SharedModel:
 
 def _check(model: Model) -> None:
     settings = model.settings
+    if settings.applied_layers == 1:
+        raise InputError("--share: the model has one layer, and nothing to share")
     if len(set(depth_plan(settings))) == 1:
         raise InputError("--share: the layers of this model already share their weights")
-    if len(model.exit_heads) and settings.inner_groups > 1:
-        raise InputError("--share: a model with own exit heads must have inner_groups = 1")
+    if model.head_settings.exits != "none" and settings.inner_groups > 1:
+        raise InputError("--share: a model with exits must have inner_groups = 1, so that its steps stay")
 
 
 def _shared_settings(settings: ModelSettings, rank: int) -> ModelSettings:
-    if rank > settings.hidden_size:
-        raise InputError(f"--rank {rank}: must be at most the width of the model, {settings.hidden_size}")
+    narrowest = min(settings.hidden_size, settings.effective_ffn_size)
+    if rank > narrowest:
+        raise InputError(f"--rank {rank}: must be at most the width of the model, {narrowest}")
     return replace(
         settings,
         share="all",

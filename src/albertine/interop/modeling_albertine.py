@@ -149,13 +149,14 @@ class _Layer(AlbertLayer):
 class _NoPositions(nn.Module):
     """In place of position embeddings."""
 
-    def __init__(self, width: int):
+    def __init__(self, words: nn.Embedding):
         super().__init__()
-        self.width = width
+        self._words = [words]  # in a list: it has the precision to return, and is a module of its owner
 
     def forward(self, position_ids: Tensor) -> Tensor:
         """Return zeros, [..., width]."""
-        return torch.zeros(*position_ids.shape, self.width, device=position_ids.device)
+        weight = self._words[0].weight
+        return weight.new_zeros(*position_ids.shape, weight.shape[1])
 
 
 _LAYER = "albert_layers.0."
@@ -167,7 +168,7 @@ class _LowRankDifferences(nn.Module):
 
     def __init__(self, layers: int, outputs: int, inputs: int, rank: int):
         super().__init__()
-        self.inner = nn.Parameter(torch.empty(layers, rank, inputs))
+        self.inner = nn.Parameter(0.02 * torch.randn(layers, rank, inputs))
         self.outer = nn.Parameter(torch.zeros(layers, outputs, rank))
 
     def forward(self, number: int) -> Tensor:
@@ -291,7 +292,7 @@ class _WithDepthRule:
         owner: Any = getattr(self, "albert", self)
         owner.encoder = AlbertineEncoder(config)
         if getattr(config, "rotary", False):
-            owner.embeddings.position_embeddings = _NoPositions(config.embedding_size)
+            owner.embeddings.position_embeddings = _NoPositions(owner.embeddings.word_embeddings)
 
 
 class AlbertineModel(_WithDepthRule, AlbertModel):

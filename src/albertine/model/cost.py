@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.model.parameter_counts import count_parameters
+from albertine.model.step_shapes import matrix_shapes
 from albertine.settings import HeadSettings, ModelSettings
 
 Precision = Literal["fp32", "bf16"]
@@ -137,6 +138,9 @@ def training_memory(
     parameters = count_parameters(model).total
     # In bf16 each weight is cast once per forward pass: a second copy beside the one in fp32.
     weights = parameters * (4 if precision == "fp32" else 6)
+    if model.step_rank:  # the sum of shared matrix and difference of each layer is kept, too
+        matrices = sum(rows * columns for rows, columns in matrix_shapes(model).values())
+        weights += model.layers * matrices * BYTES_PER_VALUE[precision]
     return TrainingMemory(
         weights=weights,
         gradients=4 * parameters,

@@ -39,7 +39,7 @@ class ComputeOptions:
     Attributes:
         dtype: precision of the matrix products; weights stay in fp32.
         recompute: gradient checkpointing: keep only the input of each layer for the backward pass, which
-            recomputes the layer.
+            recomputes the layer; with `step_rank`, also the matrices of each layer.
         compile: compile the part of a layer after its attention; all layers use the same compiled function.
         kernels: use machine-specific kernels; False computes everything in plain PyTorch.
     """

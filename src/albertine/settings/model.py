@@ -148,9 +148,10 @@ class ModelSettings(Settings):
             if value not in ("fixed", 0) and not is_one_layer:
                 problem = 'needs share = "all", groups = 1 and inner_groups = 1'
                 raise SettingError(name, value, problem, ("share", "groups", "inner_groups"))
-        if self.step_rank > self.hidden_size:
-            problem = f"must be at most hidden_size = {self.hidden_size}"
-            raise SettingError("step_rank", self.step_rank, problem, ("hidden_size",))
+        narrowest = min(self.hidden_size, self.effective_ffn_size)
+        if self.step_rank > narrowest:
+            problem = f"must be at most the width of the layers, {narrowest}"
+            raise SettingError("step_rank", self.step_rank, problem, ("hidden_size", "ffn_size"))
         if self.depth_rule == "equilibrium":
             for name in ("step_signal", "step_rank", "step_vectors"):
                 if getattr(self, name):
