@@ -90,6 +90,9 @@ def test_wrong_calls_give_one_line(
 ) -> None:
     assert run_command(app, [*arguments, "--train.exits"]) == 2
     assert "the benchmark trains with exits and without" in capsys.readouterr().err
+    no_task = ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench")]
+    assert run_command(app, no_task) == 2
+    assert "--task is missing" in capsys.readouterr().err
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "notes.txt").touch()
     assert run_command(app, arguments) == 2

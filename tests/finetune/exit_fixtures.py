@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.task_fixtures import MODEL, random_words, with_train_settings, write_jsonl
+from tests.task_fixtures import MODEL, random_words, reviews, with_train_settings, write_csv, write_jsonl
 
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import build_trainer
@@ -26,6 +28,18 @@ def deep_checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
     model = Model(replace(MODEL, layers=4), HeadSettings("pretrain"), seed=1)
     save_folder(model, tmp_path / "deep", tokenizer=load_tokenizer(tokenizer))
     return tmp_path / "deep"
+
+
+def finetune_error(
+    checkpoint: Path, folder: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Return the line that a refused call of `albertine finetune` prints."""
+    data = write_csv(folder / "train.csv", reviews(1, 40))
+    arguments = ["finetune", str(checkpoint), "--task", "classify", "--data", str(data)]
+    arguments += ["--text", "review", "--label", "stars", "--out", str(folder / "run"), *options]
+    assert run_command(app, arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
 
 
 def exit_settings(settings: FinetuneSettings, exit_heads: Any = "shared", **changes: Any) -> FinetuneSettings:

@@ -8,8 +8,14 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tests.finetune.exit_fixtures import exit_settings, saved_model, settings_of_type, step_losses
-from tests.task_fixtures import MODEL, reviews, write_csv
+from tests.finetune.exit_fixtures import (
+    exit_settings,
+    finetune_error,
+    saved_model,
+    settings_of_type,
+    step_losses,
+)
+from tests.task_fixtures import MODEL, reviews
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -242,12 +248,7 @@ def test_wrong_options(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = write_csv(tmp_path / "train.csv", reviews(1, 40))
-    arguments = ["finetune", str(checkpoint), "--task", "classify", "--data", str(data)]
-    arguments += ["--text", "review", "--label", "stars", "--out", str(tmp_path / "run")]
-    assert run_command(app, [*arguments, *options]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in finetune_error(checkpoint, tmp_path, options, capsys)
 
 
 def test_exits_of_another_depth_rule_are_refused(
@@ -255,9 +256,5 @@ def test_exits_of_another_depth_rule_are_refused(
 ) -> None:
     model = Model(replace(MODEL, depth_rule="halting"), HeadSettings("pretrain"), seed=1)
     save_folder(model, tmp_path / "halting", tokenizer=load_tokenizer(tokenizer))
-    data = write_csv(tmp_path / "train.csv", reviews(1, 40))
-    arguments = ["finetune", str(tmp_path / "halting"), "--task", "classify", "--data", str(data)]
-    arguments += ["--text", "review", "--label", "stars", "--out", str(tmp_path / "run"), "--train.exits"]
-    assert run_command(app, [*arguments, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = finetune_error(tmp_path / "halting", tmp_path, ["--train.exits", "--quiet"], capsys)
     assert "exits: need depth_rule = fixed; with halting" in line

@@ -11,8 +11,14 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tests.finetune.exit_fixtures import exit_settings, saved_model, settings_of_type, step_losses
-from tests.task_fixtures import MODEL, reviews, with_train_settings, write_csv
+from tests.finetune.exit_fixtures import (
+    exit_settings,
+    finetune_error,
+    saved_model,
+    settings_of_type,
+    step_losses,
+)
+from tests.task_fixtures import MODEL, reviews, with_train_settings
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -315,12 +321,7 @@ def test_wrong_options(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = write_csv(tmp_path / "train.csv", reviews(1, 40))
-    arguments = ["finetune", str(checkpoint), "--task", "classify", "--data", str(data)]
-    arguments += ["--text", "review", "--label", "stars", "--out", str(tmp_path / "run")]
-    assert run_command(app, [*arguments, *options]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in finetune_error(checkpoint, tmp_path, options, capsys)
 
 
 def test_a_model_of_one_layer_is_refused(
@@ -328,9 +329,6 @@ def test_a_model_of_one_layer_is_refused(
 ) -> None:
     model = Model(replace(MODEL, layers=1), HeadSettings("pretrain"), seed=1)
     save_folder(model, tmp_path / "flat", tokenizer=load_tokenizer(tokenizer))
-    data = write_csv(tmp_path / "train.csv", reviews(1, 40))
-    arguments = ["finetune", str(tmp_path / "flat"), "--task", "classify", "--data", str(data), "--quiet"]
-    arguments += ["--text", "review", "--label", "stars", "--out", str(tmp_path / "run")]
-    assert run_command(app, [*arguments, "--train.exits", "--train.learned-exit"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    options = ["--train.exits", "--train.learned-exit", "--quiet"]
+    line = finetune_error(tmp_path / "flat", tmp_path, options, capsys)
     assert "learned_exit: needs at least 2 layers" in line

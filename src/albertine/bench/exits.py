@@ -103,6 +103,7 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     check_can_exit(model.settings)
     if model.settings.layers < 2:
         raise InputError(f"{source}: has one layer, and no earlier step to exit at")
+    prepare_task(source, settings)  # reports what is missing before there is a folder
     settings = replace(settings, init_from=source)
     _prepare_folder(out, settings)
     with file_lock(

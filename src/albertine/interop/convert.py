@@ -93,7 +93,9 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
 def _all_outputs(model: Model, strip: Strip) -> list[torch.Tensor]:
     """Return the hidden states, and what the heads of all steps of depth predict."""
     outputs = [model(strip), *(model(strip, depth=step + 1) for step in range(len(model.exit_heads)))]
-    return [model.encoder(strip), *(tensor for output in outputs for tensor in _output_tensors(output))]
+    hidden = list(model.encoder.hidden_states(strip))
+    units = [] if model.exit_unit is None else [model.exit_unit(hidden[0], hidden[-1])]
+    return [hidden[-1], *units, *(tensor for output in outputs for tensor in _output_tensors(output))]
 
 
 def _output_tensors(output: object) -> list[torch.Tensor]:

@@ -81,8 +81,9 @@ def _growing_depth(settings: PretrainSettings, model: ModelSettings, *, has_chec
     is_requested = "curriculum.depth" in settings.explicit_keys
     if is_requested and not model.shares_all_layers:
         raise InputError(
-            f'--curriculum.depth {GROW}: depth can only grow where share = "all" and groups = 1, and this '
-            f'model has share = "{model.share}" and groups = {model.groups}'
+            f"--curriculum.depth {GROW}: depth can only grow where layers have nothing of their own: "
+            f'share = "all", groups = 1, step_rank = 0 and step_vectors = false; this model has share = "{model.share}", '
+            f"groups = {model.groups}, step_rank = {model.step_rank}"
         )
     if not is_requested and (has_checkpoint or not model.shares_all_layers):
         return None
