@@ -82,8 +82,9 @@ def _growing_depth(settings: PretrainSettings, model: ModelSettings, *, has_chec
     if is_requested and not model.shares_all_layers:
         raise InputError(
             f"--curriculum.depth {GROW}: depth can only grow where layers have nothing of their own: "
-            f'share = "all", groups = 1, step_rank = 0 and step_vectors = false; this model has share = "{model.share}", '
-            f"groups = {model.groups}, step_rank = {model.step_rank}"
+            'share = "all", groups = 1, step_rank = 0 and step_vectors = false; this model has '
+            f'share = "{model.share}", groups = {model.groups}, step_rank = {model.step_rank} and '
+            f"step_vectors = {str(model.step_vectors).lower()}"
         )
     if not is_requested and (has_checkpoint or not model.shares_all_layers):
         return None
