@@ -17,6 +17,8 @@ from albertine.version import __version__
 
 if TYPE_CHECKING:
     from albertine.corpus.settings import ObjectiveSettings
+    from albertine.export.export import ExportResult, export
+    from albertine.export.settings import ExportSettings
     from albertine.finetune.finetune import FinetuneResults, finetune
     from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
     from albertine.inference.evaluate import EvaluationResult, evaluate
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 _LAZY_EXPORTS = {
     "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
+    "ExportResult": ("albertine.export.export", "ExportResult"),
+    "ExportSettings": ("albertine.export.settings", "ExportSettings"),
     "FinetuneResults": ("albertine.finetune.finetune", "FinetuneResults"),
     "FinetuneSettings": ("albertine.finetune.settings", "FinetuneSettings"),
     "FinetuneTrainSettings": ("albertine.finetune.settings", "FinetuneTrainSettings"),
@@ -58,6 +62,7 @@ _LAZY_EXPORTS = {
     "create": ("albertine.interop.load", "create"),
     "evaluate": ("albertine.inference.evaluate", "evaluate"),
     "evaluate_minimal_pairs": ("albertine.inference.minimal_pairs", "evaluate_minimal_pairs"),
+    "export": ("albertine.export.export", "export"),
     "fill_mask_pipeline": ("albertine.inference.fill_mask", "fill_mask_pipeline"),
     "finetune": ("albertine.finetune.finetune", "finetune"),
     "load": ("albertine.interop.load", "load"),
@@ -73,6 +78,8 @@ __all__ = [
     "AlbertineError",
     "EvaluateSettings",
     "EvaluationResult",
+    "ExportResult",
+    "ExportSettings",
     "FinetuneResults",
     "FinetuneSettings",
     "FinetuneTrainSettings",
@@ -94,6 +101,7 @@ __all__ = [
     "create",
     "evaluate",
     "evaluate_minimal_pairs",
+    "export",
     "fill_mask_pipeline",
     "finetune",
     "load",
@@ -105,9 +113,9 @@ __all__ = [
     "score",
 ]
 
-# The first import of a subpackage binds its name in this module. Import these two now and remove their
-# names, so that `albertine.finetune` and `albertine.pretrain` are the functions of `_LAZY_EXPORTS`.
-for _package in ("finetune", "pretrain"):
+# The first import of a subpackage binds its name in this module. Import these now and remove their
+# names, so that `albertine.finetune` and the others are the functions of `_LAZY_EXPORTS`.
+for _package in ("export", "finetune", "pretrain"):
     import_module(f"{__name__}.{_package}")
     del globals()[_package]
 

@@ -83,6 +83,7 @@ BUILD_COMMANDS: tuple[str, ...] = (
     *(f"finetune run --out {name} {options} {_FINETUNE}" for name, options in FINETUNE_COMMANDS.items()),
     "report-card run --corpus corpus --out card --device cpu",
     "ensemble classify classify-2 --data reviews.csv --save ensemble",
+    "export classify --out exported",
     STUDY_COMMAND,
 )
 

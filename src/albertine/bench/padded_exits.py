@@ -38,9 +38,8 @@ def padded_exits(
 def _padded_logits(engine: TorchEngine, strip: Strip, rule: ExitRule | None) -> Tensor:
     """Return the logits of each sequence at the step at which its prediction is final, on the CPU."""
     ids, mask, segments = strip.to_padded()
-    is_token = mask.bool()
     positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-    states = PaddedModel(engine.model).states(ids, is_token, segments, positions)
+    states = PaddedModel(engine.model).states(ids, mask, segments, positions)
     next(states)  # the output of the embedding
     encoder, layers = engine.model.encoder, engine.model_settings.layers
     final = torch.zeros(len(strip), dtype=torch.bool)

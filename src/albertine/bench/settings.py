@@ -119,6 +119,14 @@ class ScoreBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ExportBenchSettings(Settings):
+    """Settings of `albertine bench export`."""
+
+    runs: int = setting(5, "Measurements of each engine; the result is the median.", minimum=1, maximum=1000)
+    model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The model, with random weights.")
+
+
+@dataclass(frozen=True)
 class CorpusBenchSettings(ReadingSettings):
     """Settings of `albertine bench corpus`, and of reading its text."""
 

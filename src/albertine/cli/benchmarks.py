@@ -8,6 +8,7 @@ from cyclopts import App
 from albertine.bench.settings import (
     CorpusBenchSettings,
     ExitBenchSettings,
+    ExportBenchSettings,
     FinetuneBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
@@ -42,6 +43,24 @@ def bench_startup(
     from albertine.bench import startup
 
     startup.show_startup(startup.measure_startup(options.read_settings(StartupBenchSettings)), as_json=json)
+
+
+@bench.command(name="export")
+def bench_export(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[ExportBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the engines that run an exported model: size, memory, latency and throughput.
+
+    Needs the extra deploy.
+
+    Example: albertine bench export --model albert-small
+    """
+    from albertine.bench import export
+
+    export.show_engines(export.measure_engines(options.read_settings(ExportBenchSettings)), as_json=json)
 
 
 @bench.command(name="model")

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
 from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
@@ -13,6 +15,7 @@ from albertine.command import (
 )
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
+from albertine.export.settings import ExportSettings
 from albertine.info.model_info import InfoSettings
 from albertine.report_card.settings import ReportCardSettings
 
@@ -50,6 +53,39 @@ def info(
         info_table.show_models(model_info.compared_infos(resolved_settings, source, compare), as_json=json)
     else:
         info_table.show_presets(model_info.preset_infos(resolved_settings), as_json=json)
+
+
+@app.command(group=CHECKPOINTS)
+def export(
+    source: str,
+    /,
+    *,
+    out: Path | None = None,
+    force: Annotated[bool, Parameter(negative="")] = False,
+    settings: Annotated[ExportSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Export a model for ONNX Runtime or OpenVINO, and verify the result.
+
+    Weights are stored once, however many layers share them. `albertine predict`, `evaluate` and `serve` run
+    the new folder, as other programs do: its README.md says how. With --precision int8, the scores before and
+    after are compared, and a model that loses more than one point is not written.
+
+    Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
+
+    Args:
+        source: A fine-tuned or pre-trained model: a run, the folder of a checkpoint, or a hub name.
+        out: A new folder.
+        force: Keep a model in int8 whatever it loses.
+    """
+    from albertine.export.export import export as export_model
+    from albertine.export.show import show_export
+
+    resolved_settings = options.read_settings(ExportSettings)
+    if out is None:
+        raise InputError("--out is missing; give the folder of the export")
+    report_unfinished_runs(source)
+    show_export(source, out, resolved_settings, export_model(source, out, resolved_settings, force=force))
 
 
 @app.command(group=CHECKPOINTS)

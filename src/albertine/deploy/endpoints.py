@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albertine.engines.exported_folder import read_settings
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import TaskModel, load_ensemble
 from albertine.inference.fill_mask import (
     FillMaskPipeline,
     TokenPrediction,
+    exported_fill_mask_pipeline,
     make_fill_mask_pipeline,
 )
-from albertine.inference.finetuned_model import finetuned_from_model
+from albertine.inference.finetuned_model import finetuned_from_model, load_finetuned
 from albertine.inference.pipeline import Pipeline
-from albertine.interop.hub import is_ensemble, locate_checkpoint
+from albertine.interop.hub import is_ensemble, is_export, locate_checkpoint
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
@@ -103,16 +105,31 @@ def load_served_model(
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if is_ensemble(Path(source)):
         return _served_task_model(name, load_ensemble(Path(source), device, precision, exit_rule=exit_rule))
+    if is_export(Path(source)):
+        return _served_export(name, Path(source), device, precision, exit_rule)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     if has_masked_head(model):
         if exit_rule is not None:
             raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
-        endpoints = _fill_mask_endpoints(make_fill_mask_pipeline(folder, model, device, precision))
-        max_length = model.settings.max_length
-        return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
+        return _served_fill_mask(name, make_fill_mask_pipeline(folder, model, device, precision))
     finetuned = finetuned_from_model(source, folder, model, device, precision, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
+
+
+def _served_export(
+    name: str, folder: Path, device: str, precision: str, exit_rule: ExitRule | None
+) -> ServedModel:
+    _, head, _ = read_settings(folder)
+    if head.kind in ("pretrain", "mlm"):
+        return _served_fill_mask(name, exported_fill_mask_pipeline(folder, device, precision))
+    return _served_task_model(name, load_finetuned(folder, device, precision, exit_rule=exit_rule))
+
+
+def _served_fill_mask(name: str, pipeline: FillMaskPipeline) -> ServedModel:
+    endpoints = _fill_mask_endpoints(pipeline)
+    max_length = pipeline.engine.model_settings.max_length
+    return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
 
 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:

@@ -72,7 +72,7 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
             source, settings.device, settings.precision, task=settings.task, exit_rule=settings.exit_rule
         )
         for split_name in model.task.split_names(settings.split, settings.data):
-            results.append(_evaluate_split(model, split_name, settings))
+            results.append(evaluate_split(model, split_name, settings))
             if len(sources) > 1:  # not only at the end, in case a later model fails
                 progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
     return results
@@ -88,7 +88,8 @@ def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) 
         find_task(settings.task)  # an unknown task must fail before a model is loaded
 
 
-def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSettings) -> EvaluationResult:
+def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) -> EvaluationResult:
+    """Return the metrics of a model on a split of its task."""
     started = time.monotonic()
     tracked_examples = progress.track(
         read_split(model, split_name, settings, require_labels=True),
@@ -111,7 +112,7 @@ def _evaluate_split(model: TaskModel, split_name: str, settings: EvaluateSetting
         counts.num_truncated_examples,
         counts.mean_truncated_tokens,
         counts.unknown_share,
-        fmean(prediction["depth"] for prediction in predictions) if settings.exit_rule else None,
+        fmean(prediction["depth"] for prediction in predictions) if "depth" in predictions[0] else None,
     )
 
 

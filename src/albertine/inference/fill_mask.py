@@ -13,11 +13,12 @@ from pathlib import Path
 from torch import Tensor
 
 from albertine.engines.engine import Engine, check_finite
+from albertine.engines.exported_folder import open_export
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
-from albertine.interop.hub import locate_checkpoint
+from albertine.interop.hub import is_export, locate_checkpoint
 from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
@@ -165,13 +166,25 @@ def fill_mask_pipeline(
     """Load a pre-trained model to fill masks and to score the order of two texts.
 
     Args:
-        source: a run, the folder of a checkpoint (also of `transformers` or Google), or a hub name.
+        source: a run, the folder of a checkpoint (also of `transformers` or Google) or of an export, or a
+            hub name.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "auto", "fp32" or "bf16".
         revision: branch, tag or commit of a hub repository.
     """
+    if is_export(Path(source)):
+        return exported_fill_mask_pipeline(Path(source), device, precision)
     folder = locate_checkpoint(source, revision)
     return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), device, precision)
+
+
+def exported_fill_mask_pipeline(folder: Path, device: str, precision: str) -> FillMaskPipeline:
+    """Return a pipeline for an exported pre-trained model."""
+    engine = open_export(folder, device, precision)
+    kind = engine.head_settings.kind
+    if kind not in ("pretrain", "mlm"):
+        raise InputError(f"{folder}: its head is {kind}; only a pre-trained model predicts masked tokens")
+    return FillMaskPipeline(engine, load_tokenizer(folder, engine.model_settings.vocab_size))
 
 
 def make_fill_mask_pipeline(

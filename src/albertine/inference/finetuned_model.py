@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from albertine.engines.engine import Engine
+from albertine.engines.exported_folder import open_export, read_settings
 from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
-from albertine.interop.hub import locate_checkpoint
+from albertine.interop.hub import is_export, locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.exit_rule import ExitRule
@@ -65,13 +67,15 @@ def load_finetuned(
     """Load a fine-tuned model.
 
     Args:
-        source: a run, the folder of a checkpoint, or a hub name.
+        source: a run, the folder of a checkpoint or of an export, or a hub name.
         device: "auto", "cpu" or "cuda".
         precision: "fp32" or "bf16"; "auto" is the one of the fine-tuning, see `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
+    if is_export(Path(source)):
+        return _finetuned_from_export(Path(source), device, precision, task=task, exit_rule=exit_rule)
     folder = locate_checkpoint(source, revision)
     model = load_checkpoint(folder)
     return finetuned_from_model(str(source), folder, model, device, precision, task=task, exit_rule=exit_rule)
@@ -99,19 +103,43 @@ def finetuned_from_model(
         task: task of the same type to use in place of the model's own; None for its own.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
-    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
-    card = read_card(folder, model)
+    card = read_card(folder, model.settings, model.head_settings, model.label_names)
+    engine = prepare_torch_engine(model, device, _precision(precision, card))
+    finetuned = _finetuned_from_engine(name, folder, card, engine, task)
+    if exit_rule is None:
+        return finetuned
+    exit_rule = rule_for_model(exit_rule, engine, finetuned.task_type, finetuned.card, name)
+    if exit_rule.can_exit or exit_rule.depth in range(engine.model_settings.layers):
+        note_missing_exits(engine, name)
+    return replace(finetuned, exit_rule=exit_rule)
+
+
+def _finetuned_from_export(
+    folder: Path, device: str, precision: str, *, task: str | None, exit_rule: ExitRule | None
+) -> FinetunedModel:
+    """Return a fine-tuned model that was exported; see `load_finetuned`."""
+    if exit_rule is not None:
+        raise InputError(
+            f"{folder}: an exported model, without exits; name the checkpoint that it was made from"
+        )
+    card = read_card(folder, *read_settings(folder))
+    engine = open_export(folder, device, _precision(precision, card))
+    return _finetuned_from_engine(str(folder), folder, card, engine, task)
+
+
+def _precision(precision: str, card: TaskCard) -> str:
+    """Return the precision to use: the metrics on dev of a model that was fine-tuned in fp32 are of fp32."""
+    return "fp32" if precision == "auto" and card.precision == "fp32" else precision
+
+
+def _finetuned_from_engine(
+    name: str, folder: Path, card: TaskCard, engine: Engine, task: str | None
+) -> FinetunedModel:
+    tokenizer = load_tokenizer(folder, engine.model_settings.vocab_size)
     if task is not None:
         card = card_for_task(card, find_task(task), name)
-    if precision == "auto" and card.precision == "fp32":
-        precision = "fp32"  # its metrics on dev are those of fp32
-    engine = prepare_torch_engine(model, device, precision)
-    task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
-    if exit_rule is not None:
-        exit_rule = rule_for_model(exit_rule, engine, task_type, card, name)
-        if exit_rule.can_exit or exit_rule.depth in range(engine.model_settings.layers):
-            note_missing_exits(engine, name)
-    return FinetunedModel(name, folder, card, engine, tokenizer, task_type, exit_rule)
+    task_type = create_task_type(card, tokenizer, answerable=engine.head_settings.answerable)
+    return FinetunedModel(name, folder, card, engine, tokenizer, task_type)
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:

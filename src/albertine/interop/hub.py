@@ -18,6 +18,7 @@ _SMALL_FILES += ["task.json"]
 _WEIGHT_FILES = ("model*.safetensors", "co_matching.safetensors", "exits.safetensors")
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
+EXPORT_FILE = "export.json"  # of an exported model; read by `albertine.engines`
 
 _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 
@@ -31,6 +32,19 @@ def is_hub_name(source: str) -> bool:
 def is_ensemble(folder: Path) -> bool:
     """Return whether a folder holds an ensemble, which names several checkpoints."""
     return (folder / ENSEMBLE_FILE).is_file()
+
+
+def is_export(folder: Path) -> bool:
+    """Return whether a folder holds a model that was exported for another library."""
+    return (folder / EXPORT_FILE).is_file()
+
+
+def refuse_export(folder: Path) -> None:
+    """Raise `InputError` if a folder holds an exported model."""
+    if is_export(folder):
+        raise InputError(
+            f"{folder}: an exported model, which can only predict; name the checkpoint that it was made from"
+        )
 
 
 def refuse_ensemble(folder: Path) -> None:
@@ -51,6 +65,7 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
     """
     if Path(source).is_dir():
         refuse_ensemble(Path(source))
+        refuse_export(Path(source))
         return Path(source)
     if str(source) in MODEL_PRESETS:
         raise InputError(

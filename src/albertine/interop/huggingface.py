@@ -246,17 +246,29 @@ def checkpoint_writer(
     own_files = _own_files(model, parameters)
 
     def write(folder: Path) -> None:
-        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        _write_config(config, folder, tokenizer, settings.max_length)
         write_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
         if not settings.is_published_architecture:
             shutil.copyfile(Path(__file__).with_name(MODELING_FILE), folder / MODELING_FILE)
         for name, own_tensors in own_files.items():
             write_tensors(own_tensors, folder / name)
-        if tokenizer:
-            tokenizer.save(folder)
-            _write_max_length(folder / "tokenizer_config.json", settings.max_length)
 
     return write
+
+
+def write_config(model: Model, folder: Path, tokenizer: Tokenizer | None = None) -> None:
+    """Write the config of a model and its tokenizer into a folder, as beside the weights of a checkpoint."""
+    config = transformers_config(model.settings, model.head_settings, model.label_names)
+    _write_config(config, folder, tokenizer, model.settings.max_length)
+
+
+def _write_config(
+    config: Mapping[str, Any], folder: Path, tokenizer: Tokenizer | None, max_length: int
+) -> None:
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    if tokenizer:
+        tokenizer.save(folder)
+        _write_max_length(folder / "tokenizer_config.json", max_length)
 
 
 def _write_max_length(file: Path, max_length: int) -> None:

@@ -62,7 +62,7 @@ class CoMatchingHead(Head):
         self.options = self.sequences_per_prediction = head.options
         self.dropout = head.dropout
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Raise `InputError`: a padded batch does not say where question and option are."""
         raise InputError(
             "a head with co_matching reads passage, question and option apart, which a padded batch cannot "

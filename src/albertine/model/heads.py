@@ -50,9 +50,18 @@ class Head(nn.Module):
             cls_hidden: hidden state of the first token of each sequence, [sequences, hidden].
 
         Returns:
-            Logits of tokens, [...] or [..., classes], and of sequences, [sequences] or [sequences, classes].
+            Logits of tokens, [...] or [..., classes], and of predictions, [predictions] or
+            [predictions, classes].
         """
-        raise NotImplementedError
+        return self.logits_of_tokens(hidden) | self.logits_of_sequences(cls_hidden)
+
+    def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return the logits of tokens by name: [..., hidden] to [...] or [..., classes]."""
+        return {}
+
+    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return the logits of sequences by name: [..., hidden] to [...] or [..., classes]."""
+        return {}
 
     def decisions(self, output: Any, strip: Strip) -> Tensor:
         """Return numbers that stay the same if and only if the predictions do, [predictions, ...].
@@ -133,7 +142,7 @@ class MaskedLMHead(Head):
         self.gelu_approximation = gelu_approximation(settings)
         self._token_embedding = [token_embedding]  # in a list: the weight is a parameter of the encoder only
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:
         """Return mlm_logits [..., vocab]."""
         return {"mlm_logits": self.token_logits(hidden)}
 
@@ -208,9 +217,13 @@ class PretrainingHead(Head):
         self.masked = MaskedLMHead(settings, token_embedding)
         self.dropout = dropout
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
-        """Return mlm_logits [..., vocab] and pair_logits [sequences, 2]."""
-        return {"mlm_logits": self.masked.token_logits(hidden), "pair_logits": self.pair_logits(cls_hidden)}
+    def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:
+        """Return mlm_logits [..., vocab]."""
+        return self.masked.logits_of_tokens(hidden)
+
+    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
+        """Return pair_logits [..., 2]."""
+        return {"pair_logits": self.pair_logits(cls_hidden)}
 
     def indices_to_read(self, strip: Strip, targets: PretrainingTargets | None) -> Tensor | None:
         """Return the indices of the masked and then of the first tokens; without targets, None for all."""
@@ -230,7 +243,7 @@ class PretrainingHead(Head):
         return PretrainingOutput(masked, pair_logits, pair_loss, masked.loss + pair_loss)
 
     def pair_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logits of both labels of each pair: [sequences, hidden] to [sequences, 2]."""
+        """Return the logits of both labels of each pair: [..., hidden] to [..., 2]."""
         pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
         return linear(self.pair, pooled)
 
@@ -257,7 +270,7 @@ class ClassificationHead(Head):
         self.out = nn.Linear(settings.hidden_size, head.labels)
         self.dropout = head.dropout
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
         """Return logits with the shape that `sequence_logits` documents."""
         return {"logits": self.sequence_logits(cls_hidden)}
 
@@ -267,11 +280,11 @@ class ClassificationHead(Head):
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
         """Return the logits of each sequence, and the loss if there are targets."""
-        logits = self.sequence_logits(hidden)
+        logits = self.logits(hidden, hidden)["logits"]
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logits of the labels in fp32: [sequences, hidden] to [sequences, labels]."""
+        """Return the logits of the labels in fp32: [..., hidden] to [..., labels]."""
         pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
         return linear(self.out, pooled.float())  # bf16 would round close logits to the same value
 
@@ -292,8 +305,8 @@ class RegressionHead(ClassificationHead):
     """Predicts a number for each sequence; targets are numbers, [sequences]."""
 
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the predicted numbers: [sequences, hidden] to [sequences]."""
-        return super().sequence_logits(cls_hidden).squeeze(1)
+        """Return the predicted numbers: [..., hidden] to [...]."""
+        return super().sequence_logits(cls_hidden).squeeze(-1)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean squared error."""
@@ -325,9 +338,13 @@ class MultipleChoiceHead(ClassificationHead):
         check_options(strip, self.options)
         return super().forward(hidden, strip, targets)
 
+    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return logits [questions, options]."""
+        return {"logits": self.sequence_logits(cls_hidden).view(-1, self.options)}
+
     def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logits of the options: [questions * options, hidden] to [questions, options]."""
-        return super().sequence_logits(cls_hidden).view(-1, self.options)
+        """Return the logit of each sequence, which is an option: [..., hidden] to [...]."""
+        return super().sequence_logits(cls_hidden).squeeze(-1)
 
 
 def check_options(strip: Strip, options: int) -> None:
@@ -346,7 +363,7 @@ class TokenClassificationHead(Head):
         self.out = nn.Linear(settings.hidden_size, head.labels)
         self.dropout = head.dropout
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:
         """Return logits [..., labels]."""
         return {"logits": self.token_logits(hidden)}
 

@@ -1,9 +1,11 @@
 """The same network on padded batches, for export to other engines.
 
 A strip has its sequence lengths as a Python list, and an exported graph cannot depend on one.
-Here sequences are padded to [batch, length], a mask hides the padding, and every operation is
-plain PyTorch with shapes that depend on the inputs' shapes only. All weights, and all code except
-attention, are those of the model; in fp32 the outputs are equal to 1e-5.
+Here a batch is [rows, length], a mask hides the padding, and every operation is plain PyTorch with
+shapes that depend on the inputs' shapes only. A row is one sequence, or several that its mask
+numbers: 1, 1, 1, 2, 2, 0 is a sequence of three tokens, one of two, and padding. So an engine that
+only knows rows of equal length computes little padding. All weights, and all code except attention,
+are those of the model; in fp32 the outputs are equal to 1e-5.
 """
 
 from collections.abc import Iterator
@@ -35,7 +37,7 @@ class PaddedModel(nn.Module):
         token_type_ids: Tensor,
         position_ids: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Return the logits of the head.
+        """Return the logits of the head, for rows of one sequence each.
 
         Args:
             input_ids: token ids, [batch, length]; any valid id at padding.
@@ -49,44 +51,61 @@ class PaddedModel(nn.Module):
             Logits by name, see `Head.logits`, those of tokens as [batch, length, ...]. Logits of
             padding, and of sequences without tokens, are finite and have no meaning.
         """
-        is_token = attention_mask.bool()
-        if position_ids is None:
-            position_ids = (is_token.cumsum(1) - 1).clamp(min=0)
-        for hidden in self.states(input_ids, is_token, token_type_ids, position_ids):  # noqa: B007
-            pass  # only the last is used
-        hidden = self.model.encoder.normalized_output(hidden)
-        cls_indices = is_token.long().argmax(1)  # the first token, wherever padding is
-        cls_hidden = hidden.gather(1, cls_indices[:, None, None].expand(-1, 1, hidden.shape[2])).squeeze(1)
-        return self.model.head.logits(hidden, cls_hidden)
+        hidden = self.hidden(input_ids, attention_mask, token_type_ids, position_ids)
+        return self.model.head.logits(hidden, first_tokens(hidden, attention_mask))
 
-    def states(self, ids: Tensor, is_token: Tensor, segments: Tensor, positions: Tensor) -> Iterator[Tensor]:
+    def hidden(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Return what a head reads, [batch, length, hidden]; see `forward`.
+
+        In `attention_mask`, the tokens of each sequence of a row have a number of their own from 1.
+        """
+        for hidden in self.states(input_ids, attention_mask, token_type_ids, position_ids):  # noqa: B007
+            pass  # only the last is used
+        return self.model.encoder.normalized_output(hidden)
+
+    def states(
+        self, ids: Tensor, mask: Tensor, segments: Tensor, positions: Tensor | None = None
+    ) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [batch, length, hidden].
 
-        Heads read `Encoder.normalized_output` of them.
-
-        Args:
-            ids: token ids, [batch, length].
-            is_token: whether a position is a token, in place of padding, [batch, length].
-            segments: segment of each token, [batch, length].
-            positions: position of each token, [batch, length].
+        Heads read `Encoder.normalized_output` of them; the arguments are those of `hidden`.
         """
         encoder = self.model.encoder
         options = replace(encoder.compute_options, kernels=False, compile=False, recompute=False)
+        is_visible = _is_visible(mask)
+        if positions is None:
+            positions = (is_visible.tril().sum(2) - 1).clamp(min=0)
         attend = partial(
             multi_head_attention,
             heads=encoder.settings.heads,
             dropout=encoder.attention_dropout,
-            attention_bias=_attention_bias(is_token, options.dtype),
+            attention_bias=_attention_bias(is_visible, options.dtype),
         )
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
         yield from encoder.apply_layers(embedded, encoder.with_positions(attend, positions), options)
 
 
-def _attention_bias(is_token: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the bias of the scores that hides padding, [batch, 1, 1, length].
+def first_tokens(values: Tensor, mask: Tensor) -> Tensor:
+    """Return the values of the first token of each row, wherever padding is: [batch, ...]."""
+    return values[torch.arange(values.shape[0], device=values.device), mask.bool().long().argmax(1)]
+
+
+def _is_visible(mask: Tensor) -> Tensor:
+    """Return whether a token attends to another, which padding is not, [batch, length, length]."""
+    return (mask[:, :, None] == mask[:, None]) & mask.bool()[:, None]
+
+
+def _attention_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the bias of the scores that hides padding and other sequences, [batch, 1, length, length].
 
     The bias is the lowest finite value instead of minus infinity, so that a sequence without tokens
     gives no NaN.
     """
-    bias = torch.zeros_like(is_token, dtype=dtype).masked_fill(~is_token, torch.finfo(dtype).min)
-    return bias[:, None, None]
+    bias = torch.zeros_like(is_visible, dtype=dtype).masked_fill(~is_visible, torch.finfo(dtype).min)
+    return bias[:, None]

@@ -59,20 +59,24 @@ class SpanHead(Head):
         self.out = nn.Linear(settings.hidden_size, 2)
         self.answerable = nn.Linear(settings.hidden_size, 1) if head.answerable else None
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
-        """Return start_logits [...], end_logits [...] and, if predicted, answerable_logits [sequences]."""
+    def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:
+        """Return start_logits [...] and end_logits [...]."""
         start_logits, end_logits = self.boundary_logits(hidden)
-        logits = {"start_logits": start_logits, "end_logits": end_logits}
-        if self.answerable is not None:
-            logits["answerable_logits"] = linear(self.answerable, cls_hidden).squeeze(1)
-        return logits
+        return {"start_logits": start_logits, "end_logits": end_logits}
+
+    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
+        """Return answerable_logits [...], if they are predicted."""
+        if self.answerable is None:
+            return {}
+        return {"answerable_logits": linear(self.answerable, cls_hidden).squeeze(-1)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
         """Return the logits of the tokens and, if predicted, of the questions; the loss with targets."""
         start_logits, end_logits = self.boundary_logits(hidden)
         answerable_logits = None
         if self.answerable is not None:
-            answerable_logits = linear(self.answerable, hidden.index_select(0, strip.cls_indices)).squeeze(1)
+            cls_hidden = hidden.index_select(0, strip.cls_indices)
+            answerable_logits = self.logits_of_sequences(cls_hidden)["answerable_logits"]
         if targets is None:
             return SpanOutput(start_logits, end_logits, answerable_logits, None)
         start_loss = _boundary_loss(start_logits, strip, targets.start)

@@ -28,7 +28,7 @@ _MAX_LABELS = 12
 def finetuning_page(run: Path) -> Page:
     """Return the report of one run, or of the folder of several runs, which holds the best model."""
     model = load_checkpoint(run)
-    card = read_card(run, model)
+    card = read_card(run, model.settings, model.head_settings, model.label_names)
     results = _read_results(run)
     scores = results.median if results else _best_dev_scores(run, card)
     charted_run = run / results.best_run if results else run

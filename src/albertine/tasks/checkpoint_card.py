@@ -6,7 +6,6 @@ from pathlib import Path
 
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.huggingface import TASK_CARD_FILE
-from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard, parse_card
@@ -18,15 +17,24 @@ _FINETUNING_RESULTS = "results.json"  # in the folder of a fine-tuning run, whic
 _MIN_LENGTH = 4  # three special tokens and one of the text
 
 
-def read_card(folder: Path, model: Model) -> TaskCard:
-    """Return the task card of a checkpoint; without one, a card derived from the head, if it is no run."""
+def read_card(
+    folder: Path, model: ModelSettings, head: HeadSettings, label_names: tuple[str, ...] = ()
+) -> TaskCard:
+    """Return the task card of a checkpoint; without one, a card derived from the head, if it is no run.
+
+    Args:
+        folder: folder of the checkpoint.
+        model: settings of its model.
+        head: settings of its head.
+        label_names: names of its labels, if known.
+    """
     file = folder / TASK_CARD_FILE
     if not file.exists():
         if (folder / _FINETUNING_RESULTS).exists():
             raise InputError(f"{file}: missing; copy it from a folder in {folder / 'checkpoints'}")
-        return _card_from_head(folder, model)
+        return _card_from_head(folder, model, head, label_names)
     card = read_card_file(file)
-    check_card(card, model.settings, model.head_settings, file)
+    check_card(card, model, head, file)
     return card
 
 
@@ -80,22 +88,23 @@ def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> 
     return None
 
 
-def _card_from_head(folder: Path, model: Model) -> TaskCard:
-    head = model.head_settings
+def _card_from_head(
+    folder: Path, model: ModelSettings, head: HeadSettings, label_names: tuple[str, ...]
+) -> TaskCard:
     task_type = task_type_of_head(head.kind)
     if task_type is None:
         raise InputError(
             f"{folder}: its head is {head.kind}, which is not for a task; "
             f"fine-tune it first, with albertine finetune {folder}"
         )
-    labels = model.label_names or tuple(f"LABEL_{number}" for number in range(head.labels))
+    labels = label_names or tuple(f"LABEL_{number}" for number in range(head.labels))
     return TaskCard(
         task=task_type.name,
         type_name=task_type.name,
         labels=labels if task_type.has_labels else (),
         metric_names=TASKS[task_type.name].metric_names,
         num_options=head.options,
-        max_length=min(512, model.settings.max_length),
+        max_length=min(512, model.max_length),
     )
 
 

@@ -119,6 +119,12 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("convert google result", "google"),
     *_table_commands("classify"),
     *_table_commands("ensemble"),
+    ReadingCommand(
+        "predict exported --data reviews.csv --out result.csv",
+        "exported",
+        ("reviews.csv",),
+        ("exported/model.onnx",),
+    ),
     ReadingCommand(_ENSEMBLE_PREDICTION, "classify-2", ("ensemble", "classify", "reviews.csv")),
     ReadingCommand("report classify", "classify", ("reviews.csv",)),
     ReadingCommand("info classify --json", "classify"),

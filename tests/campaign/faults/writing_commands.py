@@ -110,6 +110,11 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "convert": WritingCommand("convert run out", ("run",)),
         "convert, Google": WritingCommand("convert google out", ("google",)),
         "convert, sharing": WritingCommand("convert apart out --share all --rank 2", ("apart",)),
+        "export": WritingCommand(
+            "export classify --precision int8 --data reviews.csv --out out --force",
+            ("classify", "reviews.csv"),
+            is_slow=True,
+        ),
         "bench exits": WritingCommand(
             f"bench exits run --out out --seeds 1 --train.steps 2 --train.lr 1e-3 {_CLASSIFY}",
             ("run", "reviews.csv"),

@@ -223,6 +223,12 @@ READERS: Mapping[str, Reader] = {
         (_PREDICT.replace("classify", "ensemble"), f"evaluate ensemble --data reviews.csv --json {_CPU}"),
         ("classify", "reviews.csv"),
     ),
+    "export": Reader(
+        "exported/export.json", JSON, (_PREDICT.replace("classify", "exported"),), ("reviews.csv",), weight=2
+    ),
+    "export-config": Reader(
+        "exported/config.json", JSON, (_PREDICT.replace("classify", "exported"),), ("reviews.csv",)
+    ),
     "trainer-state": Reader(
         f"{_CHECKPOINT}/state.json",
         STATE,

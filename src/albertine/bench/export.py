@@ -1,0 +1,230 @@
+"""`albertine bench export`: one model with every engine and precision, in one run.
+
+Each engine has a process of its own. It is measured with one sentence, with full rows, and with
+sentences of many lengths: packed into rows, as Albertine does, and in padded batches, as other
+programs do, in the order in which they arrive and sorted by length.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from rich.table import Table
+
+from albertine import progress
+from albertine.bench.model import SST2_LENGTHS
+from albertine.bench.settings import ExportBenchSettings
+from albertine.checksums import file_checksum
+from albertine.device import has_fast_bf16
+from albertine.engines.engine import Engine
+from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.packed_rows import pack_rows
+from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.export.int8 import quantize
+from albertine.export.libraries import check_libraries
+from albertine.export.model_files import write_model
+from albertine.interop.huggingface import load_folder, save_folder, write_config
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.progress import format_bytes
+from albertine.settings import HeadSettings
+from albertine.settings.export import ExportFormat, ExportPrecision
+
+_SENTENCES = 512
+_PADDED_BATCH = 32
+_CALIBRATION_STRIPS = 8
+_FIRST_TOKEN = 5  # no special token
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """An engine to measure.
+
+    Attributes:
+        engine: "torch", "onnx" or "openvino".
+        weights: precision of its weights.
+        precision: precision of the products that are not in int8.
+    """
+
+    engine: str
+    weights: ExportPrecision
+    precision: str
+
+    @property
+    def name(self) -> str:
+        """Name in the table."""
+        library = {"torch": "torch", "onnx": "ONNX Runtime", "openvino": "OpenVINO"}[self.engine]
+        return f"{library}, {self.weights if self.weights == 'int8' else self.precision}"
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What was measured of an engine.
+
+    Attributes:
+        name: name of the engine.
+        num_bytes: size of the files of the model.
+        loaded_bytes: memory that loading it and one sentence took.
+        sentence_ms: milliseconds for one sentence of 16 tokens.
+        full_rows: tokens per second of 8 rows of 128 tokens.
+        packed: tokens per second of sentences with the lengths of SST-2.
+        padded: tokens per second of these sentences in padded batches of 32, as they arrive; None for torch.
+        padded_sorted: the same, sorted by length.
+    """
+
+    name: str
+    num_bytes: int
+    loaded_bytes: int
+    sentence_ms: float
+    full_rows: float
+    packed: float
+    padded: float | None
+    padded_sorted: float | None
+
+
+def measure_engines(settings: ExportBenchSettings) -> list[EngineResult]:
+    """Return what was measured of each engine, with random weights, whose values do not matter for it."""
+    cases = [EngineCase("torch", "fp32", "fp32"), EngineCase("onnx", "fp32", "fp32")]
+    cases += [EngineCase("onnx", "int8", "fp32"), EngineCase("openvino", "fp32", "fp32")]
+    if has_fast_bf16(torch.device("cpu")):
+        cases += [EngineCase("torch", "fp32", "bf16"), EngineCase("openvino", "fp32", "bf16")]
+    cases.append(EngineCase("openvino", "int8", "fp32"))
+    formats: tuple[ExportFormat, ...] = ("onnx", "openvino")
+    for to in formats:
+        check_libraries(to, "int8")
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        model = Model(settings.model, HeadSettings("classify")).eval()
+        save_folder(model, folder / "torch-fp32")
+        for to in progress.track(formats, "Exporting", unit="formats"):
+            _write_exports(model, folder, to)
+        return [
+            _in_new_process(case, folder, settings.runs)
+            for case in progress.track(sorted(cases, key=lambda case: case.name), "Measuring", unit="engines")
+        ]
+
+
+def _write_exports(model: Model, folder: Path, to: ExportFormat) -> None:
+    """Write the export of a model in fp32 and in int8."""
+    calibration = [pack_rows(strip).inputs for strip in _packed_strips(model, 1024)[:_CALIBRATION_STRIPS]]
+    precisions: tuple[ExportPrecision, ...] = ("fp32", "int8")
+    for precision in precisions:
+        out = folder / f"{to}-{precision}"
+        out.mkdir()
+        files = write_model(model, out, to)
+        if precision == "int8":
+            quantize(out, to, calibration)
+        write_config(model, out)
+        ExportRecord(to, precision, {name: file_checksum(out / name) for name in files}).write(out)
+
+
+def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_measure, (case, folder / f"{case.engine}-{case.weights}", runs))
+
+
+def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
+    before = psutil.Process().memory_info().rss
+    if case.engine == "torch":
+        engine: Engine = prepare_torch_engine(load_folder(folder), "cpu", case.precision)
+    else:
+        engine = open_export(folder, "cpu", case.precision)
+    model = engine.model_settings.vocab_size
+    one_sentence, full_rows = _random_strip([16], model), _random_strip([128] * 8, model)
+    engine.run(one_sentence)
+    loaded = psutil.Process().memory_info().rss - before
+    sentences = _sentence_lengths()
+    strips = [_random_strip(lengths, model) for lengths in _groups(sentences, engine.micro_batch_tokens)]
+    padded = padded_sorted = None
+    if isinstance(engine, ExportedEngine):
+        padded = _padded_rate(engine, sentences, runs)
+        padded_sorted = _padded_rate(engine, sorted(sentences), runs)
+    sentence_seconds = _median_seconds(lambda: engine.run(one_sentence), 10 * runs)
+    return EngineResult(
+        case.name,
+        sum(file.stat().st_size for file in folder.iterdir() if file.name.startswith("model.")),
+        loaded,
+        1000 * sentence_seconds,
+        len(full_rows.tokens) / _median_seconds(lambda: engine.run(full_rows), runs),
+        sum(sentences) / _median_seconds(lambda: [engine.run(strip) for strip in strips], runs),
+        padded,
+        padded_sorted,
+    )
+
+
+def _median_seconds(run: Callable[[], Any], runs: int) -> float:
+    run()  # the first call chooses kernels for its shapes
+    seconds = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return median(seconds)
+
+
+def _padded_rate(engine: ExportedEngine, lengths: Sequence[int], runs: int) -> float:
+    """Return the tokens per second, without padding, of padded batches."""
+    batches = []
+    for start in range(0, len(lengths), _PADDED_BATCH):
+        strip = _random_strip(lengths[start : start + _PADDED_BATCH], engine.model_settings.vocab_size)
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        batches.append(dict(zip(names, (values.numpy() for values in strip.to_padded()), strict=True)))
+    return sum(lengths) / _median_seconds(lambda: [engine.run_rows(batch) for batch in batches], runs)
+
+
+def _sentence_lengths() -> list[int]:
+    """Return the lengths of sentences in the order in which they arrive."""
+    lengths: list[int] = np.random.default_rng(0).choice(SST2_LENGTHS, _SENTENCES).tolist()
+    return lengths
+
+
+def _groups(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Return lengths in groups of at most `max_tokens`, the longest first, as predictions are computed."""
+    groups: list[list[int]] = [[]]
+    for length in sorted(lengths, reverse=True):
+        if sum(groups[-1]) + length > max_tokens:
+            groups.append([])
+        groups[-1].append(length)
+    return groups
+
+
+def _packed_strips(model: Model, max_tokens: int) -> list[Strip]:
+    groups = _groups(_sentence_lengths(), max_tokens)
+    return [_random_strip(group, model.settings.vocab_size) for group in groups]
+
+
+def _random_strip(lengths: Sequence[int], vocab_size: int) -> Strip:
+    rng = np.random.default_rng(sum(lengths))
+    return Strip.from_sequences([rng.integers(_FIRST_TOKEN, vocab_size, n).tolist() for n in lengths])
+
+
+def show_engines(results: Sequence[EngineResult], *, as_json: bool) -> None:
+    """Print the results as a table or JSON."""
+    if as_json:
+        progress.print_json({"engines": [asdict(result) for result in results]})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    for title in ("file", "memory", "16 tokens", "8 x 128", "sentences", "padded", "sorted"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for result in results:
+        rates = (result.full_rows, result.packed, result.padded, result.padded_sorted)
+        table.add_row(
+            result.name,
+            format_bytes(result.num_bytes),
+            format_bytes(result.loaded_bytes),
+            f"{result.sentence_ms:.1f} ms",
+            *("" if rate is None else f"{rate:,.0f}" for rate in rates),
+        )
+    progress.result_console().print(table)
+    print("Tokens per second, padding not counted; sentences as long as those of SST-2, packed or padded.")

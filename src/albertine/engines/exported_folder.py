@@ -1,0 +1,133 @@
+"""The folder of an exported model: what `export.json` says, and opening it with an engine.
+
+FOLDER/export.json             format, precision, checksums of the files of the model
+FOLDER/model.onnx              for ONNX Runtime, or
+FOLDER/model.xml, model.bin    for OpenVINO
+FOLDER/config.json             settings of the model, as in a checkpoint
+FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from albertine.checksums import file_checksum
+from albertine.device import choose_precision
+from albertine.engines.exported_engine import ExportedEngine, Session
+from albertine.engines.no_telemetry import disable_telemetry
+from albertine.errors import InputError, check_format
+from albertine.input_files import read_json_object
+from albertine.interop.hub import EXPORT_FILE
+from albertine.interop.transformers_config import (
+    head_settings_from_config,
+    label_names_from_config,
+    read_config,
+    saved_model_settings,
+)
+from albertine.json_input import JsonError, dataclass_from_json
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.export import ExportFormat, ExportPrecision
+
+EXPORT_FORMAT_NUMBER = 1
+_AGAIN = "export the model again, with albertine export"
+
+
+@dataclass(frozen=True)
+class ExportRecord:
+    """What `export.json` says.
+
+    Attributes:
+        to: format of the model.
+        precision: precision of its weights.
+        checksums: checksum of each of its files, by name; the first is the one to open.
+    """
+
+    to: ExportFormat
+    precision: ExportPrecision
+    checksums: dict[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Write `export.json` into a folder."""
+        content = {"format": EXPORT_FORMAT_NUMBER, **asdict(self)}
+        (folder / EXPORT_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def read_export_record(folder: Path) -> ExportRecord:
+    """Return what `export.json` in a folder says, after comparing the files of the model with it."""
+    file = folder / EXPORT_FILE
+    content = read_json_object(file, _AGAIN)
+    check_format(file, content.get("format"), EXPORT_FORMAT_NUMBER, _AGAIN)
+    try:
+        record = dataclass_from_json(ExportRecord, {key: content[key] for key in content if key != "format"})
+    except JsonError as error:
+        raise InputError(f"{file}: {error}; {_AGAIN}") from None
+    if not record.checksums or any(Path(name).name != name for name in record.checksums):
+        raise InputError(f"{file}: names no files of a model; {_AGAIN}")
+    for name, checksum in record.checksums.items():
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name}: missing; copy it again, or {_AGAIN}")
+        if file_checksum(folder / name) != checksum:
+            raise InputError(f"{folder / name}: damaged or changed; copy it again, or {_AGAIN}")
+    return record
+
+
+def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str, ...]]:
+    """Return the settings of an exported model, those of its head, and the names of its labels."""
+    file = folder / "config.json"
+    config = read_config(file)
+    model, head = saved_model_settings(config, str(file)), head_settings_from_config(config, str(file))
+    if model is None or head is None:
+        raise InputError(f"{file}: not the config of an export; {_AGAIN}")
+    return model, head, label_names_from_config(config, head)
+
+
+def open_export(folder: Path, device: str = "auto", precision: str = "auto") -> ExportedEngine:
+    """Return an engine that runs an exported model.
+
+    Args:
+        folder: folder of the export.
+        device: "auto" or "cpu".
+        precision: precision of the products that are not in int8: "fp32", or "bf16" with OpenVINO; "auto"
+            is bf16 with OpenVINO where the CPU computes it fast.
+    """
+    record = read_export_record(folder)
+    model, head, _ = read_settings(folder)
+    file = folder / next(iter(record.checksums))
+    library = "ONNX Runtime" if record.to == "onnx" else "OpenVINO"
+    if device not in ("auto", "cpu"):
+        raise InputError(f"device {device}: an exported model runs on the CPU; name its checkpoint instead")
+    if record.to == "onnx" and precision == "bf16":
+        raise InputError(
+            f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
+        )
+    dtype = choose_precision("fp32" if record.to == "onnx" else precision, torch.device("cpu"))
+    try:
+        session = _open_session(record.to, file, dtype)
+    except ImportError:
+        package = "onnxruntime" if record.to == "onnx" else "openvino"
+        raise InputError(
+            f"{folder}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
+        ) from None
+    except Exception as error:  # both libraries raise types of their own, derived from RuntimeError or not
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{file}: {library} cannot open it ({reason}); {_AGAIN}") from error
+    return ExportedEngine(session, model, head, f"{library}, {_precision_name(record, dtype)}")
+
+
+def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
+    # Each library is imported only when it is used.
+    if to == "onnx":
+        from albertine.engines.onnxruntime_session import open_onnxruntime
+
+        return open_onnxruntime(file)
+    disable_telemetry()
+    from albertine.engines.openvino_session import open_openvino
+
+    return open_openvino(file, precision)
+
+
+def _precision_name(record: ExportRecord, precision: torch.dtype) -> str:
+    rest = "bf16" if precision == torch.bfloat16 else "fp32"
+    return rest if record.precision == "fp32" else f"int8 and {rest}"

@@ -1,0 +1,72 @@
+"""Packs the sequences of a strip into rows of equal length, for engines that only know such rows.
+
+A row is as long as the longest sequence, because attention takes more time in longer rows. Short
+sequences share a row, so that there is little padding; see `model/padded.py` for the mask.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from albertine.model.strip import Strip
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """A strip as rows.
+
+    Attributes:
+        inputs: input_ids, attention_mask and token_type_ids by name, each [rows, length].
+        token_indices: index in the flattened rows of each token of the strip, [tokens].
+        first_indices: index in the flattened rows of the first token of each sequence, [sequences].
+    """
+
+    inputs: dict[str, NDArray[np.int64]]
+    token_indices: Tensor
+    first_indices: Tensor
+
+
+def pack_rows(strip: Strip) -> PackedRows:
+    """Return a strip as rows; its sequences must not be empty."""
+    lengths = strip.lengths
+    row_of, start_of, number_of = _assign_rows(lengths)
+    row_length = max((start + length for start, length in zip(start_of, lengths, strict=True)), default=0)
+    firsts = np.array(row_of, np.int64) * row_length + np.array(start_of, np.int64)
+    indices = np.repeat(firsts, lengths) + strip.positions.numpy()
+    shape = (max(row_of, default=-1) + 1, row_length)
+
+    def rows(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        flat = np.zeros(shape, np.int64)
+        flat.reshape(-1)[indices] = values
+        return flat
+
+    inputs = {
+        "input_ids": rows(strip.tokens.numpy()),
+        "attention_mask": rows(np.repeat(np.array(number_of, np.int64), lengths)),
+        "token_type_ids": rows(strip.segments.numpy()),
+    }
+    return PackedRows(inputs, torch.from_numpy(indices), torch.from_numpy(firsts))
+
+
+def _assign_rows(lengths: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return the row of each sequence, its start there, and its number there, counted from 1.
+
+    The longest sequences are placed first, each into the first row with enough room.
+    """
+    capacity = max(lengths, default=0)
+    row_of, start_of, number_of = ([0] * len(lengths) for _ in range(3))
+    filled: list[int] = []  # tokens of each row
+    counts: list[int] = []  # sequences of each row
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        length = lengths[index]
+        row = next((row for row, tokens in enumerate(filled) if tokens + length <= capacity), len(filled))
+        if row == len(filled):
+            filled.append(0)
+            counts.append(0)
+        row_of[index], start_of[index], number_of[index] = row, filled[row], counts[row] + 1
+        filled[row] += length
+        counts[row] += 1
+    return row_of, start_of, number_of

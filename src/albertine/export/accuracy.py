@@ -1,0 +1,174 @@
+"""Judges an export in int8: the scores of its source and its own, on the same data."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albertine.corpus.batches import collate
+from albertine.corpus.corpus import Corpus, check_same_tokenizer, open_corpus
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.engines.engine import Engine
+from albertine.engines.exported_folder import open_export
+from albertine.engines.packed_rows import pack_rows
+from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.errors import InputError
+from albertine.export.settings import ExportSettings
+from albertine.inference.evaluate import evaluate_split, read_split
+from albertine.inference.finetuned_model import FinetunedModel, finetuned_from_model, load_finetuned
+from albertine.interop.load import has_masked_head
+from albertine.model.model import Model
+from albertine.tasks.metrics.display import format_metrics, shown_metrics
+from albertine.tasks.sequences import longest_first_groups, strip_from_samples
+from albertine.text.tokenizer import load_tokenizer
+
+_CALIBRATION_ROWS = 300
+_CALIBRATION_TOKENS = 1024  # of one input of the quantizer
+_HELD_OUT_SAMPLES = 400
+_SAMPLE_TOKENS = 128
+
+Inputs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A score of a model.
+
+    Attributes:
+        score: the score by which models are compared; a point is 0.01.
+        text: the scores in words.
+        num_examples: number of examples, which are tokens for a pre-trained model.
+    """
+
+    score: float
+    text: str
+    num_examples: int
+
+
+def describe_scores(before: Accuracy, after: Accuracy) -> str:
+    """Return the scores of a model in fp32 and in int8 as a sentence."""
+    return f"In int8: {after.text}; in fp32: {before.text}; on {after.num_examples:,} examples."
+
+
+class Judge(ABC):
+    """Computes the scores of a model and of its export, and gives inputs for the calibration."""
+
+    @abstractmethod
+    def calibration_inputs(self) -> Sequence[Inputs]:
+        """Return inputs of the exported model that show the ranges of its activations."""
+
+    @abstractmethod
+    def before(self) -> Accuracy:
+        """Return the score of the source in fp32."""
+
+    @abstractmethod
+    def after(self, folder: Path) -> Accuracy:
+        """Return the score of the export."""
+
+
+def create_judge(
+    source: str, folder: Path, model: Model, settings: ExportSettings, *, must_judge: bool
+) -> Judge | None:
+    """Return the judge of a model, from the data in the settings; None without data.
+
+    Args:
+        source: name given by the user.
+        folder: folder of the checkpoint.
+        model: the model.
+        settings: the data.
+        must_judge: raise `InputError` without data.
+    """
+    is_pretrained = has_masked_head(model)
+    option = "corpus" if is_pretrained else "data"
+    for name, is_wrong in (
+        ("corpus", not is_pretrained),
+        ("data", is_pretrained),
+        ("calibrate", is_pretrained),
+    ):
+        if is_wrong and getattr(settings, name) is not None:
+            kind = "pre-trained" if is_pretrained else "fine-tuned"
+            raise InputError(f"--{name}: {source} is {kind}; give --{option}")
+    needs_calibration = settings.to == "openvino"
+    if getattr(settings, option) is None:
+        if not must_judge and not needs_calibration:
+            return None
+        what = "a corpus with held-out text, which" if is_pretrained else "labeled rows, which"
+        purpose = "calibrates int8 and shows" if needs_calibration else "shows"
+        rest = "" if needs_calibration else "; --force exports without it"
+        raise InputError(f"--{option} is missing: {what} {purpose} what int8 loses{rest}")
+    if is_pretrained:
+        corpus = open_corpus(settings.corpus)
+        check_same_tokenizer(source, load_tokenizer(folder).fingerprint, corpus)
+        return _PretrainedJudge(model, corpus)
+    return _FinetunedJudge(finetuned_from_model(source, folder, model, "cpu", "fp32"), settings)
+
+
+class _FinetunedJudge(Judge):
+    """Judges a fine-tuned model by the metrics of its task."""
+
+    def __init__(self, model: FinetunedModel, settings: ExportSettings):
+        assert settings.data is not None
+        self._model, self._settings = model, settings
+        self._split = model.task.split_names(settings.split, settings.data)[0]
+        next(iter(read_split(model, self._split, settings, require_labels=True)))  # fails before the export
+
+    def calibration_inputs(self) -> Sequence[Inputs]:
+        settings, split = self._settings, self._split
+        if settings.calibrate is not None:
+            settings = replace(settings, data=str(settings.calibrate))
+        rows = islice(read_split(self._model, split, settings, require_labels=False), _CALIBRATION_ROWS)
+        encoded = self._model.create_scorer().encode(list(rows))
+        samples = [sample for example in encoded for sample in example.samples]
+        groups = longest_first_groups(samples, _CALIBRATION_TOKENS)
+        return [pack_rows(strip_from_samples([samples[index] for index in group])).inputs for group in groups]
+
+    def before(self) -> Accuracy:
+        return self._accuracy(self._model)
+
+    def after(self, folder: Path) -> Accuracy:
+        return self._accuracy(load_finetuned(folder, "cpu", "fp32"))
+
+    def _accuracy(self, model: FinetunedModel) -> Accuracy:
+        result = evaluate_split(model, self._split, self._settings)
+        shown = {name: result.metrics[name] for name in shown_metrics(result.metrics)}
+        return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples)
+
+
+class _PretrainedJudge(Judge):
+    """Judges a pre-trained model by the share of masked tokens of held-out text that it predicts."""
+
+    def __init__(self, model: Model, corpus: Corpus):
+        length = min(_SAMPLE_TOKENS, model.settings.max_length)
+        self._model = model
+        self._dataset = PretrainDataset(corpus, ObjectiveSettings("sop", length), "dev")
+        self._per_batch = max(1, _CALIBRATION_TOKENS // length)
+
+    def calibration_inputs(self) -> Sequence[Inputs]:
+        return [pack_rows(batch.strip).inputs for batch in self._batches()]
+
+    def before(self) -> Accuracy:
+        return self._accuracy(prepare_torch_engine(self._model, "cpu", "fp32"))
+
+    def after(self, folder: Path) -> Accuracy:
+        return self._accuracy(open_export(folder, "cpu", "fp32"))
+
+    def _batches(self) -> list[Any]:
+        indices = np.arange(min(len(self._dataset), _HELD_OUT_SAMPLES))
+        chunks = np.split(indices, range(self._per_batch, len(indices), self._per_batch))
+        return [collate(self._dataset.draw(chunk), len(chunk)) for chunk in chunks]
+
+    def _accuracy(self, engine: Engine) -> Accuracy:
+        correct = count = 0
+        for batch in self._batches():
+            output = engine.run(batch.strip)
+            masked = batch.targets.masked
+            logits = getattr(output, "masked", output).logits.index_select(0, masked.indices)
+            correct += int((logits.argmax(1) == masked.labels).sum())
+            count += len(masked.labels)
+        share = correct / max(1, count)
+        return Accuracy(share, f"{share:.1%} of masked tokens", count)

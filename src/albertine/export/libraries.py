@@ -1,0 +1,21 @@
+"""The libraries that an export needs, which are not installed by default."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from albertine.errors import InputError
+from albertine.settings.export import ExportFormat, ExportPrecision
+
+_PACKAGES = {"onnx": ("onnxscript", "onnxruntime"), "openvino": ("onnxscript", "openvino")}
+
+
+def check_libraries(to: ExportFormat, precision: ExportPrecision) -> None:
+    """Raise `InputError` if a library is missing that an export needs."""
+    packages: Sequence[str] = _PACKAGES[to]
+    if to == "openvino" and precision == "int8":
+        packages = (*packages, "nncf")
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"export to {to} needs {', '.join(missing)}, not installed: pip install 'albertine[deploy]'"
+        )

@@ -1,0 +1,105 @@
+"""A model as an ONNX graph: one node for each operation of each layer, and every weight once.
+
+Layers that share a block refer to the same initializers, so the graph of ALBERT is as small on disk as
+its checkpoint. Its inputs are those of `PaddedModel`; rows may be packed with several sequences.
+"""
+
+import logging
+import warnings
+
+import onnx_ir as ir
+import torch
+from onnx_ir.passes.common import DeduplicateInitializersPass
+from torch import Tensor, nn
+from torch.export import Dim
+
+from albertine.engines.exported_engine import AT_FIRST_TOKEN
+from albertine.model.model import Model
+from albertine.model.padded import PaddedModel, first_tokens
+
+INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
+_MAX_FOLDED_BYTES = 8 << 20  # more than of any weight whose transpose the exporter computes
+_OPSET = 20  # the first with GELU as an operation
+
+
+class ExportedModel(nn.Module):
+    """A model with the inputs and outputs of its export.
+
+    Logits of sequences come twice: under their name for rows of one sequence each, [rows, ...], and under
+    "packed_" and their name at the first token of each sequence of a packed row, [rows, length, ...].
+    """
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.padded = PaddedModel(model)
+        self.head = model.head
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> dict[str, Tensor]:
+        """Return the logits of the head; see `PaddedModel.forward`."""
+        hidden = self.padded.hidden(input_ids, attention_mask, token_type_ids)
+        logits: dict[str, Tensor] = self.head.logits_of_tokens(hidden)
+        at_tokens: dict[str, Tensor] = self.head.logits_of_sequences(hidden)
+        for name, values in at_tokens.items():
+            logits[name] = first_tokens(values, attention_mask)
+            logits[AT_FIRST_TOKEN + name] = values
+        return logits
+
+
+def onnx_graph(model: Model) -> ir.Model:
+    """Return an ONNX graph of a model in evaluation mode, in fp32."""
+    exported = ExportedModel(model).eval()
+    inputs = tuple(torch.ones(2, 8, dtype=torch.long) for _ in INPUT_NAMES)  # one tensor would be one input
+    with torch.no_grad():
+        names = list(exported(*inputs))
+    shape = {0: Dim("rows"), 1: Dim("length")}
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns that torchvision is not installed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own code
+        program = torch.onnx.export(
+            exported,
+            inputs,
+            dynamo=True,
+            input_names=INPUT_NAMES,
+            output_names=names,
+            dynamic_shapes=(shape,) * len(INPUT_NAMES),
+            opset_version=_OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    # The exporter computes the transpose of a small weight by itself, once for each layer.
+    DeduplicateInitializersPass(size_limit=_MAX_FOLDED_BYTES)(program.model)
+    return program.model
+
+
+def store_weights_transposed(graph: ir.Model) -> None:
+    """Replace each transposed weight by a weight that is stored transposed, as ONNX Runtime multiplies it.
+
+    The token embedding, which a masked-LM head also multiplies by, is stored once and stays as it is.
+    """
+    initializers = graph.graph.initializers
+    transposed: dict[str, ir.Value] = {}
+    for node in list(graph.graph):
+        weight = node.inputs[0] if node.op_type == "Transpose" else None
+        if weight is None or weight.name not in initializers or len(_operations(weight)) > 1:
+            continue
+        name = weight.name
+        assert name is not None
+        if name not in transposed:
+            assert weight.const_value is not None
+            values = weight.const_value.numpy().T.copy()
+            tensor = ir.tensor(values, name=f"{name}.transposed")
+            transposed[name] = ir.Value(
+                name=tensor.name,
+                shape=ir.Shape(values.shape),
+                type=ir.TensorType(tensor.dtype),
+                const_value=tensor,
+            )
+            initializers.add(transposed[name])
+        node.outputs[0].replace_all_uses_with(transposed[name])
+        graph.graph.remove(node, safe=True)
+        if not weight.uses():
+            del initializers[name]
+
+
+def _operations(value: ir.Value) -> set[str]:
+    return {node.op_type for node, _ in value.uses()}

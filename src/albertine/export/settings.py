@@ -1,0 +1,44 @@
+"""Settings of an export, in a module of their own so that `--help` imports nothing heavy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from albertine.settings import SettingError, setting
+from albertine.settings.export import ExportFormat, ExportPrecision
+from albertine.tasks.settings import DataSettings, Split
+
+
+@dataclass(frozen=True)
+class ExportSettings(DataSettings):
+    """Format and precision of an export, and the data by which one in int8 is judged."""
+
+    to: ExportFormat = setting(
+        "onnx", "For ONNX Runtime or for OpenVINO, which is faster on Intel's processors."
+    )
+    precision: ExportPrecision = setting(
+        "fp32", "Precision of the weights; int8 takes a quarter of the space."
+    )
+    split: Split = setting("dev", "With int8: split of the data.")
+    calibrate: Path | None = setting(
+        None,
+        "With --to openvino and int8: table of rows that show the model's usual input; by default those of "
+        "--data. ONNX Runtime needs none.",
+    )
+    corpus: Path | None = setting(
+        None, "With int8 and a pre-trained model: corpus whose held-out text shows the accuracy."
+    )
+
+    def check(self) -> None:
+        """Raise `SettingError` if settings of int8 are set for fp32, or a setting has no use."""
+        super().check()
+        if self.precision == "fp32":
+            for name in ("data", "calibrate", "corpus"):
+                if getattr(self, name) is not None:
+                    raise SettingError(name, getattr(self, name), "needs precision = int8", ("precision",))
+        if self.to == "onnx" and self.calibrate is not None:
+            raise SettingError(
+                "calibrate",
+                self.calibrate,
+                "needs to = openvino: ONNX Runtime measures its input itself",
+                ("to",),
+            )

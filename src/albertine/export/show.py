@@ -1,0 +1,24 @@
+"""Prints what was exported."""
+
+from pathlib import Path
+
+from albertine import progress
+from albertine.export.accuracy import describe_scores
+from albertine.export.export import ExportResult
+from albertine.export.settings import ExportSettings
+from albertine.progress import format_bytes
+
+
+def show_export(source: str, out: Path, settings: ExportSettings, result: ExportResult) -> None:
+    """Print the files of an export, how close it is to its source, and how to run it."""
+    files, size = " and ".join(result.files), format_bytes(result.num_bytes)
+    progress.print_message(f"{out}: {files}, {size}, weights in {settings.precision}")
+    if settings.precision == "fp32":
+        progress.print_message(
+            f"{out}: verified; its outputs equal those of {source} to {result.difference:.1g}"
+        )
+    elif result.before is None or result.after is None:
+        progress.print_message(f"{out}: not judged; --data shows what int8 loses")
+    else:
+        progress.print_message(f"{out}: {describe_scores(result.before, result.after)}")
+    progress.print_message(f"{out}/README.md shows how to run it")

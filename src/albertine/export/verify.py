@@ -1,0 +1,68 @@
+"""Compares an export with its source on sequences of several lengths."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from albertine.engines.exported_engine import ExportedEngine
+from albertine.errors import WorkError
+from albertine.model.model import Model
+from albertine.model.padded import PaddedModel
+from albertine.model.strip import Strip
+
+MAX_DIFFERENCE = 1e-4  # of logits, in units of the largest one if that is above 1
+
+
+def random_strip(model: Model) -> Strip:
+    """Return sequences of random tokens and segments, with lengths from 1 to 150 or the model's maximum."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = [min(length, model.settings.max_length) for length in (24, 7, 150, 1, 24, 40, 3, 100)]
+    lengths *= model.head.sequences_per_prediction
+    tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
+    segments = torch.randint(0, model.settings.segments, (sum(lengths),), generator=generator)
+    offsets = torch.tensor([0, *lengths]).cumsum(0)
+    return Strip(tokens, segments, offsets)
+
+
+@torch.no_grad()
+def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> float:
+    """Return the largest difference of logits between a model and its export, with both forms of input.
+
+    The logits of padded rows and of packed rows are compared with those of `PaddedModel`, whose equality to
+    the strip has tests of its own.
+    """
+    ids, mask, segments = strip.to_padded()
+    expected = PaddedModel(model)(ids, mask, segments)
+    is_token = mask.bool()
+    padded = engine.run_rows(
+        {"input_ids": ids.numpy(), "attention_mask": mask.numpy(), "token_type_ids": segments.numpy()}
+    )
+    packed = engine.logits(strip)
+    differences = []
+    for name, values in expected.items():
+        of_tokens = name in model.head.logits_of_tokens(torch.zeros(1, model.settings.hidden_size))
+        reference = values[is_token] if of_tokens else values
+        from_padded = _tensor(padded, name)
+        for actual in (from_padded[is_token] if of_tokens else from_padded, packed[name]):
+            scale = max(1.0, float(reference.abs().max()))
+            differences.append(float((actual.reshape(reference.shape) - reference).abs().max()) / scale)
+    return max(differences)
+
+
+def verify_export(model: Model, engine: ExportedEngine, folder: Path) -> float:
+    """Return the largest difference in fp32; raise `WorkError` if it is more than rounding gives."""
+    difference = largest_difference(model, engine, random_strip(model))
+    if not difference <= MAX_DIFFERENCE:
+        raise WorkError(
+            f"{folder}: the outputs of the export differ from those of its source by {difference:.2g}, more "
+            f"than {MAX_DIFFERENCE:g}; nothing was written"
+        )
+    return difference
+
+
+def _tensor(outputs: Mapping[str, NDArray[np.float32]], name: str) -> Tensor:
+    return torch.from_numpy(outputs[name])

@@ -1,0 +1,6 @@
+"""Names of the formats and precisions of exported models."""
+
+from typing import Literal
+
+ExportFormat = Literal["onnx", "openvino"]
+ExportPrecision = Literal["fp32", "int8"]

@@ -1,0 +1,3 @@
+from tests.task_fixtures import checkpoint
+
+__all__ = ["checkpoint"]

@@ -1,0 +1,293 @@
+"""`albertine export`: the folder, int8, wrong input, and everything that takes the folder as a model."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from tests.task_fixtures import MODEL, reviews, write_csv
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.deploy.endpoints import load_served_model
+from albertine.errors import InputError
+from albertine.export.export import export
+from albertine.export.settings import ExportSettings
+from albertine.inference.evaluate import evaluate
+from albertine.inference.fill_mask import fill_mask_pipeline
+from albertine.inference.pipeline import pipeline
+from albertine.inference.settings import EvaluateSettings
+from albertine.interop.huggingface import save_folder
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, SettingError
+from albertine.settings.export import ExportFormat
+from albertine.tasks.card import TaskCard
+from albertine.text.tokenizer import load_tokenizer
+
+LABELS = ("blue", "green", "red")
+TEXTS = [row["review"] for row in reviews(3, 40)]
+SHORT = "ka lobra dormi"
+
+
+@pytest.fixture(scope="session")
+def classifier(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with weights so large that its predictions differ."""
+    model, generator = (
+        Model(replace(MODEL, layers=5), HeadSettings("classify", labels=3), seed=3),
+        torch.Generator().manual_seed(2),
+    )
+    model.label_names = LABELS
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.endswith("norm.weight"):
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.15)
+    tokenizer = load_tokenizer(checkpoint)
+    strip = Strip.from_sequences([tokenizer.encode_with_special_tokens(text)[0][:60] for text in TEXTS])
+    with torch.no_grad():  # so that no label is always the most probable one
+        model.head.out.bias -= model(strip).logits.mean(0)  # type: ignore[union-attr]
+    folder = tmp_path_factory.mktemp("classifier") / "classifier"
+    save_folder(model, folder, tokenizer=tokenizer)
+    TaskCard("classify", "classify", LABELS, ("accuracy",), max_length=64, columns={"text": "review"}).write(
+        folder
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(classifier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows whose labels are the predictions of the classifier, so that its accuracy is 1."""
+    labels = [prediction["label"] for prediction in pipeline(classifier, precision="fp32")(TEXTS)]
+    rows = [{"review": text, "label": label} for text, label in zip(TEXTS, labels, strict=True)]
+    return write_csv(tmp_path_factory.mktemp("data") / "rows.csv", rows)
+
+
+@pytest.fixture(scope="session")
+def exported(classifier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The classifier for ONNX Runtime in fp32."""
+    folder = tmp_path_factory.mktemp("exported") / "onnx"
+    export(classifier, folder, ExportSettings())
+    return folder
+
+
+def int8_settings(to: ExportFormat, data: Path) -> ExportSettings:
+    return ExportSettings(to=to, precision="int8", data=str(data))
+
+
+def run(*arguments: str | Path) -> int:
+    return run_command(app, list(map(str, arguments)))
+
+
+def test_an_export_predicts_what_its_source_predicts(classifier: Path, exported: Path) -> None:
+    expected, actual = (pipeline(folder, precision="fp32")(TEXTS) for folder in (classifier, exported))
+    assert len({prediction["label"] for prediction in expected}) > 1
+    for one, other in zip(actual, expected, strict=True):
+        assert one["label"] == other["label"]
+        assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
+
+
+def test_the_lines_of_the_readme_run(exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    code = (exported / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(exported)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "logits" in capsys.readouterr().out
+
+
+def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:
+    session = onnxruntime.InferenceSession(exported / "model.onnx", providers=["CPUExecutionProvider"])
+    tokenizer = load_tokenizer(exported)
+    ids, _ = tokenizer.encode_with_special_tokens(TEXTS[0])
+    padded = np.array([ids + [0] * 5, ids + [0] * 5])
+    mask = np.array([[1] * len(ids) + [0] * 5] * 2)
+    inputs = {"input_ids": padded, "attention_mask": mask, "token_type_ids": np.zeros_like(padded)}
+    (logits,) = session.run(["logits"], inputs)
+    probabilities = torch.from_numpy(logits).softmax(1)
+    expected = pipeline(exported)(TEXTS[0])
+    assert probabilities.shape == (2, 3)
+    assert LABELS[int(probabilities[0].argmax())] == expected["label"]
+    assert float(probabilities[1].max()) == pytest.approx(expected["probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_int8_keeps_its_accuracy_and_says_so(
+    to: ExportFormat, classifier: Path, data: Path, tmp_path: Path
+) -> None:
+    result = export(classifier, tmp_path / "out", int8_settings(to, data), force=True)
+    assert result.before is not None
+    assert result.after is not None
+    assert result.before.score == 1.0
+    assert result.after.score >= 0.7
+    assert result.num_bytes < 0.5 * (classifier / "model.safetensors").stat().st_size + 400_000
+    (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data), precision="fp32"))
+    assert evaluation.primary_metric == result.after.score
+    assert result.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_int8_that_loses_too_much_is_refused(
+    classifier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    # So that no loss counts as one. The attribute `albertine.export` is the function, not the package.
+    monkeypatch.setattr(sys.modules["albertine.export.export"], "MAX_LOSS", -1.0)
+    options = ("--precision", "int8", "--data", data, "--out", tmp_path / "out")
+    assert run("export", classifier, *options) == 1
+    assert "points: accuracy 100.0 before, accuracy" in capsys.readouterr().err.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+    assert run("export", classifier, *options, "--force") == 0
+    assert "kept because of --force" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_pretrained_models_fill_masks(checkpoint: Path, tmp_path: Path) -> None:
+    export(checkpoint, tmp_path / "out", ExportSettings())
+    expected, actual = (fill_mask_pipeline(source) for source in (checkpoint, tmp_path / "out"))
+    text = f"{SHORT} {expected.mask_token}"
+    for one, other in zip(actual.fill(text)[0], expected.fill(text)[0], strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+    in_order = [model.order_probability(SHORT, SHORT[4:]) for model in (actual, expected)]
+    assert in_order[0] == pytest.approx(in_order[1], abs=1e-5)
+    (score,), (expected_score,) = (model.score([SHORT]) for model in (actual, expected))
+    assert score.pll == pytest.approx(expected_score.pll, abs=1e-3)
+    assert load_served_model(str(tmp_path / "out"), "cpu", "auto").endpoints.keys() == {
+        "/fill-mask",
+        "/order",
+    }
+
+
+def test_the_server_serves_an_export(exported: Path) -> None:
+    served = load_served_model(str(exported), "auto", "auto")
+    assert served.labels == LABELS
+    example, _ = served.endpoints["/predict"].parse_item({"text": TEXTS[0]})
+    (prediction,) = served.endpoints["/predict"].process_batch([example])
+    assert prediction["label"] == pipeline(exported)(TEXTS[0])["label"]
+
+
+def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: Path, capsys: Any) -> None:
+    task = ("--task", "classify", "--data", tmp_path / "rows.csv")
+    commands = (("finetune", *task, "--out", tmp_path / "run"), ("convert", tmp_path / "new"), ("info",))
+    for name, *options in commands:
+        assert run(name, exported, *options) == 2
+        assert "an exported model, which can only predict" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_exits_depth_and_devices_are_refused(exported: Path) -> None:
+    with pytest.raises(InputError, match="an exported model, without exits"):
+        pipeline(exported, exit="patience:1")
+    with pytest.raises(InputError, match="device cuda: an exported model runs on the CPU"):
+        pipeline(exported, device="cuda")
+    with pytest.raises(InputError, match="ONNX Runtime computes in fp32"):
+        pipeline(exported, precision="bf16")
+
+
+def damaged(exported: Path, folder: Path) -> Path:
+    shutil.copytree(exported, folder)
+    return folder
+
+
+def test_damaged_exports_are_refused(exported: Path, tmp_path: Path) -> None:
+    changed = damaged(exported, tmp_path / "changed")
+    content = bytearray((changed / "model.onnx").read_bytes())
+    content[len(content) // 2] ^= 1
+    (changed / "model.onnx").write_bytes(content)
+    with pytest.raises(InputError, match=r"model\.onnx: damaged or changed"):
+        pipeline(changed)
+    missing = damaged(exported, tmp_path / "missing")
+    (missing / "model.onnx").unlink()
+    with pytest.raises(InputError, match=r"model\.onnx: missing"):
+        pipeline(missing)
+    no_model = damaged(exported, tmp_path / "no-model")
+    (no_model / "model.onnx").write_bytes(b"not a model")
+    record = json.loads((no_model / "export.json").read_text(encoding="utf-8"))
+    record["checksums"]["model.onnx"] = hashlib.sha256(b"not a model").hexdigest()
+    (no_model / "export.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(InputError, match=r"ONNX Runtime cannot open it"):
+        pipeline(no_model)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"format": 9}',
+        '{"format": 1, "to": "onnx", "precision": "fp32", "checksums": {"../model.onnx": "0"}}',
+        '{"format": 1, "to": "tflite", "precision": "fp32", "checksums": {"model.onnx": "0"}}',
+    ],
+)
+def test_invalid_records_are_refused(content: str, exported: Path, tmp_path: Path) -> None:
+    folder = damaged(exported, tmp_path / "folder")
+    (folder / "export.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"export\.json"):
+        pipeline(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "int8"}, "--data is missing: labeled rows, which shows what int8 loses; --force"),
+        ({"precision": "int8", "to": "openvino"}, "--data is missing: labeled rows, which calibrates"),
+        ({"precision": "int8", "corpus": Path("c")}, "--corpus: .* is fine-tuned; give --data"),
+    ],
+)
+def test_int8_needs_data(options: dict[str, Any], message: str, classifier: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        export(classifier, tmp_path / "out", ExportSettings(**options))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--data: .* is pre-trained; give --corpus"):
+        export(checkpoint, tmp_path / "out", ExportSettings(precision="int8", data="rows.csv"))
+
+
+@pytest.mark.parametrize("name", ["data", "calibrate", "corpus"])
+def test_settings_of_int8_need_int8(name: str) -> None:
+    with pytest.raises(SettingError, match="needs precision = int8"):
+        replace(ExportSettings(), **{name: "x"}).check()  # type: ignore[arg-type]
+
+
+def test_calibration_is_for_openvino() -> None:
+    with pytest.raises(SettingError, match="needs to = openvino"):
+        ExportSettings(precision="int8", calibrate=Path("rows.csv")).check()
+
+
+def test_co_matching_and_solvers_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(checkpoint)
+    heads = {"a": HeadSettings("choice", labels=1, co_matching=True), "b": HeadSettings("classify")}
+    settings = {"a": MODEL, "b": replace(MODEL, depth_rule="equilibrium")}
+    for name, message in (("a", "its co_matching head"), ("b", "depth_rule = equilibrium")):
+        save_folder(Model(settings[name], heads[name]), tmp_path / name, tokenizer=tokenizer)
+        with pytest.raises(InputError, match=message):
+            export(tmp_path / name, tmp_path / "out", ExportSettings())
+
+
+def test_missing_libraries_are_named(
+    classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["albertine.export.libraries"], "find_spec", lambda _: None)
+    settings = ExportSettings(to="openvino", precision="int8", data="rows.csv")
+    with pytest.raises(InputError, match=r"needs onnxscript, openvino, nncf, not installed: pip install"):
+        export(classifier, tmp_path / "out", settings)
+
+
+def test_openvino_sends_no_usage_data(tmp_path: Path) -> None:
+    code = (
+        "import sys; from albertine.engines.no_telemetry import disable_telemetry; disable_telemetry(); "
+        "import openvino, nncf; assert sys.modules['openvino_telemetry'] is None"
+    )
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, env=environment, timeout=120)
+    assert not (tmp_path / "intel").exists()
+
+
+def test_an_existing_folder_is_kept(classifier: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="exists"):
+        export(classifier, tmp_path / "out", ExportSettings())
+    assert (tmp_path / "out" / "mine.txt").is_file()

@@ -1,0 +1,104 @@
+"""Exported models of every head and every plan have the outputs of their source, with weights stored once."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import onnx
+import pytest
+import torch
+from tests.model.model_fixtures import SMALL
+from tests.model.test_padded import HEADS, VARIANTS, make_model
+
+from albertine.checksums import file_checksum
+from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.export.model_files import write_model
+from albertine.export.verify import largest_difference, random_strip, verify_export
+from albertine.interop.huggingface import write_config
+from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
+from albertine.model.model import Model
+from albertine.model.span_head import SpanOutput
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.export import ExportFormat
+
+PLANS = {
+    **VARIANTS,
+    "norms first, rotary": replace(SMALL, norm_first=True, rotary=True),
+    "halting": replace(SMALL, depth_rule="halting"),
+    "step differences": replace(SMALL, step_rank=2, step_vectors=True, step_signal=True),
+}
+
+
+def write_export(model: Model, folder: Path, to: ExportFormat) -> ExportedEngine:
+    folder.mkdir()
+    files = write_model(model, folder, to)
+    write_config(model, folder)
+    ExportRecord(to, "fp32", {name: file_checksum(folder / name) for name in files}).write(folder)
+    return open_export(folder, "cpu", "fp32")
+
+
+def check_outputs(model: Model, engine: ExportedEngine) -> None:
+    """Compare padded rows, packed rows and the output of the engine with the model."""
+    assert largest_difference(model, engine, random_strip(model)) < 1e-5
+    strip = random_strip(model)
+    with torch.no_grad():
+        expected, actual = model(strip), engine.run(strip)
+    assert type(actual) is type(expected)
+    for value, other in zip(tensors(actual), tensors(expected), strict=True):
+        assert value.shape == other.shape
+        assert (value - other).abs().max() < 2e-5
+
+
+def tensors(output: object) -> list[torch.Tensor]:
+    match output:
+        case PredictionOutput(logits):
+            return [logits]
+        case MaskedLMOutput():
+            return [output.logits]
+        case PretrainingOutput(masked, pair_logits):
+            return [masked.logits, pair_logits]
+        case SpanOutput(start, end, answerable):
+            return [start, end] if answerable is None else [start, end, answerable]
+    raise AssertionError(output)
+
+
+@pytest.mark.parametrize("to", get_args(ExportFormat))
+def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, tmp_path: Path) -> None:
+    model = make_model(head=HEADS["pretrain"])
+    check_outputs(model, write_export(model, tmp_path / "export", to))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", get_args(ExportFormat))
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_every_head_can_be_exported(head: HeadSettings, to: ExportFormat, tmp_path: Path) -> None:
+    model = make_model(head=head)
+    check_outputs(model, write_export(model, tmp_path / "export", to))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", get_args(ExportFormat))
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_every_plan_can_be_exported(plan: ModelSettings, to: ExportFormat, tmp_path: Path) -> None:
+    model = make_model(plan, HEADS["answerable span"])
+    check_outputs(model, write_export(model, tmp_path / "export", to))
+
+
+@pytest.mark.parametrize("layers", [2, 6])
+def test_weights_are_stored_once_however_many_layers_use_them(layers: int, tmp_path: Path) -> None:
+    model = Model(replace(SMALL, layers=layers), HeadSettings("classify"))
+    (name,) = write_model(model, tmp_path, "onnx")
+    graph = onnx.load(tmp_path / name).graph
+    weights = (value for value in graph.initializer if value.data_type == onnx.TensorProto.FLOAT)
+    stored = sum(onnx.numpy_helper.to_array(value).size for value in weights)
+    assert stored < 1.02 * sum(parameter.numel() for parameter in model.parameters()) + 64
+
+
+def test_a_difference_is_found(tmp_path: Path) -> None:
+    model = make_model(head=HEADS["classify"])
+    engine = write_export(model, tmp_path / "export", "onnx")
+    with torch.no_grad():
+        model.encoder.ffn[0].up.bias[0] += 0.1  # type: ignore[index, union-attr, operator]
+    with pytest.raises(Exception, match="the outputs of the export differ from those of its source by"):
+        verify_export(model, engine, tmp_path / "export")
