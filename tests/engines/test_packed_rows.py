@@ -32,13 +32,18 @@ def test_every_sequence_has_its_own_number_in_a_row(lengths: list[int]) -> None:
 def test_short_sequences_leave_little_padding() -> None:
     lengths = np.random.default_rng(0).integers(4, 50, 80).tolist()
     rows = pack_rows(random_strip(lengths)).inputs["attention_mask"]
-    assert rows.shape[1] == max(lengths)
+    assert max(lengths) <= rows.shape[1] < max(lengths) + 8
     assert (rows != 0).mean() > 0.9
 
 
 def test_short_sequences_share_a_row() -> None:
-    mask = pack_rows(random_strip([5, 9, 2, 2])).inputs["attention_mask"]
-    assert mask.tolist() == [[1] * 9, [1] * 5 + [2] * 2 + [3] * 2]
+    mask = pack_rows(random_strip([5, 8, 2, 1])).inputs["attention_mask"]
+    assert mask.tolist() == [[1] * 8, [1] * 5 + [2] * 2 + [3]]
+
+
+def test_rows_have_few_different_lengths() -> None:
+    widths = {pack_rows(random_strip([length])).inputs["input_ids"].shape[1] for length in range(1, 513)}
+    assert len(widths) == 8 + 4 + 12
 
 
 def test_an_empty_strip_has_no_rows() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,25 @@ def test_the_lines_of_the_readme_run(exported: Path, monkeypatch: pytest.MonkeyP
     assert "logits" in capsys.readouterr().out
 
 
+def readme_command(folder: Path) -> list[str]:
+    """Return the arguments of the shell command in the README of an export."""
+    block = (folder / "README.md").read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0]
+    program, *arguments = shlex.split(block)
+    assert program == "albertine"
+    return arguments
+
+
+def test_the_command_of_the_readme_runs(
+    classifier: Path, checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data, "new.csv")
+    for source in (classifier, checkpoint):
+        export(source, f"my {source.name}", ExportSettings())
+        assert run(*readme_command(Path(f"my {source.name}"))) == 0
+    assert len(Path("answers.csv").read_text(encoding="utf-8").splitlines()) == len(TEXTS) + 1
+
+
 def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:
     session = onnxruntime.InferenceSession(exported / "model.onnx", providers=["CPUExecutionProvider"])
     tokenizer = load_tokenizer(exported)
@@ -126,9 +146,15 @@ def test_int8_keeps_its_accuracy_and_says_so(
     assert result.before.score == 1.0
     assert result.after.score >= 0.7
     assert result.num_bytes < 0.5 * (classifier / "model.safetensors").stat().st_size + 400_000
-    (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data), precision="fp32"))
+    (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data)))
     assert evaluation.primary_metric == result.after.score
     assert result.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_task_is_checked(classifier: Path, data: Path, tmp_path: Path) -> None:
+    settings = ExportSettings(precision="int8", data=str(data), task="squad-2.0")
+    with pytest.raises(InputError, match=r"its task type is classify, but --task squad-2\.0 is of type span"):
+        export(classifier, tmp_path / "out", settings)
 
 
 def test_int8_that_loses_too_much_is_refused(
@@ -138,7 +164,9 @@ def test_int8_that_loses_too_much_is_refused(
     monkeypatch.setattr(sys.modules["albertine.export.export"], "MAX_LOSS", -1.0)
     options = ("--precision", "int8", "--data", data, "--out", tmp_path / "out")
     assert run("export", classifier, *options) == 1
-    assert "points: accuracy 100.0 before, accuracy" in capsys.readouterr().err.replace("\n", " ")
+    assert "points on 40 examples: accuracy 100.0 before, accuracy" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
     assert not (tmp_path / "out").exists()
     assert run("export", classifier, *options, "--force") == 0
     assert "kept because of --force" in capsys.readouterr().err.replace("\n", " ")
@@ -177,7 +205,7 @@ def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: P
 
 
 def test_exits_depth_and_devices_are_refused(exported: Path) -> None:
-    with pytest.raises(InputError, match="an exported model, without exits"):
+    with pytest.raises(InputError, match="an exported model, which always applies all layers"):
         pipeline(exported, exit="patience:1")
     with pytest.raises(InputError, match="device cuda: an exported model runs on the CPU"):
         pipeline(exported, device="cuda")
@@ -229,8 +257,8 @@ def test_invalid_records_are_refused(content: str, exported: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "int8"}, "--data is missing: labeled rows, which shows what int8 loses; --force"),
-        ({"precision": "int8", "to": "openvino"}, "--data is missing: labeled rows, which calibrates"),
+        ({"precision": "int8"}, "--data is missing: its labeled rows show what int8 loses; --force"),
+        ({"precision": "int8", "to": "openvino"}, "--data is missing: its labeled rows show what int8 loses"),
         ({"precision": "int8", "corpus": Path("c")}, "--corpus: .* is fine-tuned; give --data"),
     ],
 )
@@ -240,12 +268,21 @@ def test_int8_needs_data(options: dict[str, Any], message: str, classifier: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_rows_without_labels_calibrate(classifier: Path, data: Path, tmp_path: Path) -> None:
+    rows = data.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "rows.csv").write_text("\n".join(row.split(",")[0] for row in rows) + "\n", encoding="utf-8")
+    settings = ExportSettings(to="openvino", precision="int8", calibrate=tmp_path / "rows.csv")
+    with pytest.raises(InputError, match="--data is missing"):
+        export(classifier, tmp_path / "out", settings)
+    assert export(classifier, tmp_path / "out", settings, force=True).after is None
+
+
 def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--data: .* is pre-trained; give --corpus"):
         export(checkpoint, tmp_path / "out", ExportSettings(precision="int8", data="rows.csv"))
 
 
-@pytest.mark.parametrize("name", ["data", "calibrate", "corpus"])
+@pytest.mark.parametrize("name", ["data", "calibrate", "corpus", "task", "text"])
 def test_settings_of_int8_need_int8(name: str) -> None:
     with pytest.raises(SettingError, match="needs precision = int8"):
         replace(ExportSettings(), **{name: "x"}).check()  # type: ignore[arg-type]

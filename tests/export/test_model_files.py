@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -13,6 +14,7 @@ from tests.model.test_padded import HEADS, VARIANTS, make_model
 from albertine.checksums import file_checksum
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.errors import WorkError
 from albertine.export.model_files import write_model
 from albertine.export.verify import largest_difference, random_strip, verify_export
 from albertine.interop.huggingface import write_config
@@ -100,5 +102,17 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     engine = write_export(model, tmp_path / "export", "onnx")
     with torch.no_grad():
         model.encoder.ffn[0].up.bias[0] += 0.1  # type: ignore[index, union-attr, operator]
-    with pytest.raises(Exception, match="the outputs of the export differ from those of its source by"):
+    with pytest.raises(WorkError, match="the outputs of the export differ from those of its source by"):
+        verify_export(model, engine, tmp_path / "export")
+
+
+def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
+    model = make_model(head=HEADS["classify"])
+    engine = write_export(model, tmp_path / "export", "onnx")
+    session = engine._session
+    engine._session = lambda inputs: {
+        name: values * np.nan if name.startswith("packed_") else values
+        for name, values in session(inputs).items()
+    }
+    with pytest.raises(WorkError, match="differ from those of its source by nan"):
         verify_export(model, engine, tmp_path / "export")

@@ -54,7 +54,9 @@ class ExportedEngine:
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
         """Raise `InputError`: an exported model applies all of its layers."""
-        raise InputError("an exported model has no exits: use the checkpoint that it was exported from")
+        raise InputError(
+            "an exported model always applies all layers; --depth needs the checkpoint that it was made from"
+        )
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""

@@ -1,7 +1,7 @@
 """Packs the sequences of a strip into rows of equal length, for engines that only know such rows.
 
-A row is as long as the longest sequence, because attention takes more time in longer rows. Short
-sequences share a row, so that there is little padding; see `model/padded.py` for the mask.
+A row is about as long as the longest sequence, because attention takes more time in longer rows.
+Short sequences share a row, so that there is little padding; see `model/padded.py` for the mask.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def pack_rows(strip: Strip) -> PackedRows:
     """Return a strip as rows; its sequences must not be empty."""
     lengths = strip.lengths
     row_of, start_of, number_of = _assign_rows(lengths)
-    row_length = max((start + length for start, length in zip(start_of, lengths, strict=True)), default=0)
+    row_length = _row_length(lengths)
     firsts = np.array(row_of, np.int64) * row_length + np.array(start_of, np.int64)
     indices = np.repeat(firsts, lengths) + strip.positions.numpy()
     shape = (max(row_of, default=-1) + 1, row_length)
@@ -51,12 +51,22 @@ def pack_rows(strip: Strip) -> PackedRows:
     return PackedRows(inputs, torch.from_numpy(indices), torch.from_numpy(firsts))
 
 
+def _row_length(lengths: list[int]) -> int:
+    """Return the length of the rows for sequences of these lengths.
+
+    An engine keeps memory for each shape of its input that it has seen, so there are few different lengths.
+    """
+    longest = max(lengths, default=0)
+    step = 8 if longest <= 64 else 16 if longest <= 128 else 32
+    return -(-longest // step) * step
+
+
 def _assign_rows(lengths: list[int]) -> tuple[list[int], list[int], list[int]]:
     """Return the row of each sequence, its start there, and its number there, counted from 1.
 
     The longest sequences are placed first, each into the first row with enough room.
     """
-    capacity = max(lengths, default=0)
+    capacity = _row_length(lengths)
     row_of, start_of, number_of = ([0] * len(lengths) for _ in range(3))
     filled: list[int] = []  # tokens of each row
     counts: list[int] = []  # sequences of each row

@@ -56,7 +56,13 @@ def describe_scores(before: Accuracy, after: Accuracy) -> str:
 
 
 class Judge(ABC):
-    """Computes the scores of a model and of its export, and gives inputs for the calibration."""
+    """Computes the scores of a model and of its export, and gives inputs for the calibration.
+
+    Attributes:
+        has_labels: whether it can compute scores; otherwise it only has inputs for the calibration.
+    """
+
+    has_labels = True
 
     @abstractmethod
     def calibration_inputs(self) -> Sequence[Inputs]:
@@ -68,13 +74,13 @@ class Judge(ABC):
 
     @abstractmethod
     def after(self, folder: Path) -> Accuracy:
-        """Return the score of the export."""
+        """Return the score of the export, in the precision in which it is used by default."""
 
 
 def create_judge(
     source: str, folder: Path, model: Model, settings: ExportSettings, *, must_judge: bool
 ) -> Judge | None:
-    """Return the judge of a model, from the data in the settings; None without data.
+    """Return the judge of a model, from the data in the settings; None if none is needed.
 
     Args:
         source: name given by the user.
@@ -93,36 +99,45 @@ def create_judge(
         if is_wrong and getattr(settings, name) is not None:
             kind = "pre-trained" if is_pretrained else "fine-tuned"
             raise InputError(f"--{name}: {source} is {kind}; give --{option}")
-    needs_calibration = settings.to == "openvino"
     if getattr(settings, option) is None:
-        if not must_judge and not needs_calibration:
+        needs_calibration = settings.to == "openvino" and settings.calibrate is None
+        if must_judge or needs_calibration:
+            raise InputError(_missing_data_message(option, must_judge=must_judge))
+        if settings.calibrate is None:
             return None
-        what = "a corpus with held-out text, which" if is_pretrained else "labeled rows, which"
-        purpose = "calibrates int8 and shows" if needs_calibration else "shows"
-        rest = "" if needs_calibration else "; --force exports without it"
-        raise InputError(f"--{option} is missing: {what} {purpose} what int8 loses{rest}")
     if is_pretrained:
         corpus = open_corpus(settings.corpus)
         check_same_tokenizer(source, load_tokenizer(folder).fingerprint, corpus)
         return _PretrainedJudge(model, corpus)
-    return _FinetunedJudge(finetuned_from_model(source, folder, model, "cpu", "fp32"), settings)
+    finetuned = finetuned_from_model(source, folder, model, "cpu", "fp32", task=settings.task)
+    return _FinetunedJudge(finetuned, settings)
+
+
+def _missing_data_message(option: str, *, must_judge: bool) -> str:
+    """Return why an option is missing, which is either needed as calibration, or to judge the export."""
+    if option == "corpus":
+        message = "--corpus is missing: its held-out text shows what int8 loses"
+    else:
+        message = "--data is missing: its labeled rows show what int8 loses"
+    rest = "--force exports it unseen" if must_judge else "or give --calibrate with rows without labels"
+    return f"{message}; {rest}"
 
 
 class _FinetunedJudge(Judge):
     """Judges a fine-tuned model by the metrics of its task."""
 
     def __init__(self, model: FinetunedModel, settings: ExportSettings):
-        assert settings.data is not None
         self._model, self._settings = model, settings
-        self._split = model.task.split_names(settings.split, settings.data)[0]
-        next(iter(read_split(model, self._split, settings, require_labels=True)))  # fails before the export
+        self.has_labels = settings.data is not None
+        self._calibration = _with_data(settings, settings.calibrate or settings.data)
+        for source in (settings, self._calibration) if self.has_labels else (self._calibration,):
+            assert source.data is not None
+            self._split = model.task.split_names(settings.split, source.data)[0]
+            next(iter(read_split(model, self._split, source, require_labels=source is settings)))
 
     def calibration_inputs(self) -> Sequence[Inputs]:
-        settings, split = self._settings, self._split
-        if settings.calibrate is not None:
-            settings = replace(settings, data=str(settings.calibrate))
-        rows = islice(read_split(self._model, split, settings, require_labels=False), _CALIBRATION_ROWS)
-        encoded = self._model.create_scorer().encode(list(rows))
+        examples = read_split(self._model, self._split, self._calibration, require_labels=False)
+        encoded = self._model.create_scorer().encode(list(islice(examples, _CALIBRATION_ROWS)))
         samples = [sample for example in encoded for sample in example.samples]
         groups = longest_first_groups(samples, _CALIBRATION_TOKENS)
         return [pack_rows(strip_from_samples([samples[index] for index in group])).inputs for group in groups]
@@ -131,12 +146,19 @@ class _FinetunedJudge(Judge):
         return self._accuracy(self._model)
 
     def after(self, folder: Path) -> Accuracy:
-        return self._accuracy(load_finetuned(folder, "cpu", "fp32"))
+        return self._accuracy(load_finetuned(folder, "cpu", task=self._settings.task))
 
     def _accuracy(self, model: FinetunedModel) -> Accuracy:
         result = evaluate_split(model, self._split, self._settings)
         shown = {name: result.metrics[name] for name in shown_metrics(result.metrics)}
         return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples)
+
+
+def _with_data(settings: ExportSettings, data: Path | str | None) -> ExportSettings:
+    """Return settings with other data and the same columns."""
+    changed = replace(settings, data=None if data is None else str(data))
+    changed.record_explicit_keys(settings.explicit_keys)
+    return changed
 
 
 class _PretrainedJudge(Judge):
@@ -155,7 +177,7 @@ class _PretrainedJudge(Judge):
         return self._accuracy(prepare_torch_engine(self._model, "cpu", "fp32"))
 
     def after(self, folder: Path) -> Accuracy:
-        return self._accuracy(open_export(folder, "cpu", "fp32"))
+        return self._accuracy(open_export(folder, "cpu"))
 
     def _batches(self) -> list[Any]:
         indices = np.arange(min(len(self._dataset), _HELD_OUT_SAMPLES))

@@ -4,6 +4,7 @@ The export is written in fp32 and compared with its source. For int8 it is then 
 are evaluated on the user's data. A folder that loses too much, or differs, is not kept.
 """
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def export(
         force: in int8, keep a model that loses more than one point, or that no data judged.
     """
     out = Path(out)
+    if force and settings.precision == "fp32":
+        raise InputError("--force: only int8 loses accuracy; leave it out")
     refuse_existing_folder(out)
     check_libraries(settings.to, settings.precision)
     folder = locate_checkpoint(source)
@@ -76,7 +79,7 @@ def export(
             calibration = judge.calibration_inputs() if judge and settings.to == "openvino" else []
             quantize(partial, settings.to, calibration)
             _record(files, partial, settings)
-            if judge is not None:
+            if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
                 _check_loss(before, after, out, force=force)
         written = [partial / name for name in files if (partial / name).is_file()]
@@ -124,7 +127,10 @@ def _check_loss(before: Accuracy, after: Accuracy, out: Path, *, force: bool) ->
     loss = 100 * (before.score - after.score)
     if loss <= MAX_LOSS:
         return
-    message = f"int8 loses {loss:.1f} points: {before.text} before, {after.text} after"
+    if not math.isfinite(loss):
+        raise WorkError(f"{out}: the score is undefined on these examples; give others")
+    scores = f"{before.text} before, {after.text} after"
+    message = f"int8 loses {loss:.1f} points on {after.num_examples:,} examples: {scores}"
     if not force:
         raise WorkError(f"{out}: {message}; nothing was written. --force keeps it, and fp32 loses nothing")
     progress.print_message(f"{out}: {message}; kept because of --force")

@@ -1,5 +1,6 @@
 """The README of an exported folder: how to run the model in it, with Albertine and without."""
 
+import shlex
 from pathlib import Path
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN
@@ -68,7 +69,9 @@ _OPENVINO_CODE = """import numpy as np
 import openvino
 from tokenizers import Tokenizer
 
-model = openvino.Core().compile_model("model.xml", "CPU")
+# Without the hint, products are in bf16 where the processor computes it fast.
+hint = {"INFERENCE_PRECISION_HINT": "f32"}
+model = openvino.Core().compile_model("model.xml", "CPU", hint)
 encoded = Tokenizer.from_file("tokenizer.json").encode("A fine film.")
 outputs = model({
     "input_ids": np.array([encoded.ids]),
@@ -92,7 +95,7 @@ def write_readme(
         scores: its scores in words; empty if they are those of the source.
     """
     head = model.head_settings
-    is_pretrained = head.kind in ("pretrain", "mlm")
+    is_pretrained, quoted = head.kind in ("pretrain", "mlm"), shlex.quote(name)
     text = _TEMPLATE.format(
         name=name,
         library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
@@ -101,9 +104,9 @@ def write_readme(
         size=format_bytes(sum(file.stat().st_size for file in files)),
         precision=settings.precision,
         scores=f"\n{scores}\n" if scores else "",
-        command=f"albertine fill-mask {name} --text 'It was a [MASK].'"
+        command=f"albertine fill-mask {quoted} 'It was a [MASK].'"
         if is_pretrained
-        else f"albertine predict {name} --data new.csv --out answers.csv",
+        else f"albertine predict {quoted} --data new.csv --out answers.csv",
         function="fill_mask_pipeline" if is_pretrained else "pipeline",
         code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
         outputs="\n".join(_output_rows(head)),

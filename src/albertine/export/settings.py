@@ -1,6 +1,6 @@
 """Settings of an export, in a module of their own so that `--help` imports nothing heavy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from albertine.settings import SettingError, setting
@@ -32,9 +32,10 @@ class ExportSettings(DataSettings):
         """Raise `SettingError` if settings of int8 are set for fp32, or a setting has no use."""
         super().check()
         if self.precision == "fp32":
-            for name in ("data", "calibrate", "corpus"):
-                if getattr(self, name) is not None:
-                    raise SettingError(name, getattr(self, name), "needs precision = int8", ("precision",))
+            for field in fields(self):
+                value = getattr(self, field.name)
+                if field.name not in ("to", "precision") and value != field.default:
+                    raise SettingError(field.name, value, "needs precision = int8", ("precision",))
         if self.to == "onnx" and self.calibrate is not None:
             raise SettingError(
                 "calibrate",

@@ -50,7 +50,7 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
         for actual in (from_padded[is_token] if of_tokens else from_padded, packed[name]):
             scale = max(1.0, float(reference.abs().max()))
             differences.append(float((actual.reshape(reference.shape) - reference).abs().max()) / scale)
-    return max(differences)
+    return float(np.max(differences))  # unlike `max`, NaN if one is NaN
 
 
 def verify_export(model: Model, engine: ExportedEngine, folder: Path) -> float:

@@ -120,7 +120,8 @@ def _finetuned_from_export(
     """Return a fine-tuned model that was exported; see `load_finetuned`."""
     if exit_rule is not None:
         raise InputError(
-            f"{folder}: an exported model, without exits; name the checkpoint that it was made from"
+            f"{folder}: an exported model, which always applies all layers; --exit and --depth need the "
+            "checkpoint that it was made from"
         )
     card = read_card(folder, *read_settings(folder))
     engine = open_export(folder, device, _precision(precision, card))
