@@ -88,12 +88,7 @@ def store_weights_transposed(graph: ir.Model) -> None:
             assert weight.const_value is not None
             values = weight.const_value.numpy().T.copy()
             tensor = ir.tensor(values, name=f"{name}.transposed")
-            transposed[name] = ir.Value(
-                name=tensor.name,
-                shape=ir.Shape(values.shape),
-                type=ir.TensorType(tensor.dtype),
-                const_value=tensor,
-            )
+            transposed[name] = ir.val(tensor.name, const_value=tensor)
             initializers.add(transposed[name])
         node.outputs[0].replace_all_uses_with(transposed[name])
         graph.graph.remove(node, safe=True)
