@@ -10,14 +10,15 @@ from torch import Tensor
 from albertine.engines.packed_rows import pack_rows
 from albertine.errors import InputError
 from albertine.model.exits import ExitOutput
-from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
-from albertine.model.span_head import SpanOutput
+from albertine.model.head_output import output_from_logits
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.exit_rule import ExitRule
 
 # Runs a model: inputs by name to outputs by name; threads may share it.
 Session = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]
+
+INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
 # Prefix of the outputs that have the logits of a sequence at its first token, [rows, length, ...].
 AT_FIRST_TOKEN = "packed_"
@@ -50,7 +51,7 @@ class ExportedEngine:
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip."""
-        return _head_output(self._head, self.logits(strip))
+        return output_from_logits(self._head, self.logits(strip))
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
         """Raise `InputError`: an exported model applies all of its layers."""
@@ -98,20 +99,3 @@ class ExportedEngine:
         for name, ids, size in tables:
             if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < size):
                 raise InputError(f"a {name} id is outside the table of {size} rows")
-
-
-def _head_output(head: HeadSettings, logits: Mapping[str, Tensor]) -> Any:
-    """Return logits as the output of a head, as `model/heads.py` has it."""
-    match head.kind:
-        case "mlm":
-            return MaskedLMOutput(None, None, lambda: logits["mlm_logits"])
-        case "pretrain":
-            masked = MaskedLMOutput(None, None, lambda: logits["mlm_logits"])
-            return PretrainingOutput(masked, logits["pair_logits"], None, None)
-        case "span":
-            boundaries = logits["start_logits"], logits["end_logits"]
-            return SpanOutput(*boundaries, logits.get("answerable_logits"), None)
-        case "choice":
-            return PredictionOutput(logits["logits"].view(-1, head.options), None)
-        case "classify" | "regress" | "token":
-            return PredictionOutput(logits["logits"], None)

@@ -5,7 +5,7 @@ are evaluated on the user's data. A folder that loses too much, or differs, is n
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from albertine import progress
@@ -21,6 +21,7 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
+from albertine.settings.export import ExportFormat, ExportPrecision
 from albertine.tasks.checkpoint_card import read_card
 from albertine.text.tokenizer import load_tokenizer
 
@@ -78,7 +79,7 @@ def export(
 
             calibration = judge.calibration_inputs() if judge and settings.to == "openvino" else []
             quantize(partial, settings.to, calibration)
-            _record(files, partial, settings)
+            _record(files, partial, settings.to, "int8")
             if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
                 _check_loss(before, after, out, force=force)
@@ -107,13 +108,13 @@ def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSetti
     if not has_masked_head(model):
         card = read_card(folder, model.settings, model.head_settings, model.label_names)
         (partial / TASK_CARD_FILE).write_text(card.to_json(), encoding="utf-8")
-    _record(files, partial, replace(settings, precision="fp32", data=None, calibrate=None, corpus=None))
+    _record(files, partial, settings.to, "fp32")
     return files
 
 
-def _record(files: list[str], partial: Path, settings: ExportSettings) -> None:
+def _record(files: list[str], partial: Path, to: ExportFormat, precision: ExportPrecision) -> None:
     checksums = {name: file_checksum(partial / name) for name in files if (partial / name).is_file()}
-    ExportRecord(settings.to, settings.precision, checksums).write(partial)
+    ExportRecord(to, precision, checksums).write(partial)
 
 
 def _verify(model: Model, partial: Path, out: Path) -> float:

@@ -13,11 +13,10 @@ from onnx_ir.passes.common import DeduplicateInitializersPass
 from torch import Tensor, nn
 from torch.export import Dim
 
-from albertine.engines.exported_engine import AT_FIRST_TOKEN
+from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel, first_tokens
 
-INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 _MAX_FOLDED_BYTES = 8 << 20  # more than of any weight whose transpose the exporter computes
 _OPSET = 20  # the first with GELU as an operation
 

@@ -1,23 +1,22 @@
 """The README of an exported folder: how to run the model in it, with Albertine and without."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from albertine.engines.exported_engine import AT_FIRST_TOKEN
+import numpy as np
+from numpy.typing import NDArray
+
+from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
+from albertine.engines.exported_folder import open_export
 from albertine.export.settings import ExportSettings
+from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
 from albertine.progress import format_bytes
-from albertine.settings import HeadSettings
-
-_HEADS = {
-    "pretrain": "masked tokens, and whether two segments are in order",
-    "mlm": "masked tokens",
-    "classify": "a label for each sequence",
-    "regress": "a number for each sequence",
-    "choice": "the right option of a question",
-    "token": "a label for each token",
-    "span": "the answer to a question, as a span of the text",
-}
+from albertine.tasks.checkpoint_card import read_card_file
+from albertine.tasks.registry import TASK_TYPES
 
 _TEMPLATE = """# {name}
 
@@ -94,12 +93,17 @@ def write_readme(
         files: files of the model.
         scores: its scores in words; empty if they are those of the source.
     """
-    head = model.head_settings
-    is_pretrained, quoted = head.kind in ("pretrain", "mlm"), shlex.quote(name)
+    is_pretrained, quoted = has_masked_head(model), shlex.quote(name)
+    purpose = "masked tokens"
+    if not is_pretrained:
+        purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
+    one_row = dict.fromkeys(INPUT_NAMES, np.ones((1, 3), np.int64))
+    one_row["token_type_ids"] = np.zeros((1, 3), np.int64)
+    outputs = open_export(folder, "cpu").run_rows(one_row)
     text = _TEMPLATE.format(
         name=name,
         library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
-        purpose=_HEADS[head.kind],
+        purpose=purpose,
         files=" and ".join(f"`{file.name}`" for file in files),
         size=format_bytes(sum(file.stat().st_size for file in files)),
         precision=settings.precision,
@@ -109,32 +113,19 @@ def write_readme(
         else f"albertine predict {quoted} --data new.csv --out answers.csv",
         function="fill_mask_pipeline" if is_pretrained else "pipeline",
         code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
-        outputs="\n".join(_output_rows(head)),
+        outputs="\n".join(_output_rows(outputs)),
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def _output_rows(head: HeadSettings) -> list[str]:
-    """Return the rows of the table of outputs."""
-    tokens = {
-        "pretrain": {"mlm_logits": ", vocabulary"},
-        "mlm": {"mlm_logits": ", vocabulary"},
-        "token": {"logits": f", {head.labels}"},
-        "span": {"start_logits": "", "end_logits": ""},
-    }
-    sequences = {
-        "pretrain": {"pair_logits": ", 2"},
-        "classify": {"logits": f", {head.labels}"},
-        "regress": {"logits": ""},
-        "choice": {"logits": ""},
-        "span": {"answerable_logits": ""} if head.answerable else {},
-    }
-    rows = [f"| `{name}` | [rows, length{rest}] |" for name, rest in tokens.get(head.kind, {}).items()]
-    for name, rest in sequences.get(head.kind, {}).items():
-        rows.append(f"| `{name}`, for one sequence in each row | [rows{rest}] |")
-        rows.append(
-            f"| `{AT_FIRST_TOKEN}{name}`, right at the first token of each sequence | [rows, length{rest}] |"
-        )
-    if head.kind == "choice":
-        rows.append(f"| | the {head.options} options of a question are {head.options} sequences |")
+def _output_rows(outputs: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return the rows of the table of outputs, from those for one row of several tokens."""
+    rows = []
+    for name, values in outputs.items():
+        is_packed, is_of_sequences = name.startswith(AT_FIRST_TOKEN), AT_FIRST_TOKEN + name in outputs
+        meaning = ", at the first token of each sequence" if is_packed else ""
+        meaning = ", for one sequence in each row" if is_of_sequences else meaning
+        dimensions = ["rows"] if is_of_sequences else ["rows", "length"]
+        dimensions += map(str, values.shape[len(dimensions) :])
+        rows.append(f"| `{name}`{meaning} | [{', '.join(dimensions)}] |")
     return rows
