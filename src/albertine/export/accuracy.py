@@ -1,7 +1,7 @@
 """Judges an export in int8: the scores of its source and its own, on the same data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from albertine.inference.evaluate import evaluate_split, read_split
 from albertine.inference.finetuned_model import FinetunedModel, finetuned_from_model, load_finetuned
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
+from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
@@ -42,17 +43,19 @@ class Accuracy:
     Attributes:
         score: the score by which models are compared; a point is 0.01.
         text: the scores in words.
-        num_examples: number of examples, which are tokens for a pre-trained model.
+        count: number of examples, or of masked tokens.
+        unit: what is counted.
     """
 
     score: float
     text: str
-    num_examples: int
+    count: int
+    unit: str
 
 
 def describe_scores(before: Accuracy, after: Accuracy) -> str:
     """Return the scores of a model in fp32 and in int8 as a sentence."""
-    return f"In int8: {after.text}; in fp32: {before.text}; on {after.num_examples:,} examples."
+    return f"In int8: {after.text}; in fp32: {before.text}; on {after.count:,} {after.unit}."
 
 
 class Judge(ABC):
@@ -130,13 +133,13 @@ class _FinetunedJudge(Judge):
         self._model, self._settings = model, settings
         self.has_labels = settings.data is not None
         self._calibration = _with_data(settings, settings.calibrate or settings.data)
-        for source in (settings, self._calibration) if self.has_labels else (self._calibration,):
-            assert source.data is not None
-            self._split = model.task.split_names(settings.split, source.data)[0]
-            next(iter(read_split(model, self._split, source, require_labels=source is settings)))
+        # Data that cannot be read must fail before the export.
+        next(iter(self._examples(self._calibration, require_labels=False)))
+        if self.has_labels:
+            next(iter(self._examples(settings, require_labels=True)))
 
     def calibration_inputs(self) -> Sequence[Inputs]:
-        examples = read_split(self._model, self._split, self._calibration, require_labels=False)
+        examples = self._examples(self._calibration, require_labels=False)
         encoded = self._model.create_scorer().encode(list(islice(examples, _CALIBRATION_ROWS)))
         samples = [sample for example in encoded for sample in example.samples]
         groups = longest_first_groups(samples, _CALIBRATION_TOKENS)
@@ -149,9 +152,17 @@ class _FinetunedJudge(Judge):
         return self._accuracy(load_finetuned(folder, "cpu", task=self._settings.task))
 
     def _accuracy(self, model: FinetunedModel) -> Accuracy:
-        result = evaluate_split(model, self._split, self._settings)
+        result = evaluate_split(model, self._split_name(self._settings), self._settings)
         shown = {name: result.metrics[name] for name in shown_metrics(result.metrics)}
-        return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples)
+        return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples, "examples")
+
+    def _examples(self, settings: ExportSettings, *, require_labels: bool) -> Iterator[Example]:
+        return read_split(self._model, self._split_name(settings), settings, require_labels=require_labels)
+
+    def _split_name(self, settings: ExportSettings) -> str:
+        """Return the name of the first part of the split: a folder and a table can differ in it."""
+        assert settings.data is not None
+        return self._model.task.split_names(settings.split, settings.data)[0]
 
 
 def _with_data(settings: ExportSettings, data: Path | str | None) -> ExportSettings:
@@ -193,4 +204,4 @@ class _PretrainedJudge(Judge):
             correct += int((logits.argmax(1) == masked.labels).sum())
             count += len(masked.labels)
         share = correct / max(1, count)
-        return Accuracy(share, f"{share:.1%} of masked tokens", count)
+        return Accuracy(share, f"accuracy {100 * share:.1f}", count, "masked tokens")

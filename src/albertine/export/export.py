@@ -131,7 +131,7 @@ def _check_loss(before: Accuracy, after: Accuracy, out: Path, *, force: bool) ->
     if not math.isfinite(loss):
         raise WorkError(f"{out}: the score is undefined on these examples; give others")
     scores = f"{before.text} before, {after.text} after"
-    message = f"int8 loses {loss:.1f} points on {after.num_examples:,} examples: {scores}"
+    message = f"int8 loses {loss:.1f} points on {after.count:,} {after.unit}: {scores}"
     if not force:
         raise WorkError(f"{out}: {message}; nothing was written. --force keeps it, and fp32 loses nothing")
     progress.print_message(f"{out}: {message}; kept because of --force")
