@@ -27,6 +27,7 @@ import torch
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.errors import ExitStatus
 from albertine.interruptions import InterruptHandler
 
 _POLL_SECONDS, _FAST_POLL_SECONDS = 0.01, 0.001
@@ -131,7 +132,10 @@ def run_forked(
             if in_child:
                 in_child()
             status = run_command(app, arguments)
+        except KeyboardInterrupt:  # between the end of the command and the next line; as in `__main__.py`
+            status = ExitStatus.TERMINATED
         finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as at Python's exit
             gc.collect()  # else, unlike at Python's exit, semaphores of process pools would be leaked
             sys.stderr.flush()
             os._exit(status)
