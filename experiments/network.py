@@ -206,6 +206,7 @@ class _Masked:
 class VariantEngine:
     """The members of an `Engine` with which `PseudoLikelihoodScorer` scores minimal pairs."""
 
+    name = "torch"
     micro_batch_tokens = 8192
 
     def __init__(self, model: VariantModel, model_settings: Any, head_settings: Any):

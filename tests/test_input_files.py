@@ -18,6 +18,7 @@ from albertine.input_files import MAX_OBJECT_BYTES, read_bytes, read_json_object
 from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.interop.transformers_config import read_config
 from albertine.interop.weight_files import read_weights
+from albertine.settings.engine import EngineOptions
 from albertine.settings.toml import read_settings_file
 from albertine.tasks.card import parse_card
 from albertine.text.tokenizer import load_tokenizer
@@ -26,7 +27,7 @@ from albertine.train.metrics_log import read_last_metrics, read_metrics
 READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("config.json", read_config),
     ("task.json", parse_card),
-    ("ensemble.json", lambda file: load_ensemble(file.parent, "cpu")),
+    ("ensemble.json", lambda file: load_ensemble(file.parent, EngineOptions("cpu"))),
     ("tokenizer.json", lambda file: load_tokenizer(file.parent)),
     ("tokenizer_config.json", lambda file: load_tokenizer(file.parent)),
     ("model.safetensors", lambda file: read_weights(file.parent)),

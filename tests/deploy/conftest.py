@@ -19,6 +19,7 @@ from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.tasks.card import TaskCard
 from tests.task_fixtures import MODEL, save_untrained_model
 from tests.task_fixtures import checkpoint as checkpoint  # the re-export makes it a fixture here
@@ -78,7 +79,7 @@ def post_head(length: int, path: str = "/predict") -> bytes:
 @contextmanager
 def running_server(source: Path) -> Iterator[ServerClient]:
     """Serve a model in a thread, and yield a client of it."""
-    model = load_served_model(str(source), "cpu", "fp32")
+    model = load_served_model(str(source), EngineOptions("cpu", "fp32"))
     with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:
         batchers = {
             path: RequestBatcher(endpoint.process_batch, executor)

@@ -14,7 +14,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from tests.task_fixtures import MODEL, reviews, write_csv
+from tests.export.export_fixtures import LABELS, TEXTS
+from tests.task_fixtures import MODEL
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -28,55 +29,12 @@ from albertine.inference.pipeline import pipeline
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
-from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, SettingError
+from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
-from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
-LABELS = ("blue", "green", "red")
-TEXTS = [row["review"] for row in reviews(3, 40)]
 SHORT = "ka lobra dormi"
-
-
-@pytest.fixture(scope="session")
-def classifier(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier with weights so large that its predictions differ."""
-    model, generator = (
-        Model(replace(MODEL, layers=5), HeadSettings("classify", labels=3), seed=3),
-        torch.Generator().manual_seed(2),
-    )
-    model.label_names = LABELS
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if not name.endswith("norm.weight"):
-                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.15)
-    tokenizer = load_tokenizer(checkpoint)
-    strip = Strip.from_sequences([tokenizer.encode_with_special_tokens(text)[0][:60] for text in TEXTS])
-    with torch.no_grad():  # so that no label is always the most probable one
-        model.head.out.bias -= model(strip).logits.mean(0)  # type: ignore[union-attr]
-    folder = tmp_path_factory.mktemp("classifier") / "classifier"
-    save_folder(model, folder, tokenizer=tokenizer)
-    TaskCard("classify", "classify", LABELS, ("accuracy",), max_length=64, columns={"text": "review"}).write(
-        folder
-    )
-    return folder
-
-
-@pytest.fixture(scope="session")
-def data(classifier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows whose labels are the predictions of the classifier, so that its accuracy is 1."""
-    labels = [prediction["label"] for prediction in pipeline(classifier, precision="fp32")(TEXTS)]
-    rows = [{"review": text, "label": label} for text, label in zip(TEXTS, labels, strict=True)]
-    return write_csv(tmp_path_factory.mktemp("data") / "rows.csv", rows)
-
-
-@pytest.fixture(scope="session")
-def exported(classifier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The classifier for ONNX Runtime in fp32."""
-    folder = tmp_path_factory.mktemp("exported") / "onnx"
-    export(classifier, folder, ExportSettings())
-    return folder
 
 
 def int8_settings(to: ExportFormat, data: Path) -> ExportSettings:
@@ -182,14 +140,14 @@ def test_pretrained_models_fill_masks(checkpoint: Path, tmp_path: Path) -> None:
     assert in_order[0] == pytest.approx(in_order[1], abs=1e-5)
     (score,), (expected_score,) = (model.score([SHORT]) for model in (actual, expected))
     assert score.pll == pytest.approx(expected_score.pll, abs=1e-3)
-    assert load_served_model(str(tmp_path / "out"), "cpu", "auto").endpoints.keys() == {
+    assert load_served_model(str(tmp_path / "out"), EngineOptions("cpu", "auto")).endpoints.keys() == {
         "/fill-mask",
         "/order",
     }
 
 
 def test_the_server_serves_an_export(exported: Path) -> None:
-    served = load_served_model(str(exported), "auto", "auto")
+    served = load_served_model(str(exported), EngineOptions("auto", "auto"))
     assert served.labels == LABELS
     example, _ = served.endpoints["/predict"].parse_item({"text": TEXTS[0]})
     (prediction,) = served.endpoints["/predict"].process_batch([example])
@@ -306,7 +264,7 @@ def test_co_matching_and_solvers_are_refused(checkpoint: Path, tmp_path: Path) -
 def test_missing_libraries_are_named(
     classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["albertine.export.libraries"], "find_spec", lambda _: None)
+    monkeypatch.setattr(sys.modules["albertine.engines.libraries"], "find_spec", lambda _: None)
     settings = ExportSettings(to="openvino", precision="int8", data="rows.csv")
     with pytest.raises(InputError, match=r"needs onnxscript, openvino, nncf, not installed: pip install"):
         export(classifier, tmp_path / "out", settings)

@@ -14,14 +14,15 @@ from tests.model.test_padded import HEADS, VARIANTS, make_model
 from albertine.checksums import file_checksum
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.model_files import write_model
+from albertine.engines.verify import largest_difference, random_strips, verify_export
 from albertine.errors import WorkError
-from albertine.export.model_files import write_model
-from albertine.export.verify import largest_difference, random_strip, verify_export
 from albertine.interop.huggingface import write_config
 from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
 from albertine.model.model import Model
 from albertine.model.span_head import SpanOutput
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
 
 PLANS = {
@@ -37,19 +38,19 @@ def write_export(model: Model, folder: Path, to: ExportFormat) -> ExportedEngine
     files = write_model(model, folder, to)
     write_config(model, folder)
     ExportRecord(to, "fp32", {name: file_checksum(folder / name) for name in files}).write(folder)
-    return open_export(folder, "cpu", "fp32")
+    return open_export(folder, EngineOptions("cpu", "fp32"))
 
 
 def check_outputs(model: Model, engine: ExportedEngine) -> None:
     """Compare padded rows, packed rows and the output of the engine with the model."""
-    assert largest_difference(model, engine, random_strip(model)) < 1e-5
-    strip = random_strip(model)
-    with torch.no_grad():
-        expected, actual = model(strip), engine.run(strip)
-    assert type(actual) is type(expected)
-    for value, other in zip(tensors(actual), tensors(expected), strict=True):
-        assert value.shape == other.shape
-        assert (value - other).abs().max() < 2e-5
+    for strip in random_strips(model):
+        assert largest_difference(model, engine, strip) < 1e-5
+        with torch.no_grad():
+            expected, actual = model(strip), engine.run(strip)
+        assert type(actual) is type(expected)
+        for value, other in zip(tensors(actual), tensors(expected), strict=True):
+            assert value.shape == other.shape
+            assert (value - other).abs().max() < 2e-5
 
 
 def tensors(output: object) -> list[torch.Tensor]:

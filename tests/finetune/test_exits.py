@@ -30,6 +30,7 @@ from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import parse_card
 from albertine.text.tokenizer import load_tokenizer
@@ -119,7 +120,9 @@ def test_resume_is_exact(
         card = parse_card(tmp_path / "interrupted" / "task.json")
         assert card.target_scale is not None
         assert 1.0 < card.target_scale < 1.5  # of -1, 0.5 and 2
-        rule = load_finetuned(tmp_path / "interrupted", "cpu", exit_rule=ExitRule(patience=1)).exit_rule
+        rule = load_finetuned(
+            tmp_path / "interrupted", EngineOptions("cpu"), exit_rule=ExitRule(patience=1)
+        ).exit_rule
         assert rule is not None
         assert rule.tolerance == pytest.approx(0.05 * card.target_scale)
 

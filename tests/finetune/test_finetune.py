@@ -27,6 +27,7 @@ from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline as albertine_pipeline
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.load import load
+from albertine.settings.engine import EngineOptions
 from albertine.settings.toml import settings_to_toml
 from albertine.tasks.settings import SequenceSettings
 from albertine.tasks.types.classification import Classification
@@ -417,7 +418,7 @@ def test_precision_is_that_of_the_fine_tuning(
     monkeypatch.setattr("albertine.device.has_fast_bf16", lambda _: True)
 
     def loaded_dtype(precision: str) -> torch.dtype:
-        engine: Any = load_finetuned(tmp_path / "run", "cpu", precision).engine
+        engine: Any = load_finetuned(tmp_path / "run", EngineOptions("cpu", precision)).engine
         dtype: torch.dtype = engine.model.encoder.compute_options.dtype
         return dtype
 

@@ -34,6 +34,7 @@ from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 from albertine.tasks.sequences import strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
@@ -203,7 +204,9 @@ def test_the_unit_learns_to_stop_early(
     assert mean_depths == sorted(mean_depths)
     assert mean_depths[0] < 2
     assert mean_depths[-1] == 4
-    assert load_finetuned(run, "cpu", exit_rule=make_exit_rule("learned")).exit_rule == ExitRule(quantile=0.5)
+    assert load_finetuned(
+        run, EngineOptions("cpu"), exit_rule=make_exit_rule("learned")
+    ).exit_rule == ExitRule(quantile=0.5)
     arguments = ["evaluate", str(run), "--data", str(settings.dev), "--exits", "all", "--json", "--quiet"]
     assert run_command(app, [*arguments, "--device", "cpu"]) == 0
     (curve,) = json.loads(capsys.readouterr().out)["exits"]

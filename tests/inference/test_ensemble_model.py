@@ -23,6 +23,7 @@ from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.tasks.card import TaskCard
 
 CARD = TaskCard(
@@ -219,7 +220,7 @@ def test_an_ensemble_is_refused_as_a_single_model(members: list[Path], data: Pat
 
 
 def test_a_member_far_away_is_named_by_its_absolute_path(members: list[Path]) -> None:
-    member = replace(load_finetuned(members[0], "cpu"), folder=Path("/a/runs/m1"))
+    member = replace(load_finetuned(members[0], EngineOptions("cpu")), folder=Path("/a/runs/m1"))
     assert _location(member, Path("/b/both")) == {"folder": "/a/runs/m1"}
     assert _location(member, Path("/a/both")) == {"folder": "../runs/m1"}
     on_hub = replace(member, source="owner/name", folder=Path("/cache/snapshots/4f2c"))

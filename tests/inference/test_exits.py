@@ -31,6 +31,7 @@ from albertine.inference.settings import EvaluateSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings, SettingError
+from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
@@ -92,7 +93,7 @@ def test_a_batch_has_the_labels_and_depths_of_single_texts(rule: str, classifier
     st.sampled_from(["patience:1", "patience:3", "confidence:0.6"]),
 )
 def test_any_texts_exit_as_they_do_alone(classifier: Path, texts: list[str], rule: str) -> None:
-    loaded = load_finetuned(classifier, "cpu", "fp32", exit_rule=make_exit_rule(rule))
+    loaded = load_finetuned(classifier, EngineOptions("cpu", "fp32"), exit_rule=make_exit_rule(rule))
     classify = Pipeline(loaded)
     near_ties = 0
     for together, text in zip(classify(texts), texts, strict=True):
@@ -121,10 +122,10 @@ def test_a_learned_exit(
     assert min(depths(together)) < max(depths(together)) <= 5
     name = "probability" if kind == "classify" else "value"
     assert [one[name] for one in together] == pytest.approx([one[name] for one in alone], abs=1e-5)
-    served = load_served_model(str(model), "cpu", "fp32", make_exit_rule(rule))
+    served = load_served_model(str(model), EngineOptions("cpu", "fp32"), make_exit_rule(rule))
     endpoint = served.endpoints["/predict"]
     assert endpoint.process_batch([endpoint.parse_item({"text": text})[0] for text in TEXTS]) == together
-    members = [load_finetuned(model, "cpu") for _ in range(2)]
+    members = [load_finetuned(model, EngineOptions("cpu")) for _ in range(2)]
     write_ensemble(create_ensemble("both", card, members, [1.0, 1.0]), tmp_path / "both")
     both = pipeline(tmp_path / "both", device="cpu", precision="fp32", exit=rule)
     assert depths(both(TEXTS)) == depths(together)
@@ -170,7 +171,7 @@ def test_numbers_have_a_tolerance(regressor: Path) -> None:
     ]
     assert mean_depths == sorted(mean_depths, reverse=True)
     assert mean_depths[0] > mean_depths[-1] == 2
-    rule = load_finetuned(regressor, "cpu", exit_rule=ExitRule(patience=1)).exit_rule
+    rule = load_finetuned(regressor, EngineOptions("cpu"), exit_rule=ExitRule(patience=1)).exit_rule
     assert rule is not None
     assert rule.tolerance == pytest.approx(0.05 * 4.0)
 
@@ -299,7 +300,7 @@ def test_converged_states_give_no_warning(
     progress.set_quiet(False)
     card = TaskCard("classify", "classify", ("a", "b", "c"), ("accuracy",), max_length=64)
     model = save_random_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=3), card)
-    loaded = load_finetuned(model, "cpu", "fp32", exit_rule=ExitRule(depth=200))
+    loaded = load_finetuned(model, EngineOptions("cpu", "fp32"), exit_rule=ExitRule(depth=200))
     capsys.readouterr()
     with torch.no_grad():  # each step returns its normalized input
         for name, parameter in loaded.engine.model.named_parameters():  # type: ignore[attr-defined]
@@ -310,11 +311,11 @@ def test_converged_states_give_no_warning(
 
 
 def test_an_ensemble_averages_depths(classifier: Path, checkpoint: Path, tmp_path: Path) -> None:
-    card = load_finetuned(classifier, "cpu").card
+    card = load_finetuned(classifier, EngineOptions("cpu")).card
     other = save_random_model(
         tmp_path / "other", checkpoint, HeadSettings("classify", labels=3), card, replace(DEEP, layers=3)
     )
-    members = [load_finetuned(source, "cpu") for source in (classifier, other)]
+    members = [load_finetuned(source, EngineOptions("cpu")) for source in (classifier, other)]
     write_ensemble(create_ensemble("both", card, members, [1.0, 1.0]), tmp_path / "both")
     both, first, second = (
         depths(pipeline(source, device="cpu", precision="fp32", exit="patience:1")(TEXTS))
@@ -325,7 +326,9 @@ def test_an_ensemble_averages_depths(classifier: Path, checkpoint: Path, tmp_pat
 
 def test_a_server_reports_depths(classifier: Path) -> None:
     settings = ServeSettings(exit="patience:1", depth=4)
-    model = load_served_model(str(classifier), "cpu", "fp32", make_exit_rule(settings.exit, settings.depth))
+    model = load_served_model(
+        str(classifier), EngineOptions("cpu", "fp32"), make_exit_rule(settings.exit, settings.depth)
+    )
     endpoint = model.endpoints["/predict"]
     items = [endpoint.parse_item({"text": text})[0] for text in TEXTS]
     results = endpoint.process_batch(items)

@@ -34,6 +34,7 @@ from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.tasks import scorer
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.examples import QuestionExample
@@ -254,7 +255,7 @@ def test_run_without_its_task_json_is_refused(reviews_model: Path, tmp_path: Pat
     shutil.copytree(reviews_model / "run", tmp_path / "run")
     (tmp_path / "run" / "task.json").unlink()
     with pytest.raises(InputError, match=r"run/task\.json: missing; copy it from a folder in .*checkpoints"):
-        load_finetuned(tmp_path / "run", "cpu", "fp32")
+        load_finetuned(tmp_path / "run", EngineOptions("cpu", "fp32"))
 
 
 def test_invalid_task_json(reviews_model: Path, tmp_path: Path) -> None:

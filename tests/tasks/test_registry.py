@@ -9,6 +9,7 @@ import pytest
 import albertine
 from albertine.deploy.endpoints import load_served_model
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.tasks import registry
 from albertine.tasks.card import TaskCard
 from albertine.tasks.registry import TASK_NAMES, TASK_TYPES, TASKS, find_task
@@ -94,5 +95,5 @@ def test_new_task_type_needs_one_registry_entry(
     folder = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify"), card)
     pipeline = albertine.pipeline(folder, device="cpu")
     assert pipeline("ka lo")["label"] in ("good", "bad")
-    (endpoint,) = load_served_model(str(folder), "cpu", "fp32").endpoints.values()
+    (endpoint,) = load_served_model(str(folder), EngineOptions("cpu", "fp32")).endpoints.values()
     assert (endpoint.type_name, endpoint.fields[0].name) == ("sentiment", "text")

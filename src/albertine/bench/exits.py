@@ -31,6 +31,7 @@ from albertine.model.model import Model
 from albertine.model.strip_states import check_can_exit
 from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
+from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.stored_results import StoredResults
 from albertine.tasks.examples import Example
@@ -164,7 +165,7 @@ class _Bench:
         start = self._source if not kind.isdigit() else str(self._shallow_copy(int(kind)))
         run = self._out / "runs" / f"{kind}-{seed}"
         finetune(start, run, replace(settings, init_from=None))
-        model = load_finetuned(run, settings.device, "auto")
+        model = load_finetuned(run, EngineOptions(settings.device))
         examples = [example for example, _ in prepare_task(start, replace(settings, init_from=None)).dev]
         rules = {} if kind.isdigit() else dict(exit_rules(model))
         if kind == WITH_EXITS and not model.task_type.predicts_numbers:

@@ -27,16 +27,17 @@ from albertine.device import has_fast_bf16
 from albertine.engines.engine import Engine
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.libraries import check_libraries
+from albertine.engines.model_files import write_model
 from albertine.engines.packed_rows import pack_rows
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.export.int8 import quantize
-from albertine.export.libraries import check_libraries
-from albertine.export.model_files import write_model
 from albertine.interop.huggingface import load_folder, save_folder, write_config
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.progress import format_bytes
 from albertine.settings import HeadSettings
+from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
 _SENTENCES = 512
@@ -138,7 +139,7 @@ def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
     if case.engine == "torch":
         engine: Engine = prepare_torch_engine(load_folder(folder), "cpu", case.precision)
     else:
-        engine = open_export(folder, "cpu", case.precision)
+        engine = open_export(folder, EngineOptions("cpu", case.precision))
     model = engine.model_settings.vocab_size
     one_sentence, full_rows = _random_strip([16], model), _random_strip([128] * 8, model)
     engine.run(one_sentence)

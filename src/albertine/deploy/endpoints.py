@@ -23,6 +23,7 @@ from albertine.inference.finetuned_model import finetuned_from_model, load_finet
 from albertine.inference.pipeline import Pipeline
 from albertine.interop.hub import is_ensemble, is_export, locate_checkpoint
 from albertine.interop.load import has_masked_head, load_checkpoint
+from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
@@ -97,33 +98,31 @@ class ServedModel:
     endpoints: Mapping[str, Endpoint]
 
 
-def load_served_model(
-    source: str, device: str, precision: str, exit_rule: ExitRule | None = None
-) -> ServedModel:
+def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule | None = None) -> ServedModel:
     """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
     # The name is sent to clients, so it has no paths of the server.
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if is_ensemble(Path(source)):
-        return _served_task_model(name, load_ensemble(Path(source), device, precision, exit_rule=exit_rule))
+        return _served_task_model(name, load_ensemble(Path(source), options, exit_rule=exit_rule))
     if is_export(Path(source)):
-        return _served_export(name, Path(source), device, precision, exit_rule)
+        return _served_export(name, Path(source), options, exit_rule)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     if has_masked_head(model):
         if exit_rule is not None:
             raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
-        return _served_fill_mask(name, make_fill_mask_pipeline(folder, model, device, precision))
-    finetuned = finetuned_from_model(source, folder, model, device, precision, exit_rule=exit_rule)
+        return _served_fill_mask(name, make_fill_mask_pipeline(folder, model, options))
+    finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
 
 
 def _served_export(
-    name: str, folder: Path, device: str, precision: str, exit_rule: ExitRule | None
+    name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
-        return _served_fill_mask(name, exported_fill_mask_pipeline(folder, device, precision))
-    return _served_task_model(name, load_finetuned(folder, device, precision, exit_rule=exit_rule))
+        return _served_fill_mask(name, exported_fill_mask_pipeline(folder, options))
+    return _served_task_model(name, load_finetuned(folder, options, exit_rule=exit_rule))
 
 
 def _served_fill_mask(name: str, pipeline: FillMaskPipeline) -> ServedModel:

@@ -36,7 +36,7 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
     startup_errors: list[OSError] = []
     with bind_socket(settings.host, settings.port) as listener:
         model = load_served_model(
-            source, settings.device, settings.precision, make_exit_rule(settings.exit, settings.depth)
+            source, settings.engine_options, make_exit_rule(settings.exit, settings.depth)
         )
         truncations = TruncationLog()
         executor = ThreadPoolExecutor(1, "batcher")

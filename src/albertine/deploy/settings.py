@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
+from albertine.settings.engine import ENGINE_HELP, EngineName, EngineOptions
 from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, make_exit_rule
 
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-f:.]+|\*", re.ASCII | re.IGNORECASE)
@@ -26,6 +27,7 @@ class ServeSettings(Settings):
         "Precision of matrix products; auto uses fp32 if the model was fine-tuned in fp32, "
         "else bf16 if the machine computes it fast.",
     )
+    engine: EngineName | None = setting(None, ENGINE_HELP)
     exit: str | None = setting(None, EXIT_HELP)
     depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
 
@@ -39,6 +41,11 @@ class ServeSettings(Settings):
                     name,
                     "must be a host name without scheme, port and path, such as example.org",
                 )
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """Where and how the model runs."""
+        return EngineOptions(self.device, self.precision, self.engine)
 
     def allowed_host_names(self) -> tuple[str, ...]:
         """Return the names in `allowed_hosts`."""

@@ -21,6 +21,10 @@ class Engine(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """Name of the library and the precision in which it computes, for messages."""
+
+    @property
     def model_settings(self) -> ModelSettings:
         """Settings of the encoder."""
 

@@ -30,14 +30,18 @@ class ExportedEngine:
     """Runs an exported model; threads may share it.
 
     Attributes:
-        name: name and precision of the library that runs it, for messages.
         micro_batch_tokens: number of tokens up to which callers fill a strip.
     """
 
     micro_batch_tokens = MICRO_BATCH_TOKENS
 
     def __init__(self, session: Session, model: ModelSettings, head: HeadSettings, name: str):
-        self._session, self._model, self._head, self.name = session, model, head, name
+        self._session, self._model, self._head, self._name = session, model, head, name
+
+    @property
+    def name(self) -> str:
+        """Name of the library and the precision in which it computes, for messages."""
+        return self._name
 
     @property
     def model_settings(self) -> ModelSettings:

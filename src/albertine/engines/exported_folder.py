@@ -28,10 +28,12 @@ from albertine.interop.transformers_config import (
 )
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.engine import DEFAULT_OPTIONS, FORMAT_OF_ENGINE, EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
-EXPORT_FORMAT_NUMBER = 1
+EXPORT_FORMAT_NUMBER = 2  # exports of format 1 have wrong positions in OpenVINO
 _AGAIN = "export the model again, with albertine export"
+_LIBRARIES: dict[ExportFormat, str] = {"onnx": "ONNX Runtime", "openvino": "OpenVINO"}
 
 
 @dataclass(frozen=True)
@@ -83,37 +85,50 @@ def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str,
     return model, head, label_names_from_config(config, head)
 
 
-def open_export(folder: Path, device: str = "auto", precision: str = "auto") -> ExportedEngine:
+def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> ExportedEngine:
     """Return an engine that runs an exported model.
 
     Args:
         folder: folder of the export.
-        device: "auto" or "cpu".
-        precision: precision of the products that are not in int8: "fp32", or "bf16" with OpenVINO; "auto"
-            is bf16 with OpenVINO where the CPU computes it fast.
+        options: device, engine, and the precision of the products that are not in int8: "fp32", or "bf16"
+            with OpenVINO; "auto" is bf16 with OpenVINO where the CPU computes it fast.
     """
     record = read_export_record(folder)
     model, head, _ = read_settings(folder)
     file = folder / next(iter(record.checksums))
-    library = "ONNX Runtime" if record.to == "onnx" else "OpenVINO"
-    if device not in ("auto", "cpu"):
-        raise InputError(f"device {device}: an exported model runs on the CPU; name its checkpoint instead")
-    if record.to == "onnx" and precision == "bf16":
+    if options.engine not in (None, "auto") and FORMAT_OF_ENGINE.get(options.engine) != record.to:
+        raise InputError(
+            f"{folder}: exported for {_LIBRARIES[record.to]}; --engine {options.engine} needs the checkpoint "
+            "that it was made from"
+        )
+    require_cpu(options.device, "an exported model")
+    if record.to == "onnx" and options.precision == "bf16":
         raise InputError(
             f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
         )
-    dtype = choose_precision("fp32" if record.to == "onnx" else precision, torch.device("cpu"))
+    dtype = choose_precision("fp32" if record.to == "onnx" else options.precision, torch.device("cpu"))
+    session = open_session(record.to, file, dtype)
+    return ExportedEngine(session, model, head, engine_title(record.to, record.precision, dtype))
+
+
+def require_cpu(device: str, what: str) -> None:
+    """Raise `InputError` unless a device setting means the CPU, on which other libraries run a model."""
+    if device not in ("auto", "cpu"):
+        raise InputError(f"device {device}: {what} runs on the CPU; run the checkpoint with torch instead")
+
+
+def open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
+    """Return a session that runs a file in one of the formats; raise `InputError` if that is impossible."""
     try:
-        session = _open_session(record.to, file, dtype)
+        return _open_session(to, file, precision)
     except ImportError:
-        package = "onnxruntime" if record.to == "onnx" else "openvino"
+        package = "onnxruntime" if to == "onnx" else "openvino"
         raise InputError(
-            f"{folder}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
+            f"{file.parent}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
         ) from None
     except Exception as error:  # both libraries raise types of their own, derived from RuntimeError or not
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{file}: {library} cannot open it ({reason}); {_AGAIN}") from error
-    return ExportedEngine(session, model, head, f"{library}, {_precision_name(record, dtype)}")
+        raise InputError(f"{file}: {_LIBRARIES[to]} cannot open it ({reason}); {_AGAIN}") from error
 
 
 def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
@@ -128,6 +143,7 @@ def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Sessi
     return open_openvino(file, precision)
 
 
-def _precision_name(record: ExportRecord, precision: torch.dtype) -> str:
+def engine_title(to: ExportFormat, weights: ExportPrecision, precision: torch.dtype) -> str:
+    """Return the name of a library and the precision in which it computes."""
     rest = "bf16" if precision == torch.bfloat16 else "fp32"
-    return rest if record.precision == "fp32" else f"int8 and {rest}"
+    return f"{_LIBRARIES[to]}, {rest if weights == 'fp32' else f'int8 and {rest}'}"

@@ -33,6 +33,12 @@ class TorchEngine:
         self._is_convergence_checked = False
 
     @property
+    def name(self) -> str:
+        """Name of the library and the precision in which it computes, for messages."""
+        is_bf16 = self.model.encoder.compute_options.dtype == torch.bfloat16
+        return f"torch, {'bf16' if is_bf16 else 'fp32'}"
+
+    @property
     def model_settings(self) -> ModelSettings:
         """Settings of the encoder."""
         return self.model.settings

@@ -23,6 +23,7 @@ from albertine.inference.evaluate import evaluate_split, read_split
 from albertine.inference.finetuned_model import FinetunedModel, finetuned_from_model, load_finetuned
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
+from albertine.settings.engine import EngineOptions
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
@@ -112,7 +113,7 @@ def create_judge(
         corpus = open_corpus(settings.corpus)
         check_same_tokenizer(source, load_tokenizer(folder).fingerprint, corpus)
         return _PretrainedJudge(model, corpus)
-    finetuned = finetuned_from_model(source, folder, model, "cpu", "fp32", task=settings.task)
+    finetuned = finetuned_from_model(source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task)
     return _FinetunedJudge(finetuned, settings)
 
 
@@ -149,7 +150,7 @@ class _FinetunedJudge(Judge):
         return self._accuracy(self._model)
 
     def after(self, folder: Path) -> Accuracy:
-        return self._accuracy(load_finetuned(folder, "cpu", task=self._settings.task))
+        return self._accuracy(load_finetuned(folder, EngineOptions("cpu"), task=self._settings.task))
 
     def _accuracy(self, model: FinetunedModel) -> Accuracy:
         result = evaluate_split(model, self._split_name(self._settings), self._settings)
@@ -188,7 +189,7 @@ class _PretrainedJudge(Judge):
         return self._accuracy(prepare_torch_engine(self._model, "cpu", "fp32"))
 
     def after(self, folder: Path) -> Accuracy:
-        return self._accuracy(open_export(folder, "cpu"))
+        return self._accuracy(open_export(folder, EngineOptions("cpu")))
 
     def _batches(self) -> list[Any]:
         indices = np.arange(min(len(self._dataset), _HELD_OUT_SAMPLES))

@@ -11,16 +11,18 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.checksums import file_checksum
+from albertine.engines.conversion import check_convertible
 from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
 from albertine.export.accuracy import Accuracy, create_judge, describe_scores
-from albertine.export.libraries import check_libraries
 from albertine.export.readme import write_readme
 from albertine.export.settings import ExportSettings
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
+from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 from albertine.tasks.checkpoint_card import read_card
 from albertine.text.tokenizer import load_tokenizer
@@ -66,7 +68,7 @@ def export(
     check_libraries(settings.to, settings.precision)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
-    _check_exportable(model, source)
+    check_convertible(model, str(source))
     judge = None
     if settings.precision == "int8":
         judge = create_judge(str(source), folder, model, settings, must_judge=not force)
@@ -90,18 +92,8 @@ def export(
     return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
 
 
-def _check_exportable(model: Model, source: str | Path) -> None:
-    if model.head_settings.co_matching:
-        raise InputError(
-            f"{source}: its co_matching head needs the places of question and option, which an export has no "
-            "input for; fine-tune without it"
-        )
-    if model.settings.depth_rule == "equilibrium":
-        raise InputError(f"{source}: depth_rule = equilibrium: its solver cannot be exported")
-
-
 def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSettings) -> list[str]:
-    from albertine.export.model_files import write_model  # needs optional libraries
+    from albertine.engines.model_files import write_model  # needs optional libraries
 
     files = write_model(model, partial, settings.to)
     write_config(model, partial, load_tokenizer(folder, model.settings.vocab_size))
@@ -118,9 +110,9 @@ def _record(files: list[str], partial: Path, to: ExportFormat, precision: Export
 
 
 def _verify(model: Model, partial: Path, out: Path) -> float:
-    from albertine.export.verify import verify_export
+    from albertine.engines.verify import verify_export
 
-    return verify_export(model, open_export(partial, "cpu", "fp32"), out)
+    return verify_export(model, open_export(partial, EngineOptions("cpu", "fp32")), out)
 
 
 def _check_loss(before: Accuracy, after: Accuracy, out: Path, *, force: bool) -> None:

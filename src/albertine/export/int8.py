@@ -14,8 +14,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from albertine.engines.model_files import save_openvino
 from albertine.engines.no_telemetry import disable_telemetry
-from albertine.export.model_files import save_openvino
 from albertine.settings.export import ExportFormat
 
 Inputs = Mapping[str, NDArray[Any]]

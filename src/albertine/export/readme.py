@@ -99,7 +99,7 @@ def write_readme(
         purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
     one_row = dict.fromkeys(INPUT_NAMES, np.ones((1, 3), np.int64))
     one_row["token_type_ids"] = np.zeros((1, 3), np.int64)
-    outputs = open_export(folder, "cpu").run_rows(one_row)
+    outputs = open_export(folder).run_rows(one_row)
     text = _TEMPLATE.format(
         name=name,
         library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",

@@ -127,9 +127,7 @@ def _check_arguments(
 
 def _load_candidates(sources: Sequence[str | Path], settings: EnsembleSettings) -> list[FinetunedModel]:
     """Return the models; raise `InputError` if the scores of some cannot be averaged."""
-    models = [
-        load_finetuned(source, settings.device, settings.precision, task=settings.task) for source in sources
-    ]
+    models = [load_finetuned(source, settings.engine_options, task=settings.task) for source in sources]
     for model in models[1:]:
         check_compatible(models[0], model)
     return models

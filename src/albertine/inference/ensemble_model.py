@@ -21,6 +21,7 @@ from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
 from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard
@@ -74,8 +75,7 @@ TaskModel: TypeAlias = FinetunedModel | EnsembleModel
 
 def load_task_model(
     source: str | Path,
-    device: str,
-    precision: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
     task: str | None = None,
     revision: str | None = None,
@@ -83,14 +83,13 @@ def load_task_model(
 ) -> TaskModel:
     """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
     if is_ensemble(Path(source)):
-        return load_ensemble(Path(source), device, precision, task=task, exit_rule=exit_rule)
-    return load_finetuned(source, device, precision, task=task, revision=revision, exit_rule=exit_rule)
+        return load_ensemble(Path(source), options, task=task, exit_rule=exit_rule)
+    return load_finetuned(source, options, task=task, revision=revision, exit_rule=exit_rule)
 
 
 def load_ensemble(
     folder: Path,
-    device: str,
-    precision: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
     task: str | None = None,
     exit_rule: ExitRule | None = None,
@@ -104,9 +103,7 @@ def load_ensemble(
     if task is not None:
         card = card_for_task(card, find_task(task), str(folder))
     members = [
-        load_finetuned(
-            entry.source, device, precision, task=card.task, revision=entry.revision, exit_rule=exit_rule
-        )
+        load_finetuned(entry.source, options, task=card.task, revision=entry.revision, exit_rule=exit_rule)
         for entry in entries
     ]
     ensemble = create_ensemble(str(folder), card, members, [entry.weight for entry in entries])

@@ -69,7 +69,7 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
     results = []
     for source in sources:
         model = load_task_model(
-            source, settings.device, settings.precision, task=settings.task, exit_rule=settings.exit_rule
+            source, settings.engine_options, task=settings.task, exit_rule=settings.exit_rule
         )
         for split_name in model.task.split_names(settings.split, settings.data):
             results.append(evaluate_split(model, split_name, settings))

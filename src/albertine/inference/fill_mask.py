@@ -14,7 +14,7 @@ from torch import Tensor
 
 from albertine.engines.engine import Engine, check_finite
 from albertine.engines.exported_folder import open_export
-from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.engines.selection import prepare_engine
 from albertine.errors import InputError
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
@@ -22,6 +22,7 @@ from albertine.interop.hub import is_export, locate_checkpoint
 from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
+from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
@@ -161,7 +162,12 @@ class FillMaskPipeline:
 
 
 def fill_mask_pipeline(
-    source: str | Path, *, device: str = "auto", precision: str = "fp32", revision: str | None = None
+    source: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "fp32",
+    engine: EngineName | None = None,
+    revision: str | None = None,
 ) -> FillMaskPipeline:
     """Load a pre-trained model to fill masks and to score the order of two texts.
 
@@ -170,26 +176,27 @@ def fill_mask_pipeline(
             hub name.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "auto", "fp32" or "bf16".
+        engine: library that runs the model: "torch", "onnxruntime" or "openvino"; "auto" is the fastest one
+            that is installed, None is torch, or the library of an export.
         revision: branch, tag or commit of a hub repository.
     """
+    options = EngineOptions(device, precision, engine)
     if is_export(Path(source)):
-        return exported_fill_mask_pipeline(Path(source), device, precision)
+        return exported_fill_mask_pipeline(Path(source), options)
     folder = locate_checkpoint(source, revision)
-    return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), device, precision)
+    return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options)
 
 
-def exported_fill_mask_pipeline(folder: Path, device: str, precision: str) -> FillMaskPipeline:
+def exported_fill_mask_pipeline(folder: Path, options: EngineOptions) -> FillMaskPipeline:
     """Return a pipeline for an exported pre-trained model."""
-    engine = open_export(folder, device, precision)
+    engine = open_export(folder, options)
     kind = engine.head_settings.kind
     if kind not in ("pretrain", "mlm"):
         raise InputError(f"{folder}: its head is {kind}; only a pre-trained model predicts masked tokens")
     return FillMaskPipeline(engine, load_tokenizer(folder, engine.model_settings.vocab_size))
 
 
-def make_fill_mask_pipeline(
-    folder: Path, model: Model, device: str, precision: str = "fp32"
-) -> FillMaskPipeline:
+def make_fill_mask_pipeline(folder: Path, model: Model, options: EngineOptions) -> FillMaskPipeline:
     """Return a pipeline for a loaded model and the tokenizer of its folder."""
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
-    return FillMaskPipeline(prepare_torch_engine(model, device, precision), tokenizer)
+    return FillMaskPipeline(prepare_engine(model, options), tokenizer)

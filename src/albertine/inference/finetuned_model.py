@@ -6,12 +6,13 @@ from typing import Any
 
 from albertine.engines.engine import Engine
 from albertine.engines.exported_folder import open_export, read_settings
-from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.engines.selection import prepare_engine
 from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.interop.hub import is_export, locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
+from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, read_card
@@ -57,8 +58,7 @@ class FinetunedModel:
 
 def load_finetuned(
     source: str | Path,
-    device: str,
-    precision: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
     task: str | None = None,
     revision: str | None = None,
@@ -68,25 +68,24 @@ def load_finetuned(
 
     Args:
         source: a run, the folder of a checkpoint or of an export, or a hub name.
-        device: "auto", "cpu" or "cuda".
-        precision: "fp32" or "bf16"; "auto" is the one of the fine-tuning, see `finetuned_from_model`.
+        options: device, precision and engine; the precision "auto" is that of the fine-tuning, see
+            `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
     if is_export(Path(source)):
-        return _finetuned_from_export(Path(source), device, precision, task=task, exit_rule=exit_rule)
+        return _finetuned_from_export(Path(source), options, task=task, exit_rule=exit_rule)
     folder = locate_checkpoint(source, revision)
     model = load_checkpoint(folder)
-    return finetuned_from_model(str(source), folder, model, device, precision, task=task, exit_rule=exit_rule)
+    return finetuned_from_model(str(source), folder, model, options, task=task, exit_rule=exit_rule)
 
 
 def finetuned_from_model(
     name: str,
     folder: Path,
     model: Model,
-    device: str,
-    precision: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
     task: str | None = None,
     exit_rule: ExitRule | None = None,
@@ -97,14 +96,13 @@ def finetuned_from_model(
         name: name given by the user, for results and messages.
         folder: folder of the checkpoint.
         model: the model loaded from the folder.
-        device: "auto", "cpu" or "cuda".
-        precision: "fp32" or "bf16"; "auto" is fp32 for a model that was fine-tuned in fp32, and for others
-            bf16 where the device computes it fast.
+        options: device, precision and engine; the precision "auto" is fp32 for a model that was fine-tuned
+            in fp32, and for others bf16 where the device computes it fast.
         task: task of the same type to use in place of the model's own; None for its own.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
     card = read_card(folder, model.settings, model.head_settings, model.label_names)
-    engine = prepare_torch_engine(model, device, _precision(precision, card))
+    engine = prepare_engine(model, _with_precision_of(card, options), can_exit=exit_rule is not None)
     finetuned = _finetuned_from_engine(name, folder, card, engine, task)
     if exit_rule is None:
         return finetuned
@@ -115,7 +113,7 @@ def finetuned_from_model(
 
 
 def _finetuned_from_export(
-    folder: Path, device: str, precision: str, *, task: str | None, exit_rule: ExitRule | None
+    folder: Path, options: EngineOptions, *, task: str | None, exit_rule: ExitRule | None
 ) -> FinetunedModel:
     """Return a fine-tuned model that was exported; see `load_finetuned`."""
     if exit_rule is not None:
@@ -124,13 +122,14 @@ def _finetuned_from_export(
             "checkpoint that it was made from"
         )
     card = read_card(folder, *read_settings(folder))
-    engine = open_export(folder, device, _precision(precision, card))
+    engine = open_export(folder, _with_precision_of(card, options))
     return _finetuned_from_engine(str(folder), folder, card, engine, task)
 
 
-def _precision(precision: str, card: TaskCard) -> str:
-    """Return the precision to use: the metrics on dev of a model that was fine-tuned in fp32 are of fp32."""
-    return "fp32" if precision == "auto" and card.precision == "fp32" else precision
+def _with_precision_of(card: TaskCard, options: EngineOptions) -> EngineOptions:
+    """Return the options to use: the metrics on dev of a model that was fine-tuned in fp32 are of fp32."""
+    is_fp32 = options.precision == "auto" and card.precision == "fp32"
+    return replace(options, precision="fp32") if is_fp32 else options
 
 
 def _finetuned_from_engine(

@@ -99,7 +99,9 @@ def evaluate_minimal_pairs(
     precision = "fp32" if settings.precision == "auto" else settings.precision
     results = []
     for source in sources:
-        pipeline = fill_mask_pipeline(source, device=settings.device, precision=precision)
+        pipeline = fill_mask_pipeline(
+            source, device=settings.device, precision=precision, engine=settings.engine
+        )
         results += score_minimal_pairs(pipeline.scorer, settings, str(source))
     return results
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import TaskModel, load_task_model
+from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import make_exit_rule
 from albertine.tasks.examples import Example
 from albertine.tasks.types.inputs import InputField
@@ -78,6 +79,7 @@ def pipeline(
     *,
     device: str = "auto",
     precision: str = "auto",
+    engine: EngineName | None = None,
     revision: str | None = None,
     exit: str | None = None,  # noqa: A002  # the name of the option
     depth: int | None = None,
@@ -88,9 +90,12 @@ def pipeline(
         source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning.
+        engine: library that runs the model: "torch", "onnxruntime" or "openvino"; "auto" is the fastest one
+            that is installed, None is torch, or the library of an export.
         revision: branch, tag or commit of a hub repository.
         exit: when a prediction is final: "patience:K", "confidence:P" or "learned:Q"; None after all steps.
         depth: number of steps of depth, with `exit` the largest; None for those of the model.
     """
     rule = make_exit_rule(exit, depth)
-    return Pipeline(load_task_model(source, device, precision, revision=revision, exit_rule=rule))
+    options = EngineOptions(device, precision, engine)
+    return Pipeline(load_task_model(source, options, revision=revision, exit_rule=rule))

@@ -35,9 +35,7 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     if settings.data is None:
         raise InputError("--data is missing: a file, the task's folder, or hub:OWNER/NAME")
     rule = settings.exit_rule
-    finetuned = load_task_model(
-        model, settings.device, settings.precision, task=settings.task, exit_rule=rule
-    )
+    finetuned = load_task_model(model, settings.engine_options, task=settings.task, exit_rule=rule)
     split_names = split_names_to_predict(finetuned.task, settings.data, settings.split)
     write = prediction_writer(finetuned.task, settings.data, split_names, None if out is None else Path(out))
     is_official = is_folder(settings.data)

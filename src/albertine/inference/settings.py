@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
+from albertine.settings.engine import ENGINE_HELP, FORMAT_OF_ENGINE, EngineName, EngineOptions
 from albertine.settings.exit_rule import (
     DEPTH_HELP,
     EXIT_HELP,
@@ -26,6 +27,12 @@ class InferenceSettings(DataSettings):
         "Precision of the matrix products; auto is fp32 if the model was fine-tuned in fp32, "
         "else bf16 where the machine computes it fast.",
     )
+    engine: EngineName | None = setting(None, ENGINE_HELP)
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """Where and how the model runs."""
+        return EngineOptions(self.device, self.precision, self.engine)
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,8 @@ class EvaluateSettings(DepthSettings):
                 raise SettingError(
                     name, value, "must not be set with exits = all, which tries several", ("exits",)
                 )
+        if self.exits is not None and self.engine in FORMAT_OF_ENGINE:
+            raise SettingError("engine", self.engine, "must be torch with exits = all", ("exits",))
         for name, default in (("picture", None), ("tolerance", _TOLERANCE)):
             value = getattr(self, name)
             if self.exits is None and value != default:

@@ -80,7 +80,9 @@ class PaddedModel(nn.Module):
         options = replace(encoder.compute_options, kernels=False, compile=False, recompute=False)
         is_visible = _is_visible(mask)
         if positions is None:
-            positions = (is_visible.tril().sum(2) - 1).clamp(min=0)
+            # The number of tokens before each. OpenVINO 2026.4 is wrong if a number is subtracted from the
+            # sum, where there are more rows than tokens in a row.
+            positions = is_visible.tril(-1).sum(2)
         attend = partial(
             multi_head_attention,
             heads=encoder.settings.heads,

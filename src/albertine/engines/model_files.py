@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from albertine.engines.no_telemetry import disable_telemetry
-from albertine.export.onnx_graph import onnx_graph, store_weights_transposed
+from albertine.engines.onnx_graph import onnx_graph, store_weights_transposed
 from albertine.model.model import Model
 from albertine.settings.export import ExportFormat
 

@@ -1,4 +1,4 @@
-"""The libraries that an export needs, which are not installed by default."""
+"""The libraries that conversions to other formats need, which are not installed by default."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -10,12 +10,12 @@ _PACKAGES = {"onnx": ("onnxscript", "onnxruntime"), "openvino": ("onnxscript", "
 
 
 def check_libraries(to: ExportFormat, precision: ExportPrecision) -> None:
-    """Raise `InputError` if a library is missing that an export needs."""
+    """Raise `InputError` if a library is missing that writes or runs a format."""
     packages: Sequence[str] = _PACKAGES[to]
     if to == "openvino" and precision == "int8":
         packages = (*packages, "nncf")
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"export to {to} needs {', '.join(missing)}, not installed: pip install 'albertine[deploy]'"
+            f"format {to} needs {', '.join(missing)}, not installed: pip install 'albertine[deploy]'"
         )

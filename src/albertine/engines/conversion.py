@@ -1,0 +1,65 @@
+"""Runs a loaded model with another library: converts it, compares it with its source, and opens it.
+
+The files are temporary. `albertine export` writes them once and for all, also in int8.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from albertine.device import choose_precision
+from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.exported_folder import engine_title, open_session, require_cpu
+from albertine.engines.libraries import check_libraries
+from albertine.errors import InputError
+from albertine.model.model import Model
+from albertine.settings.engine import FORMAT_OF_ENGINE, EngineName
+from albertine.settings.export import ExportFormat
+
+
+def check_convertible(model: Model, source: str = "this model") -> None:
+    """Raise `InputError` if other libraries cannot run a model."""
+    if model.head_settings.co_matching:
+        raise InputError(
+            f"{source}: its co_matching head needs the places of question and option, which an export has no "
+            "input for; fine-tune without it"
+        )
+    if model.settings.depth_rule == "equilibrium":
+        raise InputError(f"{source}: depth_rule = equilibrium: its solver cannot be exported")
+
+
+def convert_model(model: Model, engine: EngineName, device: str, precision: str) -> ExportedEngine:
+    """Return an engine of another library for a loaded model in evaluation mode.
+
+    Args:
+        model: the model.
+        engine: "onnxruntime" or "openvino".
+        device: "auto" or "cpu".
+        precision: "fp32", or "bf16" with OpenVINO; "auto" is bf16 with OpenVINO where the CPU computes it
+            fast.
+    """
+    to = FORMAT_OF_ENGINE[engine]
+    check_convertible(model)
+    require_cpu(device, f"engine {engine}")
+    dtype = _choose_precision(to, precision)
+    check_libraries(to, "fp32")
+    from albertine.engines.model_files import write_model  # needs optional libraries
+    from albertine.engines.verify import verify_export
+
+    settings, head = model.settings, model.head_settings
+    with TemporaryDirectory(prefix="albertine-") as folder:
+        file = Path(folder) / write_model(model, Path(folder), to)[0]
+        converted = ExportedEngine(
+            open_session(to, file, torch.float32), settings, head, engine_title(to, "fp32", torch.float32)
+        )
+        verify_export(model, converted, f"engine {engine}")
+        if dtype == torch.float32:
+            return converted
+        return ExportedEngine(open_session(to, file, dtype), settings, head, engine_title(to, "fp32", dtype))
+
+
+def _choose_precision(to: ExportFormat, precision: str) -> torch.dtype:
+    if to == "onnx" and precision == "bf16":
+        raise InputError("precision bf16: ONNX Runtime computes in fp32; use --engine openvino or torch")
+    return choose_precision("fp32" if to == "onnx" else precision, torch.device("cpu"))

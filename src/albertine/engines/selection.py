@@ -1,0 +1,83 @@
+"""Chooses the engine that runs a loaded model."""
+
+import time
+from collections.abc import Iterator
+from statistics import median
+
+import torch
+
+from albertine import progress
+from albertine.device import choose_device
+from albertine.engines.conversion import check_convertible, convert_model
+from albertine.engines.engine import Engine
+from albertine.engines.libraries import check_libraries
+from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.errors import InputError
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings.engine import FORMAT_OF_ENGINE, EngineOptions
+
+# Lengths of the sequences that `auto` measures: of sentences, and of a few longer texts.
+_LENGTHS = (8, 12, 16, 16, 20, 24, 24, 28, 32, 40, 64, 128)
+_RUNS = 3
+
+
+def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = False) -> Engine:
+    """Return an engine for a loaded model.
+
+    Args:
+        model: the model.
+        options: device, precision and library.
+        can_exit: whether predictions may be taken after fewer or more steps than the model has, which only
+            torch computes.
+    """
+    if options.engine in FORMAT_OF_ENGINE:
+        if can_exit:
+            raise InputError(f"engine {options.engine}: applies all steps; --exit and --depth need torch")
+        return convert_model(model.eval(), options.engine, options.device, options.precision)
+    if options.engine == "auto" and not can_exit and choose_device(options.device).type == "cpu":
+        return _fastest_engine(model, options)
+    return prepare_torch_engine(model, options.device, options.precision)
+
+
+def _fastest_engine(model: Model, options: EngineOptions) -> Engine:
+    """Return the fastest of the engines that can run a model here, and print what was measured."""
+    strip = _sample_strip(model)
+    rates = [(_tokens_per_second(engine, strip), engine) for engine in _candidates(model, options)]
+    rates.sort(key=lambda rate: rate[0], reverse=True)
+    fastest = rates[0][1]
+    measured = "; ".join(f"{engine.name}: {rate:,.0f}" for rate, engine in rates)
+    progress.print_message(f"engine {fastest.name} is the fastest here; tokens/s: {measured}")
+    return fastest
+
+
+def _candidates(model: Model, options: EngineOptions) -> Iterator[Engine]:
+    """Yield the engines that can run a model here in the precision of the options."""
+    for name, to in FORMAT_OF_ENGINE.items():
+        if to == "onnx" and options.precision == "bf16":
+            continue
+        try:
+            check_convertible(model)
+            check_libraries(to, "fp32")
+        except InputError:
+            continue
+        yield convert_model(model.eval(), name, "cpu", options.precision)
+    yield prepare_torch_engine(model, "cpu", options.precision)  # last, because it may change the model
+
+
+def _sample_strip(model: Model) -> Strip:
+    generator = torch.Generator().manual_seed(0)
+    lengths = [min(length, model.settings.max_length) for length in _LENGTHS]
+    lengths *= model.head.sequences_per_prediction
+    tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
+    return Strip(tokens, torch.zeros_like(tokens), torch.tensor([0, *lengths]).cumsum(0))
+
+
+def _tokens_per_second(engine: Engine, strip: Strip) -> float:
+    engine.run(strip)  # kernels are prepared
+    seconds = []
+    for _ in range(_RUNS):
+        started = time.perf_counter()
+        engine.run(strip)
+        seconds.append(time.perf_counter() - started)
+    return len(strip.tokens) / median(seconds)
