@@ -178,6 +178,11 @@ def edit_module(folder: Path, number: int, **changes: Any) -> None:
     [
         (lambda folder: (folder / "modules.json").write_text("{}"), "modules.json: not a list of modules"),
         (lambda folder: (folder / "modules.json").write_text("["), "modules.json: not JSON"),
+        (lambda folder: (folder / "modules.json").unlink(), "modules.json: missing"),
+        (
+            lambda folder: edit_json(folder / "config_sentence_transformers.json", model_type="CrossEncoder"),
+            'model_type "CrossEncoder" is not supported',
+        ),
         (
             lambda folder: edit_module(folder, 3, type="sentence_transformers.models.LSTM"),
             "modules.json: module LSTM is not supported; supported: Transformer, Pooling, Dense",

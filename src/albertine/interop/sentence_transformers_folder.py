@@ -26,7 +26,7 @@ from albertine.settings.schema import display_text, display_value
 from albertine.text.unicode_check import check_text
 
 MODULES_FILE = "modules.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
+_OPTIONS_FILE = "config_sentence_transformers.json"
 # Of the model; early versions of the library named it for the kind of model.
 _LENGTH_FILES = ("sentence_bert_config.json", "sentence_albert_config.json")
 _AGAIN = "get the file again"
@@ -100,7 +100,7 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
                 f"{folder / MODULES_FILE}: module {display_text(name)} is not supported; supported: "
                 "Transformer, Pooling, Dense, Normalize, Dropout"
             )
-    prompt = _read_prompt(folder / _PROMPTS_FILE)
+    prompt = _read_prompt(folder / _OPTIONS_FILE)
     if prompt and not includes_prompt:
         raise InputError(
             f"{others[0][1] / 'config.json'}: include_prompt = false with a default prompt is "
@@ -120,14 +120,14 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
 
 
 def has_sentence_modules(folder: Path) -> bool:
-    """Return whether a folder is one of sentence-transformers."""
-    return (folder / MODULES_FILE).exists()
+    """Return whether a folder is one of sentence-transformers, even if its list of modules is missing."""
+    return (folder / MODULES_FILE).exists() or (folder / _OPTIONS_FILE).exists()
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
     """Return the name of the class and the folder of each module, at least one."""
     file = folder / MODULES_FILE
-    entries = read_json_value(file, _AGAIN)
+    entries = read_json_value(_existing(file), _AGAIN)
     if not isinstance(entries, list) or not entries or len(entries) > _MAX_MODULES:
         raise InputError(f"{file}: not a list of modules; {_AGAIN}")
     modules = []
@@ -258,6 +258,11 @@ def _read_length(folder: Path) -> tuple[int | None, bool]:
 def _read_prompt(file: Path) -> str:
     """Return the text that precedes every text: the default prompt of a folder, if it has one."""
     config = _optional_object(file)
+    if config.get("model_type") not in (None, "SentenceTransformer"):
+        raise InputError(
+            f"{file}: model_type {display_value(config['model_type'])} is not supported; must be "
+            "SentenceTransformer"
+        )
     name, prompts = config.get("default_prompt_name"), config.get("prompts")
     if name is None:
         return ""
