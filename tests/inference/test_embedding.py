@@ -60,7 +60,8 @@ def test_vectors_are_those_of_transformers(
 def test_shapes_and_defaults(pipeline: EmbeddingPipeline) -> None:
     assert (pipeline.hidden_size, pipeline.max_length) == (32, 64)
     vector, vectors = pipeline("Kalo mi."), pipeline(["Kalo mi."])
-    assert (vector.shape, vector.dtype, vectors.shape) == ((32,), np.float32, (1, 32))
+    assert (vector.shape, vectors.shape) == ((32,), (1, 32))
+    assert vector.dtype == np.float32
     assert pipeline([]).shape == (0, 32)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
     assert np.array_equal(pipeline(tuple(TEXTS)), pipeline(TEXTS))
@@ -113,8 +114,10 @@ def test_the_encoder_of_a_finetuned_model_is_used(
     encoder = Model(MODEL, HeadSettings("pretrain"), seed=1)
     save_folder(encoder, tmp_path / "encoder", tokenizer=load_tokenizer(checkpoint))
     sources = (classifier, tmp_path / "encoder")
-    vectors = [albertine.pipeline(source, task="embed", device="cpu")(TEXTS[30:33]) for source in sources]
-    assert np.array_equal(*vectors)
+    first, second = (
+        albertine.pipeline(source, task="embed", device="cpu")(TEXTS[30:33]) for source in sources
+    )
+    assert np.array_equal(first, second)
     assert capsys.readouterr().err == ""
 
 
