@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import albertine
 
@@ -18,6 +20,15 @@ def embed(source: str, texts: Sequence[str]) -> torch.Tensor:
     strip: albertine.Strip = albertine.Strip.from_sequences(ids)
     hidden: torch.Tensor = model.encoder(strip)
     return hidden
+
+
+def embed_texts(source: str, data: str) -> int:
+    """Return the number of vectors in a file, after computing some in memory."""
+    pipeline = albertine.pipeline(source, task="embed", pooling="cls", device="cpu")
+    vectors: NDArray[np.float32] = pipeline(["A door.", "A boat."], normalize=False)
+    assert vectors.shape == (2, pipeline.hidden_size)
+    settings = albertine.EmbedSettings(data=data, pooling="mean", normalize=False)
+    return albertine.embed(source, settings, "vectors.npy")
 
 
 def create_checkpoint(folder: Path) -> None:

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from albertine.export.settings import ExportSettings
     from albertine.finetune.finetune import FinetuneResults, finetune
     from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+    from albertine.inference.embed import embed
     from albertine.inference.evaluate import EvaluationResult, evaluate
     from albertine.inference.fill_mask import fill_mask_pipeline
     from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
     from albertine.inference.pipeline import pipeline
     from albertine.inference.predict import predict
     from albertine.inference.score import score
-    from albertine.inference.settings import EvaluateSettings, PredictSettings, ScoreSettings
+    from albertine.inference.settings import (
+        EmbedSettings,
+        EvaluateSettings,
+        PredictSettings,
+        ScoreSettings,
+    )
     from albertine.interop.huggingface import save_folder as save
     from albertine.interop.load import create, load, load_tokenizer
     from albertine.model.model import Model
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
     from albertine.train.settings import PretrainTrainSettings
 
 _LAZY_EXPORTS = {
+    "EmbedSettings": ("albertine.inference.settings", "EmbedSettings"),
     "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
     "ExportResult": ("albertine.export.export", "ExportResult"),
@@ -60,6 +67,7 @@ _LAZY_EXPORTS = {
     "Strip": ("albertine.model.strip", "Strip"),
     "Tokenizer": ("albertine.text.tokenizer", "Tokenizer"),
     "create": ("albertine.interop.load", "create"),
+    "embed": ("albertine.inference.embed", "embed"),
     "evaluate": ("albertine.inference.evaluate", "evaluate"),
     "evaluate_minimal_pairs": ("albertine.inference.minimal_pairs", "evaluate_minimal_pairs"),
     "export": ("albertine.export.export", "export"),
@@ -76,6 +84,7 @@ _LAZY_EXPORTS = {
 
 __all__ = [
     "AlbertineError",
+    "EmbedSettings",
     "EvaluateSettings",
     "EvaluationResult",
     "ExportResult",
@@ -99,6 +108,7 @@ __all__ = [
     "WorkError",
     "__version__",
     "create",
+    "embed",
     "evaluate",
     "evaluate_minimal_pairs",
     "export",

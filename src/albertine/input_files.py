@@ -39,6 +39,19 @@ def read_bytes(file: Path, max_bytes: int) -> bytes:
 def read_json_object(file: Path, advice: str) -> dict[str, Any]:
     """Return the content of a file with one JSON object; raise `InputError` if it is anything else.
 
+    Args:
+        file: the file, see `read_json_value`.
+        advice: what to do if the file is not valid.
+    """
+    values = read_json_value(file, advice)
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: not a JSON object; {advice}")
+    return values
+
+
+def read_json_value(file: Path, advice: str) -> Any:
+    """Return the content of a JSON file; raise `InputError` if it cannot be parsed.
+
     Text with unpaired surrogates, which cannot be encoded as UTF-8, is refused too.
 
     Args:
@@ -54,6 +67,4 @@ def read_json_object(file: Path, advice: str) -> dict[str, Any]:
         raise InputError(f"{file}: {error}; {advice}") from None
     except UnicodeEncodeError:
         raise InputError(f"{file}: an unpaired surrogate (such as \\ud800) in a text; {advice}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: not a JSON object; {advice}")
     return values

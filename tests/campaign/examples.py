@@ -15,6 +15,8 @@ from types import MappingProxyType
 
 import pyarrow
 import pyarrow.parquet
+import torch
+from safetensors.torch import save_file
 
 from albertine.errors import ExitStatus
 from tests.campaign.commands import Limits, run_forked
@@ -104,6 +106,7 @@ def build_examples(folder: Path) -> None:
         outcome = run_forked(command.split(), folder, Limits(seconds=120))
         if outcome.status not in (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED):
             raise SystemExit(f"albertine {command}: status {outcome.status}: {outcome.stderr.decode()}")
+    _write_sentence_folder(folder / "run", folder / "sentences")
 
 
 def copy_example(name: str, examples: Path, folder: Path, *ignored: str) -> None:
@@ -115,6 +118,45 @@ def copy_example(name: str, examples: Path, folder: Path, *ignored: str) -> None
         shutil.copytree(examples / name, target, ignore=ignore, dirs_exist_ok=True)
     else:
         shutil.copy2(examples / name, target)
+
+
+def _write_sentence_folder(run: Path, folder: Path) -> None:
+    """Write the model of a run as a folder of sentence-transformers with every module that is supported."""
+    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+    contents: dict[str, object] = {
+        "modules.json": [
+            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{name}"}
+            for index, (path, name) in enumerate(modules.items())
+        ],
+        "sentence_bert_config.json": {"max_seq_length": 32, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "__version__": {"sentence_transformers": "5.0.0"},
+            "prompts": {"query": "query: ", "document": ""},
+            "default_prompt_name": "query",
+            "similarity_fn_name": "cosine",
+        },
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": 32,
+            "pooling_mode_cls_token": False,
+            "pooling_mode_mean_tokens": True,
+            "include_prompt": True,
+        },
+        "2_Dense/config.json": {
+            "in_features": 32,
+            "out_features": 8,
+            "bias": True,
+            "activation_function": "torch.nn.modules.activation.Tanh",
+        },
+    }
+    for path in modules:
+        (folder / path).mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(run / name, folder / name)
+    for name, content in contents.items():
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+    generator = torch.Generator().manual_seed(0)
+    tensors = {"linear.weight": torch.randn(8, 32, generator=generator), "linear.bias": torch.zeros(8)}
+    save_file(tensors, folder / "2_Dense" / "model.safetensors")
 
 
 def _write_tables(folder: Path) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from albertine.interop.hub import is_hub_name
 from albertine.interop.huggingface import save_folder
@@ -29,6 +31,14 @@ try:
     print(model.settings.layers, float(model.encoder.embedding.tokens.weight.detach().sum()))
 except albertine.AlbertineError as error:
     print(type(error).__name__, error)
+"""
+
+MODULES_SCRIPT = """
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.sentence_transformers_folder import read_sentence_modules
+modules = read_sentence_modules(locate_checkpoint("someone/small"))
+shape = list(modules.layers[0].weight.shape)
+print(modules.poolings, shape, modules.normalize, modules.max_length, modules.prompt)
 """
 
 
@@ -64,7 +74,8 @@ class HubHandler(BaseHTTPRequestHandler):
             self.send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
     def respond_with_metadata(self, parts: list[str]) -> None:
-        names = sorted(file.name for file in self.folder.iterdir())
+        files = (file for file in self.folder.rglob("*") if file.is_file())
+        names = sorted(file.relative_to(self.folder).as_posix() for file in files)
         if len(parts) > 1 and parts[1] not in ("main", COMMIT):
             self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif parts[:1] == ["tree"]:
@@ -220,6 +231,32 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
 )
 def test_missing_repository_error(hub: dict[str, str], arguments: list[str], message: str) -> None:
     assert load_in_process(hub, *arguments).startswith(message)
+
+
+def test_modules_of_sentence_transformers_are_downloaded(hub: dict[str, str], tmp_path: Path) -> None:
+    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+    files: dict[str, Any] = {
+        "modules.json": [
+            {"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules.items()
+        ],
+        "sentence_bert_config.json": {"max_seq_length": 9},
+        "config_sentence_transformers.json": {"prompts": {"a": "b: "}, "default_prompt_name": "a"},
+        "1_Pooling/config.json": {"pooling_mode": "cls"},
+        "2_Dense/config.json": {"in_features": 24, "out_features": 5},
+    }
+    for name, content in files.items():
+        (tmp_path / "small" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "small" / name).write_text(json.dumps(content))
+    weights = {"linear.weight": torch.ones(5, 24), "linear.bias": torch.zeros(5)}
+    save_file(weights, tmp_path / "small" / "2_Dense" / "model.safetensors")
+    completed = subprocess.run(
+        [sys.executable, "-c", MODULES_SCRIPT],
+        env={**os.environ, **hub},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert completed.stdout.split() == ["('cls',)", "[5,", "24]", "True", "9", "b:"]
 
 
 def test_offline_without_cache_error(hub: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Commands that fine-tune a model on a task, evaluate it and serve it."""
+"""Commands that fine-tune a model on a task, evaluate it, embed texts with it, and serve it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, NothingLearned
 from albertine.finetune.settings import SweepSettings
-from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
+from albertine.inference.settings import EmbedSettings, EnsembleSettings, EvaluateSettings, PredictSettings
 
 
 @app.command(group=TASKS)
@@ -96,6 +96,32 @@ def predict(
     resolved_settings = options.read_settings(PredictSettings)
     report_unfinished_runs(model)
     predict_file(model, resolved_settings, out)
+
+
+@app.command(group=TASKS)
+def embed(
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    settings: Annotated[EmbedSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Turn each text of a file into a vector, with any model; the file may have any size.
+
+    A folder of sentence-transformers gives the vectors of that library.
+
+    Example: albertine embed my-run --data sentences.txt --out vectors.npy
+
+    Args:
+        model: A run, a folder of a checkpoint (also of transformers, sentence-transformers), or a hub name.
+        out: A new .npy or .jsonl file; default: JSON lines on standard output.
+    """
+    from albertine.inference.embed import embed as embed_file
+
+    resolved_settings = options.read_settings(EmbedSettings)
+    report_unfinished_runs(model)
+    embed_file(model, resolved_settings, out)
 
 
 @app.command(group=TASKS)

@@ -76,6 +76,17 @@ class TorchEngine:
                 f"states have not converged: the last step turns them by {angle:.1f} degrees"
             )
 
+    def hidden_states(self, strip: Strip) -> Tensor:
+        """Return the hidden states of the tokens of a strip, [tokens, hidden]; exports have none."""
+        with torch.no_grad():
+            hidden: Tensor = self.model.encoder(strip.to(self.device))
+            return hidden
+
+    def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the hidden state of one token of each sequence, [sequences, hidden]; faster than of all."""
+        with torch.no_grad():
+            return self.model.encoder.hidden_at(strip.to(self.device), indices.to(self.device))
+
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
         with torch.no_grad():

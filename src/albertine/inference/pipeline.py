@@ -10,13 +10,16 @@ pair_classifier("It rained.", "It was wet outside.")
 reader(question="Who has the key?", context="Ida has the key.")
 chooser(context="...", question="...", options=["a door", "a boat"])
 tagger("Ida lives in Hull .")                     words separated by spaces, or a list of words
+
+With task="embed", any model is a function from texts to vectors; see `embedding.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from albertine.errors import InputError
+from albertine.inference.embedding import EmbeddingPipeline, Pooling, load_embedding_pipeline
 from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import make_exit_rule
@@ -74,28 +77,79 @@ class Pipeline:
         return [prediction for _, prediction in self._scorer.predict(examples)]
 
 
+@overload
 def pipeline(
     source: str | Path,
     *,
+    task: None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    engine: EngineName | None = None,
+    revision: str | None = None,
+    exit: str | None = None,
+    depth: int | None = None,
+) -> Pipeline: ...
+
+
+@overload
+def pipeline(
+    source: str | Path,
+    *,
+    task: Literal["embed"],
+    device: str = "auto",
+    precision: str = "auto",
+    revision: str | None = None,
+    pooling: Pooling | None = None,
+    normalize: bool | None = None,
+) -> EmbeddingPipeline: ...
+
+
+def pipeline(
+    source: str | Path,
+    *,
+    task: Literal["embed"] | None = None,
     device: str = "auto",
     precision: str = "auto",
     engine: EngineName | None = None,
     revision: str | None = None,
     exit: str | None = None,  # noqa: A002  # the name of the option
     depth: int | None = None,
-) -> Pipeline:
-    """Load a fine-tuned model or an ensemble as a function.
+    pooling: Pooling | None = None,
+    normalize: bool | None = None,
+) -> Pipeline | EmbeddingPipeline:
+    """Load a fine-tuned model or an ensemble as a function, or with `task="embed"` any model to embed texts.
 
     Args:
-        source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name.
+        source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name;
+            to embed, also a folder of sentence-transformers or Google, but no ensemble.
+        task: None for predictions of the model's own task, "embed" for vectors of texts.
         device: "auto", "cpu" or "cuda".
-        precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning.
+        precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning, and
+            fp32 to embed.
         engine: library that runs the model: "torch", "onnxruntime" or "openvino"; "auto" is the fastest one
-            that is installed, None is torch, or the library of an export.
+            that is installed, None is torch, or the library of an export. Vectors come from torch.
         revision: branch, tag or commit of a hub repository.
         exit: when a prediction is final: "patience:K", "confidence:P" or "learned:Q"; None after all steps.
         depth: number of steps of depth, with `exit` the largest; None for those of the model.
+        pooling: to embed, "mean" or "cls"; None for that of a folder of sentence-transformers, else the mean.
+        normalize: to embed, whether vectors have length 1; None for what a folder of sentence-transformers
+            says, else they have.
     """
-    rule = make_exit_rule(exit, depth)
-    options = EngineOptions(device, precision, engine)
-    return Pipeline(load_task_model(source, options, revision=revision, exit_rule=rule))
+    if task is None:
+        _refuse({"pooling": pooling, "normalize": normalize}, 'only for vectors of texts; add task="embed"')
+        rule = make_exit_rule(exit, depth)
+        options = EngineOptions(device, precision, engine)
+        return Pipeline(load_task_model(source, options, revision=revision, exit_rule=rule))
+    if task != "embed":
+        raise InputError(f"task {task}: unknown; known: embed; leave it out for the model's own task")
+    _refuse({"engine": engine, "exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
+    return load_embedding_pipeline(
+        source, device=device, precision=precision, revision=revision, pooling=pooling, normalize=normalize
+    )
+
+
+def _refuse(arguments: Mapping[str, object], problem: str) -> None:
+    """Raise `InputError` if one of some arguments, by name, is given."""
+    name = next((name for name, value in arguments.items() if value is not None), None)
+    if name is not None:
+        raise InputError(f"{name}: {problem}")

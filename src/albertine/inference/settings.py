@@ -1,4 +1,4 @@
-"""Settings of inference: evaluation, prediction, ensembles, scores of texts, fill-mask."""
+"""Settings of inference: evaluation, prediction, ensembles, scores and vectors of texts, fill-mask."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +144,33 @@ class ScoreSettings(Settings):
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
     precision: PrecisionName = setting(
         "fp32", "Precision of the matrix products; auto is bf16 where it is fast."
+    )
+
+
+@dataclass(frozen=True)
+class EmbedSettings(Settings):
+    """Vectors of the texts of a file."""
+
+    data: str | None = setting(
+        None, "File of texts: .txt, one on each line, .csv, .tsv, .jsonl or .parquet; or hub:OWNER/NAME."
+    )
+    text: str = setting("text", "Column of the text; a .txt file has none.")
+    id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered from 0.")
+    pooling: Literal["mean", "cls"] | None = setting(
+        None,
+        "Vector of a text: mean of the hidden states of its tokens, or the state of [CLS]; by default that "
+        "of a folder of sentence-transformers, else the mean.",
+    )
+    normalize: bool | None = setting(
+        None,
+        "Divide each vector by its length; by default what a folder of sentence-transformers does, else yes.",
+    )
+    on_error: Literal["stop", "skip"] = setting(
+        "stop", "What to do with an invalid row: stop, or skip it and report the number of skipped rows."
+    )
+    device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
+    precision: PrecisionName = setting(
+        "auto", "Precision of the matrix products; auto is fp32, bf16 is faster on some machines."
     )
 
 

@@ -15,7 +15,11 @@ from albertine.settings import MODEL_PRESETS
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 _SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
 _SMALL_FILES += ["task.json"]
-_WEIGHT_FILES = ("model*.safetensors", "co_matching.safetensors", "exits.safetensors")
+# Of sentence-transformers: its modules, most with a folder of their own.
+_SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
+_SMALL_FILES += ["[0-9]_*/config.json"]
+_WEIGHT_FILES = ["model*.safetensors", "co_matching.safetensors", "exits.safetensors"]
+_WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
 EXPORT_FILE = "export.json"  # of an exported model; read by `albertine.engines`

@@ -56,19 +56,22 @@ _UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_lengt
 TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
 
-def load_folder(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
+def load_folder(
+    folder: Path, head: HeadSettings | None = None, *, seed: int = 0, encoder_only: bool = False
+) -> Model:
     """Return the model of a checkpoint folder, in evaluation mode.
 
     Args:
         folder: a checkpoint in the layout of `transformers`.
         head: a head in place of the checkpoint's own (see `model_from_tensors`).
         seed: seed of newly initialized parameters.
+        encoder_only: whether the head will not be used, so that no message says that it is new.
     """
     file = folder / "config.json"
     config = read_config(file)
     model_family(config, str(file))  # refuse an unsupported model before reading its tensors
     stored_tensors, source = read_weights(folder)
-    return build_model(config, file, stored_tensors, source, head, seed=seed)
+    return build_model(config, file, stored_tensors, source, head, seed=seed, encoder_only=encoder_only)
 
 
 def build_model(
@@ -79,6 +82,7 @@ def build_model(
     head: HeadSettings | None,
     *,
     seed: int,
+    encoder_only: bool = False,
 ) -> Model:
     """Return a model built from a config and tensors, in evaluation mode.
 
@@ -89,6 +93,7 @@ def build_model(
         tensor_file: file of the tensors, which error messages name.
         head: a head in place of the checkpoint's own.
         seed: seed of newly initialized parameters.
+        encoder_only: whether the head will not be used, so that no message says that it is new.
     """
     family = model_family(config, str(config_file))
     tensors = _with_family_prefix(stored_tensors, family)
@@ -108,7 +113,7 @@ def build_model(
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
-    if newly_initialized:
+    if newly_initialized and not encoder_only:
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
         progress.print_message(
             f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"

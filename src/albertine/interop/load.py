@@ -62,13 +62,23 @@ def load_tokenizer(source: str | Path, *, revision: str | None = None) -> Tokeni
     return tokenizer.load_tokenizer(locate_checkpoint(source, revision, weights=False))
 
 
-def load_checkpoint(folder: Path, head: HeadSettings | None = None, *, seed: int = 0) -> Model:
-    """Return the model in a checkpoint folder of Albertine, `transformers` or Google; see `load`."""
+def load_checkpoint(
+    folder: Path, head: HeadSettings | None = None, *, seed: int = 0, encoder_only: bool = False
+) -> Model:
+    """Return the model in a checkpoint folder of Albertine, `transformers` or Google; see `load`.
+
+    With `encoder_only`, the head will not be used, and no message says that it is new.
+    """
     google_file = google_config_file(folder)
     if google_file is not None:
         config, tensors, source = read_google_checkpoint(google_file)
-        return build_model(config, google_file, tensors, source, head, seed=seed)
-    return load_folder(folder, head, seed=seed)
+        return build_model(config, google_file, tensors, source, head, seed=seed, encoder_only=encoder_only)
+    return load_folder(folder, head, seed=seed, encoder_only=encoder_only)
+
+
+def load_encoder(folder: Path) -> Model:
+    """Return the encoder in a checkpoint folder whatever its head is, as a model with a small unused head."""
+    return load_checkpoint(folder, HeadSettings("token"), encoder_only=True)
 
 
 def has_masked_head(model: Model) -> bool:

@@ -20,7 +20,10 @@ _DATA = (
 )  # fmt: skip
 
 # Files that a model of another library may lack.
-OPTIONAL_FILES = ("tokenizer_config.json", "special_tokens_map.json")
+OPTIONAL_FILES = (
+    "tokenizer_config.json", "special_tokens_map.json", "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,11 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("info run --json", "run"),
     ReadingCommand(f"fill-mask run {_MASKED} --device cpu --json", "run"),
     ReadingCommand("score run --data reviews.csv --text review --device cpu", "run", ("reviews.csv",)),
+    ReadingCommand(
+        "embed sentences --data reviews.csv --text review --out result.npy --device cpu",
+        "sentences",
+        ("reviews.csv",),
+    ),
     ReadingCommand("evaluate run --task blimp --data pairs --device cpu --json", "run", ("pairs",)),
     ReadingCommand("convert run result", "run"),
     ReadingCommand("report run", "run", ("corpus",)),

@@ -95,6 +95,13 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "score": WritingCommand(
             "score run --data reviews.csv --text review --out out.csv", ("run", "reviews.csv")
         ),
+        "embed .npy": WritingCommand(
+            "embed run --data reviews.csv --text review --out out.npy --device cpu", ("run", "reviews.csv")
+        ),
+        "embed .jsonl": WritingCommand(
+            "embed sentences --data sentences.txt --out out.jsonl --device cpu",
+            ("sentences", "sentences.txt"),
+        ),
         "ensemble --out": WritingCommand(
             "ensemble classify classify-2 --data reviews.csv --out out.csv",
             ("classify", "classify-2", "reviews.csv"),

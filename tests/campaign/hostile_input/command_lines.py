@@ -32,6 +32,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "probe": "probe run --corpus corpus --tokens 100 --json --device cpu",
         "fill-mask": "fill-mask run [MASK] --json --device cpu",
         "score": "score run --data reviews.csv --text review --out new.jsonl --device cpu",
+        "embed": "embed run --data reviews.csv --text review --out new.npy --device cpu",
         "demo": "demo --out new --print-settings",
         "report": "report run",
         "report-card": "report-card run --corpus corpus --out new --print-settings",

@@ -24,6 +24,7 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "evaluate": "evaluate classify --json --device cpu",
         "fill-mask": "fill-mask run [MASK] --json --device cpu",
         "score": "score run --out new.jsonl --device cpu",
+        "embed": "embed run --out new.npy --device cpu",
         "probe": "probe run --json --device cpu",
         "world-show": "world show 3 --json",
         "tokenizer-train": "tokenizer train text --out new --print-settings",

@@ -21,6 +21,10 @@ _CPU = "--device cpu"
 _PREDICT = f"predict classify --data reviews.csv --out new.jsonl {_CPU}"
 _FILL_MASK = f"fill-mask run [MASK] --json {_CPU}"
 _CHECKPOINT = "run/checkpoints/step-00000006"
+_EMBED = (
+    f"embed sentences --data reviews.csv --text review --out new.npy {_CPU}",
+    f"embed sentences --data reviews.csv --text review --pooling cls --no-normalize {_CPU}",
+)
 _RESUME = "pretrain --out run --resume"
 _BUILD = "corpus build text --tokenizer tokenizer --out new --workers 1 --json"
 _STUDY = "study claim.toml --scale smoke"
@@ -76,6 +80,7 @@ def _table_reader(name: str, file_format: Format) -> Reader:
             f"evaluate choose --data {name} {_PAIR} --options review,stars --json {_CPU}",
             f"ensemble classify --data {name} --save new --json {_CPU}",
             f"score run --data {name} --text review --tokens --out new.jsonl {_CPU}",
+            f"embed run --data {name} --text review --on-error skip --out new.npy {_CPU}",
             _finetune(name, _TABLE_OPTIONS),
         ),
         needs=("run", "classify", "regress", "tag", "answer", "choose"),
@@ -141,6 +146,22 @@ READERS: Mapping[str, Reader] = {
     ),
     "google-bert-index": Reader(
         "google-bert/bert_model.ckpt.index", TENSOR_BUNDLE, ("convert google-bert new",)
+    ),
+    # sentence-transformers
+    **{
+        f"sentences-{name}": Reader(f"sentences/{file}", JSON, _EMBED, ("reviews.csv",))
+        for name, file in (
+            ("modules", "modules.json"),
+            ("length", "sentence_bert_config.json"),
+            ("options", "config_sentence_transformers.json"),
+            ("pooling", "1_Pooling/config.json"),
+            ("dense", "2_Dense/config.json"),
+            ("config", "config.json"),
+            ("tokenizer-options", "tokenizer_config.json"),
+        )
+    },
+    "sentences-dense-weights": Reader(
+        "sentences/2_Dense/model.safetensors", SAFETENSORS, _EMBED, ("reviews.csv",)
     ),
     # studies
     "claim": Reader(
@@ -334,6 +355,7 @@ READERS: Mapping[str, Reader] = {
         (
             f"score run --data sentences.txt --out new.csv {_CPU}",
             f"score run --data sentences.txt --on-error skip --method token {_CPU}",
+            f"embed run --data sentences.txt --out new.npy {_CPU}",
         ),
         ("run",),
     ),
