@@ -1,6 +1,7 @@
 """Presets: the models of the ALBERT paper's Table 1, and three for machines without a GPU.
 
-The presets `albertine-*` have the same sizes, and train otherwise than the paper. See docs/learning.md.
+The presets `albertine-*` have the same sizes, norms of the inputs and rotary positions, and train otherwise
+than the paper. See docs/learning.md.
 
 The BERT presets share no parameters and have E = H. As in the paper, the published models have
 H/64 heads and an FFN width of 4H. All of them have a vocabulary of 30,000 tokens, so that their
@@ -59,7 +60,7 @@ MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
     {
         **_PUBLISHED,
         **{
-            name.replace("albert-", _FAMILY): replace(model)
+            name.replace("albert-", _FAMILY): replace(model, norm_first=True, rotary=True)
             for name, model in _PUBLISHED.items()
             if name.startswith("albert-")
         },
