@@ -207,6 +207,7 @@ class VariantEngine:
     """The members of an `Engine` with which `PseudoLikelihoodScorer` scores minimal pairs."""
 
     micro_batch_tokens = 8192
+    precision = "fp32"
 
     def __init__(self, model: VariantModel, model_settings: Any, head_settings: Any):
         self.model, self.model_settings, self.head_settings = model, model_settings, head_settings

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albertine.deploy.batcher import BatchFunction, ItemResult
+from albertine.deploy.embedding import Embedder
+from albertine.deploy.logits import make_logits_function
 from albertine.engines.exported_folder import read_settings
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import TaskModel, load_ensemble
+from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_ensemble
 from albertine.inference.fill_mask import (
     FillMaskPipeline,
     TokenPrediction,
@@ -31,6 +34,7 @@ from albertine.text.tokenizer import Tokenizer
 
 # The limit of an item, which is computed in one pass while all later items wait.
 MAX_CHARACTERS = 100_000
+EMBED_PATH = "/embed"
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,16 @@ class Endpoint:
         parse_fields: returns the batch input of an item from its fields; raises `InputError`.
         process_batch: returns the results of a batch, one per batch input.
         mask_token: mask token of the model; only for "fill-mask".
+        process_logits: as `process_batch`, with the logits of the labels as output; None if there are none.
     """
 
     path: str
     type_name: str
     fields: tuple[InputField, ...]
     parse_fields: Callable[..., Any]
-    process_batch: Callable[[Sequence[Any]], Sequence[Any]]
+    process_batch: Callable[[Sequence[Any]], Sequence[ItemResult]]
     mask_token: str = ""
+    process_logits: Callable[[Sequence[Any]], Sequence[ItemResult]] | None = None
 
     def parse_item(self, payload: Any) -> tuple[Any, int]:
         """Return the batch input of a JSON item, and its size in characters."""
@@ -74,6 +80,11 @@ class Endpoint:
         values = {name: value for name, value in payload.items() if value is not None}
         return self.parse_fields(**values), size
 
+    def num_texts(self, payload: Mapping[str, Any]) -> int:
+        """Return the number of texts of a valid item."""
+        values = ((field, payload.get(field.name)) for field in self.fields)
+        return sum(len(value) if field.type == "texts" else 1 for field, value in values if value is not None)
+
 
 def _num_characters(value: Any) -> int:
     """Return the length of a text, or of all texts of a list; 0 for None."""
@@ -88,13 +99,41 @@ class ServedModel:
         name: name of its folder, without the path, or its hub name; sent to clients.
         labels: labels that the model predicts, if any.
         max_length: maximum tokens of a sequence.
+        micro_batch_tokens: tokens that the model computes at a time; only a longer sequence exceeds them.
+        precision: precision of the matrix products.
         endpoints: the endpoints, by path.
+        embedder: computes the vectors of POST /embed; None if the model has no such path.
     """
 
     name: str
     labels: tuple[str, ...]
     max_length: int
+    micro_batch_tokens: int
+    precision: str
     endpoints: Mapping[str, Endpoint]
+    embedder: Embedder | None = None
+
+    @property
+    def batch_functions(self) -> dict[str, BatchFunction]:
+        """The functions that compute batches, by the name of their batcher: a path, or one with "logits"."""
+        functions: dict[str, BatchFunction] = {}
+        for path, endpoint in self.endpoints.items():
+            functions[path] = endpoint.process_batch
+            if endpoint.process_logits is not None:
+                functions[logits_batcher(path)] = endpoint.process_logits
+        if self.embedder is not None:
+            functions[EMBED_PATH] = self.embedder.process_batch
+        return functions
+
+    @property
+    def classifier(self) -> Endpoint | None:
+        """The endpoint that predicts one of the labels; None if the model has another task."""
+        return next((one for one in self.endpoints.values() if one.type_name == "classify"), None)
+
+
+def logits_batcher(path: str) -> str:
+    """Return the name of the batcher that computes the logits of an endpoint."""
+    return f"{path} logits"
 
 
 def load_served_model(
@@ -128,31 +167,54 @@ def _served_export(
 
 def _served_fill_mask(name: str, pipeline: FillMaskPipeline) -> ServedModel:
     endpoints = _fill_mask_endpoints(pipeline)
-    max_length = pipeline.engine.model_settings.max_length
-    return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
+    engine = pipeline.engine
+    by_path = {endpoint.path: endpoint for endpoint in endpoints}
+    max_length = engine.model_settings.max_length
+    return ServedModel(name, (), max_length, engine.micro_batch_tokens, engine.precision, by_path)
 
 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:
     pipeline = Pipeline(model)
-    endpoint = _pipeline_endpoint(pipeline)
-    return ServedModel(name, pipeline.labels, pipeline.max_length, {endpoint.path: endpoint})
+    endpoint = _pipeline_endpoint(pipeline, make_logits_function(model))
+    engine = model.members[0].engine if isinstance(model, EnsembleModel) else model.engine
+    return ServedModel(
+        name,
+        pipeline.labels,
+        pipeline.max_length,
+        engine.micro_batch_tokens,
+        engine.precision,
+        {endpoint.path: endpoint},
+    )
 
 
-def _pipeline_endpoint(pipeline: Pipeline) -> Endpoint:
+def _pipeline_endpoint(pipeline: Pipeline, process_logits: BatchFunction | None) -> Endpoint:
     def parse_fields(**inputs: Any) -> Any:
         (example,), _ = pipeline.parse(**inputs)
         return example
 
-    return Endpoint("/predict", pipeline.type_name, pipeline.input_fields, parse_fields, pipeline.predict)
+    def predict_batch(examples: Sequence[Any]) -> list[ItemResult]:
+        return [ItemResult(*counted) for counted in pipeline.predict_counted(examples)]
+
+    return Endpoint(
+        "/predict",
+        pipeline.type_name,
+        pipeline.input_fields,
+        parse_fields,
+        predict_batch,
+        process_logits=process_logits,
+    )
 
 
 def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
-    def fill_batch(encoded_texts: Sequence[Any]) -> list[dict[str, Any]]:
-        return [_fill_mask_response(pipeline, encoded) for encoded in encoded_texts]
-
-    def order_batch(encoded_pairs: Sequence[Any]) -> list[dict[str, float]]:
+    def fill_batch(encoded_texts: Sequence[Any]) -> list[ItemResult]:
         return [
-            {"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)} for encoded in encoded_pairs
+            ItemResult(_fill_mask_response(pipeline, encoded), len(encoded[0])) for encoded in encoded_texts
+        ]
+
+    def order_batch(encoded_pairs: Sequence[Any]) -> list[ItemResult]:
+        return [
+            ItemResult({"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)}, len(encoded[0]))
+            for encoded in encoded_pairs
         ]
 
     text = InputField("text", f"She put the key in the {pipeline.mask_token}.")

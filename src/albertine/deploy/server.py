@@ -10,98 +10,84 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
-from starlette.applications import Starlette
 
 from albertine import progress
-from albertine.deploy.application import create_app
-from albertine.deploy.batcher import BatchFunction, BatchInput, BatchOutput, RequestBatcher
+from albertine.deploy.authorization import BearerToken, read_token
 from albertine.deploy.connection import LimitedConnection
-from albertine.deploy.endpoints import load_served_model
-from albertine.deploy.request_checks import WILDCARD_ADDRESSES, allowed_hosts
+from albertine.deploy.metrics import ANSWERED, TRUNCATED, new_values
+from albertine.deploy.request_checks import WILDCARD_ADDRESSES
+from albertine.deploy.request_recorder import RequestRecorder
+from albertine.deploy.server_log import ServerLog
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import SAME_REQUEST_SECONDS, InputError
-from albertine.settings.exit_rule import make_exit_rule
 
 SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
 _LISTEN_BACKLOG = 2_048
 _RESERVED_FILES = 32  # for all but connections; a server without any has opened about ten
 
 
-def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
-    """Serve a model until a signal stops the process."""
-    startup_errors: list[OSError] = []
-    with bind_socket(settings.host, settings.port) as listener:
-        model = load_served_model(
-            source, settings.device, settings.precision, make_exit_rule(settings.exit, settings.depth)
-        )
-        truncations = TruncationLog()
-        executor = ThreadPoolExecutor(1, "batcher")
-        batchers = {
-            path: RequestBatcher(truncations.watch(endpoint.process_batch), executor)
-            for path, endpoint in model.endpoints.items()
-        }
-
-        def on_startup() -> None:
-            try:
-                print(_url(listener), flush=True)
-            except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
-                startup_errors.append(error)
-                server.should_exit = True
-            progress.print_message(
-                f"{source}: {', '.join(f'POST {path}' for path in model.endpoints)}; "
-                "open the address above in a browser to try it; stop with Ctrl-C"
-            )
-            if listener.getsockname()[0] in WILDCARD_ADDRESSES:
-                progress.print_message(
-                    "warning: there is no password; anyone who can reach this machine can send requests"
-                )
-
-        names = (settings.host, socket.gethostname(), *settings.allowed_host_names())
-        hosts = allowed_hosts(listener.getsockname()[0], names)
-        server = SignalAwareServer(
-            uvicorn_config(create_app(model, batchers, hosts, on_startup=on_startup, debug=debug))
-        )
-        try:
-            server.run([listener])
-        except KeyboardInterrupt:  # raised again by uvicorn after its shutdown
-            num_answered = sum(batcher.num_answered for batcher in batchers.values())
-            truncated = f", truncated: {truncations.count:,}" if truncations.count else ""
-            progress.print_message(f"stopped; answered: {num_answered:,}{truncated}")
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
-    for error in startup_errors:
-        raise error
-
-
-class TruncationLog:
-    """Counts truncated items, and prints a message about the first one.
+@dataclass(frozen=True)
+class ServerJob:
+    """What a process serves, and how.
 
     Attributes:
-        count: number of truncated items.
+        source: the model.
+        settings: the settings.
+        token: the token that requests must have; None for none.
+        debug: whether internal errors print a traceback.
+        quiet: whether only errors are printed.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
+    source: str
+    settings: ServeSettings
+    token: BearerToken | None
+    debug: bool
+    quiet: bool
 
-    def watch(self, process_batch: BatchFunction) -> BatchFunction:
-        """Return `process_batch` with counting of truncated items."""
 
-        def watched(items: Sequence[BatchInput]) -> Sequence[BatchOutput]:
-            results = process_batch(items)
-            num_truncated = sum("truncated_tokens" in result for result in results)
-            if num_truncated and not self.count:
-                progress.print_message(
-                    "an item is too long for the model and was truncated; its response has truncated_tokens; "
-                    "later truncated items are only counted"
-                )
-            self.count += num_truncated
-            return results
+def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
+    """Serve a model until a signal stops the process."""
+    job = ServerJob(source, settings, read_token(settings.token_file), debug, progress.is_quiet())
+    log = ServerLog(settings.log_format)
+    with bind_socket(settings.host, settings.port) as listener:
 
-        return watched
+        def on_ready(paths: Sequence[str]) -> None:
+            _announce(job, listener, paths, log)
+
+        # The process that only starts workers does not import torch.
+        if settings.workers == 1:
+            from albertine.deploy.model_server import serve_model
+
+            values = new_values(1)
+            serve_model(job, listener, values, on_ready)
+        else:
+            from albertine.deploy.supervisor import Supervisor
+
+            supervisor = Supervisor(job, listener, log)
+            values = supervisor.values
+            supervisor.run(on_ready)
+    answered, truncated = int(values[:, ANSWERED].sum()), int(values[:, TRUNCATED].sum())
+    log.message(f"stopped; answered: {answered:,}{f', truncated: {truncated:,}' if truncated else ''}")
+
+
+def _announce(job: ServerJob, listener: socket.socket, paths: Sequence[str], log: ServerLog) -> None:
+    """Print the address of a server that accepts requests, and what one should know about it."""
+    print(_url(listener), flush=True)
+    workers = job.settings.workers
+    log.message(
+        f"{job.source}: {', '.join(f'POST {path}' for path in paths)}; "
+        f"{f'{workers} workers; ' if workers > 1 else ''}"
+        "open the address above in a browser to try it; stop with Ctrl-C"
+    )
+    if job.token is None and listener.getsockname()[0] in WILDCARD_ADDRESSES:
+        log.message(
+            "warning: there is no token; anyone who can reach this machine can send requests; "
+            "--token-file sets one"
+        )
 
 
 class SignalAwareServer(uvicorn.Server):
@@ -138,9 +124,19 @@ def max_connections(max_open_files: int) -> int:
     return max(8, min(1_000, 2 * (max_open_files - _RESERVED_FILES) // 3))
 
 
-def uvicorn_config(app: Starlette) -> uvicorn.Config:
-    """Return the configuration of uvicorn, with its log off because this package prints the errors."""
-    limit = max_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+def connection_limit() -> int:
+    """Return how many connections this process accepts."""
+    return max_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def uvicorn_config(app: RequestRecorder, workers: int = 1) -> uvicorn.Config:
+    """Return the configuration of uvicorn, with its log off because this package has its own.
+
+    Args:
+        app: the application.
+        workers: number of processes that accept connections of the same socket.
+    """
+    limit = connection_limit()
     return uvicorn.Config(
         app,
         http=LimitedConnection,
@@ -153,7 +149,8 @@ def uvicorn_config(app: Starlette) -> uvicorn.Config:
         proxy_headers=False,  # nothing here depends on the address of a client
         limit_concurrency=limit,
         # asyncio accepts so many at once; three more steps of the event loop pass until one is closed.
-        backlog=max(2, limit // 16),
+        # A worker leaves some for the others.
+        backlog=max(2, limit // 16) if workers == 1 else 1,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 

@@ -42,6 +42,11 @@ class TorchEngine:
         """Settings of the head."""
         return self.model.head_settings
 
+    @property
+    def precision(self) -> str:
+        """Precision of the matrix products: "fp32" or "bf16"."""
+        return "bf16" if self.model.encoder.compute_options.dtype == torch.bfloat16 else "fp32"
+
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip."""
         # Sharded parameters cannot be gathered in `inference_mode`.
