@@ -47,7 +47,7 @@ class _Worker:
         index: its number, and its row of the metrics.
         process: the process.
         connection: gets the paths of the model when the worker is ready, or the error that ended it.
-        started: time of its start.
+        started: time of its start, or when it was ready.
         is_ready: whether it has loaded the model.
         num_failures: number of short-lived processes before this one.
     """
@@ -115,6 +115,8 @@ class Supervisor:
                 message = self._receive(worker)
                 if isinstance(message, BaseException):
                     raise message
+                if message is None:
+                    raise _died_while_loading(worker.process)
                 paths = message
         return paths
 
@@ -126,16 +128,14 @@ class Supervisor:
         return [loading[connection] for connection in wait(list(loading), _POLL_SECONDS)]
 
     def _receive(self, worker: _Worker) -> Any:
-        """Return the paths that a worker sends when it is ready, or the error that ended it."""
+        """Return the paths from a worker that is ready, the error that ended it, or None if it died."""
         try:
             message = worker.connection.recv()
         except EOFError:
             worker.process.join()
-            return WorkError(
-                f"a worker died while it loaded the model ({_reason(worker.process)}), probably for lack of "
-                "memory; use fewer --workers"
-            )
-        worker.is_ready = not isinstance(message, BaseException)
+            return None
+        if not isinstance(message, BaseException):
+            worker.is_ready, worker.started = True, time.monotonic()
         return message
 
     def _poll(self) -> None:
@@ -146,10 +146,12 @@ class Supervisor:
                 self._start(index, num_failures)
         for worker in self._waiting():
             message = self._receive(worker)
-            if isinstance(message, BaseException):
+            if worker.is_ready:
+                continue
+            if not any(one.is_ready for one in self._workers.values()):
+                raise message or _died_while_loading(worker.process)
+            if message is not None:
                 self._log.error(f"a new worker failed: {message}")
-                if not any(one.is_ready for one in self._workers.values()):
-                    raise message
         self._collect(wait([one.process.sentinel for one in self._workers.values()], _POLL_SECONDS))
 
     def _collect(self, sentinels: Sequence[Any]) -> None:
@@ -200,6 +202,13 @@ class Supervisor:
         for worker in self._workers.values():
             worker.process.kill()
             worker.process.join()
+
+
+def _died_while_loading(process: SpawnProcess) -> WorkError:
+    return WorkError(
+        f"a worker died while it loaded the model ({_reason(process)}), probably for lack of memory; "
+        "use fewer --workers"
+    )
 
 
 def _as_rows(memory: Any) -> NDArray[np.float64]:
