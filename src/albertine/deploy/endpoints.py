@@ -29,12 +29,18 @@ from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
+from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of
 from albertine.text.token_text import token_text
 from albertine.text.tokenizer import Tokenizer
 
 # The limit of an item, which is computed in one pass while all later items wait.
 MAX_CHARACTERS = 100_000
 EMBED_PATH = "/embed"
+
+_MASKS: Schema = object_of(
+    {"masks": array_of(array_of(object_of({"token_str": TEXT, "text": TEXT, "score": PROBABILITY})))}
+)
+_ORDER: Schema = object_of({"in_order": PROBABILITY})
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,10 @@ class Endpoint:
         fields: the fields of an item.
         parse_fields: returns the batch input of an item from its fields; raises `InputError`.
         process_batch: returns the results of a batch, one per batch input.
+        summary: what it does, in a few words.
+        result_schema: JSON schema of a result.
         mask_token: mask token of the model; only for "fill-mask".
+        classifies: whether it predicts the probabilities of the model's labels for an item.
         process_logits: as `process_batch`, with the logits of the labels as output; None if there are none.
     """
 
@@ -56,7 +65,10 @@ class Endpoint:
     fields: tuple[InputField, ...]
     parse_fields: Callable[..., Any]
     process_batch: Callable[[Sequence[Any]], Sequence[ItemResult]]
+    summary: str
+    result_schema: Schema
     mask_token: str = ""
+    classifies: bool = False
     process_logits: Callable[[Sequence[Any]], Sequence[ItemResult]] | None = None
 
     def parse_item(self, payload: Any) -> tuple[Any, int]:
@@ -128,7 +140,7 @@ class ServedModel:
     @property
     def classifier(self) -> Endpoint | None:
         """The endpoint that predicts one of the labels; None if the model has another task."""
-        return next((one for one in self.endpoints.values() if one.type_name == "classify"), None)
+        return next((one for one in self.endpoints.values() if one.classifies), None)
 
 
 def logits_batcher(path: str) -> str:
@@ -175,7 +187,7 @@ def _served_fill_mask(name: str, pipeline: FillMaskPipeline) -> ServedModel:
 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:
     pipeline = Pipeline(model)
-    endpoint = _pipeline_endpoint(pipeline, make_logits_function(model))
+    endpoint = _pipeline_endpoint(pipeline, model)
     engine = model.members[0].engine if isinstance(model, EnsembleModel) else model.engine
     return ServedModel(
         name,
@@ -187,7 +199,9 @@ def _served_task_model(name: str, model: TaskModel) -> ServedModel:
     )
 
 
-def _pipeline_endpoint(pipeline: Pipeline, process_logits: BatchFunction | None) -> Endpoint:
+def _pipeline_endpoint(pipeline: Pipeline, model: TaskModel) -> Endpoint:
+    task_type = model.task_type
+
     def parse_fields(**inputs: Any) -> Any:
         (example,), _ = pipeline.parse(**inputs)
         return example
@@ -201,7 +215,10 @@ def _pipeline_endpoint(pipeline: Pipeline, process_logits: BatchFunction | None)
         pipeline.input_fields,
         parse_fields,
         predict_batch,
-        process_logits=process_logits,
+        task_type.title,
+        task_type.prediction_schema(),
+        classifies=task_type.with_logits() is not None,
+        process_logits=make_logits_function(model),
     )
 
 
@@ -224,11 +241,22 @@ def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
     )
     endpoints = [
         Endpoint(
-            "/fill-mask", "fill-mask", (text,), pipeline.encode_masked_text, fill_batch, pipeline.mask_token
+            "/fill-mask",
+            "fill-mask",
+            (text,),
+            pipeline.encode_masked_text,
+            fill_batch,
+            "tokens for the masks of a text",
+            _MASKS,
+            pipeline.mask_token,
         )
     ]
     if pipeline.has_pair_head:
-        endpoints.append(Endpoint("/order", "order", (first, second), pipeline.encode_pair, order_batch))
+        summary = "whether two texts are in order"
+        fields = (first, second)
+        endpoints.append(
+            Endpoint("/order", "order", fields, pipeline.encode_pair, order_batch, summary, _ORDER)
+        )
     return endpoints
 
 

@@ -66,7 +66,7 @@ async def _tei_predictions(
     batchers: Mapping[str, RequestBatcher],
 ) -> Any:
     """Return the response to a request in TEI's form; see `endpoint_handler`."""
-    if endpoint.type_name != "classify":
+    if not endpoint.classifies:
         raise TeiError(424, f"inputs: for classification models; send the fields of {endpoint.type_name}")
     tei_request = tei.parse_predict(payload)
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path

@@ -13,13 +13,12 @@ from albertine.deploy.openapi_schemas import (
     ERROR,
     PREDICT_REQUEST,
     PREDICT_RESPONSE,
-    Schema,
-    array_of,
     item_schema,
     result_schema,
 )
 from albertine.deploy.request_record import REQUEST_ID_HEADER
 from albertine.deploy.tei import MAX_REQUEST_ITEMS
+from albertine.tasks.types.json_schema import Schema, array_of
 from albertine.version import __version__
 
 _ERRORS: Mapping[int, str] = {
@@ -36,15 +35,6 @@ _ERRORS: Mapping[int, str] = {
 }
 _GET_ERRORS = (400, 421, 500, 503)
 _OWN_ERRORS = (400, 408, 413, 415, 421, 500, 503)
-_SUMMARIES = {
-    "classify": "Predict the label of a text or of a pair of texts.",
-    "regress": "Predict a number for a text or a pair of texts.",
-    "tag": "Predict the tag of each word.",
-    "span": "Find the answer to a question in a passage.",
-    "choice": "Choose one of several options.",
-    "fill-mask": "Predict the tokens at the masks of a text.",
-    "order": "Predict whether two texts are in order.",
-}
 
 
 def openapi_description(model: ServedModel, *, has_token: bool) -> dict[str, Any]:
@@ -57,7 +47,7 @@ def openapi_description(model: ServedModel, *, has_token: bool) -> dict[str, Any
     schemas: dict[str, Schema] = {"Error": ERROR}
     paths = _page_paths()
     for endpoint in model.endpoints.values():
-        paths[endpoint.path] = {"post": _endpoint_operation(endpoint, model, schemas)}
+        paths[endpoint.path] = {"post": _endpoint_operation(endpoint, schemas)}
     if model.embedder is not None:
         schemas |= {"EmbedRequest": EMBED_REQUEST, "EmbedResponse": EMBED_RESPONSE}
         paths[EMBED_PATH] = {"post": _embed_operation()}
@@ -113,16 +103,16 @@ def _page_paths() -> dict[str, dict[str, Any]]:
     }
 
 
-def _endpoint_operation(endpoint: Endpoint, model: ServedModel, schemas: dict[str, Schema]) -> dict[str, Any]:
+def _endpoint_operation(endpoint: Endpoint, schemas: dict[str, Schema]) -> dict[str, Any]:
     """Return the POST operation of an endpoint, and add its schemas."""
     name = "".join(word.title() for word in endpoint.path.strip("/").split("-"))
     schemas[f"{name}Item"] = item_schema(endpoint)
-    schemas[f"{name}Result"] = result_schema(endpoint, model.labels)
+    schemas[f"{name}Result"] = result_schema(endpoint)
     item, result = _reference(f"{name}Item"), _reference(f"{name}Result")
     requests: list[Schema] = [item, array_of(item, maximum=MAX_REQUEST_ITEMS)]
     responses: list[Schema] = [result, array_of(result)]
     errors: Sequence[int] = _OWN_ERRORS
-    if endpoint.type_name == "classify":
+    if endpoint.classifies:
         schemas |= {"TeiPredictRequest": PREDICT_REQUEST, "TeiPredictResponse": PREDICT_RESPONSE}
         requests.append(_reference("TeiPredictRequest"))
         responses.append(_reference("TeiPredictResponse"))
@@ -131,7 +121,7 @@ def _endpoint_operation(endpoint: Endpoint, model: ServedModel, schemas: dict[st
     # `anyOf`, because an empty list of results has both forms.
     return _post(
         endpoint.path.strip("/"),
-        _SUMMARIES[endpoint.type_name],
+        endpoint.summary,
         {"anyOf": requests},
         {"anyOf": responses},
         errors,
