@@ -20,9 +20,9 @@ from albertine.deploy.authorization import BearerToken
 from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.embedding import Embedder
 from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.http_server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.deploy.metrics import ServerMetrics
 from albertine.deploy.request_checks import allowed_hosts
-from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
 from albertine.deploy.server_log import LogFormat, ServerLog
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard

@@ -144,7 +144,9 @@ def test_a_client_that_takes_no_response_is_disconnected_but_a_slow_one_gets_all
 def test_idle_connections_are_closed_before_new_ones_are_refused(
     models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))  # 8 connections
+    monkeypatch.setattr(
+        "albertine.deploy.http_server.resource.getrlimit", lambda _: (16, 16)
+    )  # 8 connections
     with running_server(models["regress"]) as client:
         idle = [connect(client) for _ in range(7)]
         idle[3].sendall(b"GET / HT")
@@ -165,7 +167,9 @@ def test_idle_connections_are_closed_before_new_ones_are_refused(
 
 
 def test_refused_clients_get_the_response(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))  # 8 connections
+    monkeypatch.setattr(
+        "albertine.deploy.http_server.resource.getrlimit", lambda _: (16, 16)
+    )  # 8 connections
     monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 60.0)
     with running_server(models["regress"]) as client, ExitStack() as stack:
         accepted, *_ = [stack.enter_context(connect(client)) for _ in range(8)]
@@ -183,7 +187,7 @@ def test_refused_clients_get_the_response(models: dict[str, Path], monkeypatch: 
 def test_a_request_that_is_computed_is_not_idle(
     models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("albertine.deploy.server.resource.getrlimit", lambda _: (16, 16))
+    monkeypatch.setattr("albertine.deploy.http_server.resource.getrlimit", lambda _: (16, 16))
     monkeypatch.setattr(connection, "MIN_IDLE_SECONDS", 0.0)
     with running_server(models["regress"]) as client:
         batcher = client.batchers["/predict"]

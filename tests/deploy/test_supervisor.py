@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from albertine.deploy import supervisor
+from albertine.deploy.http_server import ServerJob, bind_socket
 from albertine.deploy.metrics import LOADED, RESTARTS
-from albertine.deploy.server import ServerJob, bind_socket
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, WorkError

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine import progress
+from albertine.deploy.http_server import ServerJob
 from albertine.deploy.metrics import LOADED, MAX_VALUES, RESTARTS
-from albertine.deploy.server import ServerJob
 from albertine.deploy.server_log import ServerLog
 from albertine.errors import SAME_REQUEST_SECONDS, WorkError
 from albertine.interruptions import InterruptHandler

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from albertine.deploy.server import max_connections
+from albertine.deploy.http_server import max_connections
 from tests.campaign.commands import resident_bytes
 from tests.campaign.server_load.requests import ORIGIN, TOKEN
 
