@@ -15,7 +15,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
-_FOREIGN_OPTIONS = {"--requeue"}  # Slurm
+_FOREIGN_OPTIONS = {
+    "--requeue",  # Slurm
+    *("--build-arg", "--cpus", "--env", "--memory", "--publish", "--tag"),  # Docker
+    *("--output", "--unit"),  # systemd
+}
 _BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 

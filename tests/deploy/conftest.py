@@ -1,23 +1,28 @@
 """Untrained models of each task type, and a server for each of them."""
 
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from albertine.deploy.application import create_app
+from albertine.deploy.application import Access, create_app, create_batchers, server_routes
+from albertine.deploy.authorization import BearerToken
 from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.http_server import SignalAwareServer, bind_socket, uvicorn_config
+from albertine.deploy.metrics import ServerMetrics
 from albertine.deploy.request_checks import allowed_hosts
-from albertine.deploy.server import SignalAwareServer, bind_socket, uvicorn_config
+from albertine.deploy.server_log import LogFormat, ServerLog
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
 from albertine.tasks.card import TaskCard
@@ -43,6 +48,11 @@ TASK_TYPES = {
 }
 
 
+REQUEST_LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \S+ \S+ (\d{3}|-) [\d.]+ ms, texts \d+, tokens \d+, id \S+"
+)
+
+
 class ServerClient:
     """A client of a running server.
 
@@ -58,16 +68,35 @@ class ServerClient:
         """Send an item with POST, or GET without one; return status and response."""
         return self.request(path, None if item is None else json.dumps(item).encode())[:2]
 
-    def request(self, path: str, body: bytes | None = None) -> tuple[int, Any, Message]:
+    def request(
+        self,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        method: str | None = None,
+    ) -> tuple[int, Any, Message]:
         """Send a raw body with POST, or GET without one; return status, response and headers."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        connection.request("GET" if body is None else "POST", path, body, headers)
+        content_type = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(
+            method or ("GET" if body is None else "POST"), path, body, {**content_type, **headers}
+        )
         response = connection.getresponse()
         content = response.read()
         connection.close()
-        is_json = response.headers["Content-Type"] == "application/json"
+        is_json = response.headers["Content-Type"] == "application/json" and content
         return response.status, json.loads(content) if is_json else content.decode(), response.headers
+
+
+def error_of(response: Any) -> str:
+    """Return the message of an error; fail if its body has another form."""
+    assert response.keys() == {"error", "error_type", "request_id"}
+    return str(response["error"])
+
+
+def other_lines(stderr: str) -> list[str]:
+    """Return the lines of a log in text format that are not about a request."""
+    return [line for line in stderr.splitlines() if not REQUEST_LINE.fullmatch(line)]
 
 
 def post_head(length: int, path: str = "/predict") -> bytes:
@@ -77,17 +106,21 @@ def post_head(length: int, path: str = "/predict") -> bytes:
 
 
 @contextmanager
-def running_server(source: Path) -> Iterator[ServerClient]:
+def running_server(
+    source: Path,
+    *,
+    log_format: LogFormat = "text",
+    origins: Sequence[str] = (),
+    token: str | None = None,
+) -> Iterator[ServerClient]:
     """Serve a model in a thread, and yield a client of it."""
     model = load_served_model(str(source), EngineOptions("cpu", "fp32"))
+    metrics = ServerMetrics(server_routes(model), list(model.batch_functions))
+    access = Access(allowed_hosts("127.0.0.1", ()), origins, None if token is None else BearerToken(token))
     with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:
-        batchers = {
-            path: RequestBatcher(endpoint.process_batch, executor)
-            for path, endpoint in model.endpoints.items()
-        }
-        server = SignalAwareServer(
-            uvicorn_config(create_app(model, batchers, allowed_hosts("127.0.0.1", ())))
-        )
+        batchers = create_batchers(model, executor, metrics)
+        app = create_app(model, batchers, access, ServerLog(log_format), metrics, max_connections=100)
+        server = SignalAwareServer(uvicorn_config(app))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

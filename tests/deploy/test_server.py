@@ -24,10 +24,12 @@ import pytest
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.deploy import application
-from albertine.deploy.batcher import RequestBatcher
-from albertine.deploy.server import TruncationLog
-from tests.deploy.conftest import TASK_TYPES, ServerClient, post_head, running_server
+from albertine.deploy import handlers
+from albertine.deploy.batcher import ItemResult, RequestBatcher
+from albertine.deploy.metrics import TRUNCATED, ServerMetrics
+from albertine.deploy.model_server import TruncationLog
+from albertine.deploy.server_log import ServerLog
+from tests.deploy.conftest import TASK_TYPES, ServerClient, error_of, other_lines, post_head, running_server
 from tests.task_fixtures import save_untrained_model
 
 ClientFactory = Callable[[str], ServerClient]
@@ -134,9 +136,14 @@ def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) 
             400,
             "1,025 items; send at most 1,024",
         ),
-        ("/predict", b" " * (application.MAX_BODY_BYTES + 1), 413, "larger than 1 MB"),
+        ("/predict", b" " * (handlers.MAX_BODY_BYTES + 1), 413, "larger than 1 MB"),
         ("/predict", None, 405, "GET /predict: method not allowed; use POST"),
-        ("/fill-mask", b"{}", 404, "/fill-mask: unknown path; known: /, /info, /health, /predict"),
+        (
+            "/fill-mask",
+            b"{}",
+            404,
+            "/fill-mask: unknown path; known: /, /info, /health, /metrics, /openapi.json, /predict",
+        ),
         ("/predict", b'{"": ""}', 400, "empty key: unknown field"),
         (
             "/predict",
@@ -153,24 +160,19 @@ def test_wrong_requests_get_a_one_line_error(
 ) -> None:
     status, response, _ = client_for("classify").request(path, body)
     assert status == expected_status
-    assert response.keys() == {"error"}
-    assert message in response["error"]
-    assert "\n" not in response["error"]
+    assert message in error_of(response)
+    assert "\n" not in error_of(response)
     assert client_for("classify")("/health") == (200, {"status": "ok"})
 
 
 def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFactory) -> None:
     valid = {"options": ["mi", "vu"]}
     status, response = client_for("choice")("/predict", [valid, {"options": ["mi"]}])
-    assert (status, response) == (400, {"error": "item 2: options: 1; the model chooses between 2"})
-    assert client_for("choice")("/predict", {"options": "mi"}) == (
-        400,
-        {"error": "options: must be a list of texts"},
-    )
-    assert client_for("pretrained")("/fill-mask", {"text": "ka"}) == (
-        400,
-        {"error": "ka: has no [MASK] to fill"},
-    )
+    assert (status, error_of(response)) == (400, "item 2: options: 1; the model chooses between 2")
+    status, response = client_for("choice")("/predict", {"options": "mi"})
+    assert (status, error_of(response)) == (400, "options: must be a list of texts")
+    status, response = client_for("pretrained")("/fill-mask", {"text": "ka"})
+    assert (status, error_of(response)) == (400, "ka: has no [MASK] to fill")
     _, response = client_for("pretrained")("/fill-mask", {"text": "[MASK] ka " * 99})
     assert "the model takes 64" in response["error"]
 
@@ -184,14 +186,17 @@ def test_response_to_a_truncated_item_says_so(client_for: ClientFactory, models:
 
 
 def test_first_truncation_is_printed_and_all_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    log = TruncationLog()
-    process_batch = log.watch(lambda items: [{"truncated_tokens": item} if item else {} for item in items])
-    assert process_batch([0, 3]) == [{}, {"truncated_tokens": 3}]
+    metrics = ServerMetrics([], [])
+    log = TruncationLog(ServerLog("text"), metrics)
+    process_batch = log.watch(
+        lambda items: [ItemResult({"truncated_tokens": item} if item else {}, 1) for item in items]
+    )
+    assert process_batch([0, 3]) == [({}, 1), ({"truncated_tokens": 3}, 1)]
     message = capsys.readouterr().err
     assert message.startswith("an item is too long for the model and was truncated; its response has")
     process_batch([0, 0])
     process_batch([1, 2])
-    assert log.count == 3
+    assert metrics.total(TRUNCATED) == 3
     assert capsys.readouterr().err == ""
 
 
@@ -212,8 +217,11 @@ def test_full_queue_is_503_and_internal_error_is_500(
         patch.setattr(RequestBatcher, "submit", failing_submit)
         status, response = client("/predict", {"text": "ka"})
         message = "internal error: ZeroDivisionError: division by zero"
-        assert (status, response) == (500, {"error": message})
-        assert capsys.readouterr().err == f"albertine: {message}; start with --debug for the traceback\n"
+        assert (status, error_of(response)) == (500, message)
+        request_id = response["request_id"]
+        assert other_lines(capsys.readouterr().err) == [
+            f"albertine: {message}; start with --debug for the traceback (request {request_id})"
+        ]
     assert client("/predict", {"text": "ka"})[0] == 200
 
 
@@ -357,7 +365,8 @@ def test_the_command_reports_truncated_items(models: dict[str, Path]) -> None:
         urlopen(request, timeout=30).close()
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=30)
-    _, first_truncation, summary = stderr.splitlines()
+    _, first_truncation, request_line, summary = stderr.splitlines()
+    assert re.fullmatch(r"\S+ POST /predict 200 [\d.]+ ms, texts 3, tokens 13\d, id \w+", request_line)
     assert first_truncation.startswith("an item is too long for the model and was truncated")
     assert summary == "stopped; answered: 3, truncated: 2"
 
@@ -383,11 +392,16 @@ def test_a_signal_finishes_pending_requests(shutdown_signal: signal.Signals, mod
         stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
     assert stdout == ""
-    assert stderr.splitlines() == [
+    first, *requests, last = stderr.splitlines()
+    assert first == (
         f"{models['classify']}: POST /predict; open the address above in a browser to try it; "
-        "stop with Ctrl-C",
-        "stopped; answered: 1",
+        "stop with Ctrl-C"
+    )
+    assert [line.split()[1:4] for line in requests] == [
+        ["GET", "/health", "200"],
+        ["POST", "/predict", "200"],
     ]
+    assert last == "stopped; answered: 1"
 
 
 @pytest.mark.slow

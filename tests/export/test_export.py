@@ -150,8 +150,9 @@ def test_the_server_serves_an_export(exported: Path) -> None:
     served = load_served_model(str(exported), EngineOptions("auto", "auto"))
     assert served.labels == LABELS
     example, _ = served.endpoints["/predict"].parse_item({"text": TEXTS[0]})
-    (prediction,) = served.endpoints["/predict"].process_batch([example])
-    assert prediction["label"] == pipeline(exported)(TEXTS[0])["label"]
+    (result,) = served.endpoints["/predict"].process_batch([example])
+    assert served.precision == "fp32"
+    assert result.output["label"] == pipeline(exported)(TEXTS[0])["label"]
 
 
 def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: Path, capsys: Any) -> None:

@@ -70,13 +70,13 @@ def test_shapes_and_defaults(pipeline: EmbeddingPipeline) -> None:
 def test_equal_texts_are_computed_once(pipeline: EmbeddingPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = pipeline(["mi", "ka lo"])
     num_sequences = []
-    hidden_states = pipeline._engine.hidden_states
+    hidden_states = pipeline.engine.hidden_states
 
     def count(strip: Any) -> Any:
         num_sequences.append(len(strip))
         return hidden_states(strip)
 
-    monkeypatch.setattr(pipeline._engine, "hidden_states", count)
+    monkeypatch.setattr(pipeline.engine, "hidden_states", count)
     vectors = pipeline(["mi", "ka lo", " mi", "mi"])
     assert num_sequences == [2]
     np.testing.assert_allclose(vectors, expected[[0, 1, 0, 0]], atol=1e-6)

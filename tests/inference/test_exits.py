@@ -124,7 +124,8 @@ def test_a_learned_exit(
     assert [one[name] for one in together] == pytest.approx([one[name] for one in alone], abs=1e-5)
     served = load_served_model(str(model), EngineOptions("cpu", "fp32"), make_exit_rule(rule))
     endpoint = served.endpoints["/predict"]
-    assert endpoint.process_batch([endpoint.parse_item({"text": text})[0] for text in TEXTS]) == together
+    results = endpoint.process_batch([endpoint.parse_item({"text": text})[0] for text in TEXTS])
+    assert [result.output for result in results] == together
     members = [load_finetuned(model, EngineOptions("cpu")) for _ in range(2)]
     write_ensemble(create_ensemble("both", card, members, [1.0, 1.0]), tmp_path / "both")
     both = pipeline(tmp_path / "both", device="cpu", precision="fp32", exit=rule)
@@ -333,7 +334,7 @@ def test_a_server_reports_depths(classifier: Path) -> None:
     items = [endpoint.parse_item({"text": text})[0] for text in TEXTS]
     results = endpoint.process_batch(items)
     expected = pipeline(classifier, device="cpu", precision="fp32", exit="patience:1", depth=4)(TEXTS)
-    assert results == expected
+    assert [result.output for result in results] == expected
 
 
 def test_settings_in_python() -> None:

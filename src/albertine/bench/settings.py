@@ -119,6 +119,18 @@ class ScoreBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ServeBenchSettings(Settings):
+    """Settings of `albertine bench serve`."""
+
+    seconds: float = setting(
+        3.0, "Seconds of each measurement, after half a second of warm-up.", minimum=0.1, maximum=3600
+    )
+    workers: int = setting(1, "Worker processes of Albertine's server.", minimum=1, maximum=256)
+    device: DeviceName = setting("cpu", "Device; the peer computes on the CPU.")
+    precision: PrecisionName = setting("fp32", "Precision of Albertine's server; the peer computes in fp32.")
+
+
+@dataclass(frozen=True)
 class ExportBenchSettings(Settings):
     """Settings of `albertine bench export`."""
 

@@ -14,6 +14,7 @@ from albertine.bench.settings import (
     ModelBenchSettings,
     RaceSettings,
     ScoreBenchSettings,
+    ServeBenchSettings,
     StartupBenchSettings,
 )
 from albertine.cli.application import BENCHMARKS, JsonFlag, app
@@ -213,4 +214,27 @@ def bench_score(
 
     score_bench.show_scoring(
         score_bench.measure_scoring(data, tokenizer, options.read_settings(ScoreBenchSettings)), as_json=json
+    )
+
+
+@bench.command(name="serve")
+def bench_serve(
+    model: str,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[ServeBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare `albertine serve` with FastAPI and `transformers` under 1, 8 and 64 concurrent callers.
+
+    Example: albertine bench serve judge --seconds 5
+
+    Args:
+        model: A model of `albertine serve`; the peer serves classification models.
+    """
+    from albertine.bench import serve as serve_bench
+
+    serve_bench.show_servers(
+        serve_bench.measure_servers(model, options.read_settings(ServeBenchSettings)), as_json=json
     )

@@ -1,58 +1,104 @@
-"""The web application: the endpoints of a model, a page for trying them, GET /info and GET /health.
+"""The web application: the endpoints of a model, a page for trying them, and routes about the server.
 
-A request body is one item or a list of items, as JSON. Every error is returned as one line in
-JSON; the HTTP status shows whether the request or the server caused it.
+A request body is JSON. Every error is returned as one line in JSON; the HTTP status shows whether the
+request or the server caused it. A request passes, from the outside: the recorder (id, log, metrics), the
+checks of host and lengths, cross-origin access, the token, the routes.
 """
 
 import asyncio
-import json
 import re
-import sys
-import traceback
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from albertine import progress
-from albertine.deploy.batcher import RequestBatcher, ServerBusy
-from albertine.deploy.endpoints import Endpoint, ServedModel
-from albertine.deploy.request_checks import AllowedHosts, RequestChecks, error_response
-from albertine.errors import InputError
-from albertine.settings.schema import display_text
+from albertine.deploy import metrics, tei
+from albertine.deploy.authorization import BearerToken, TokenCheck
+from albertine.deploy.batcher import BatchFunction, RequestBatcher
+from albertine.deploy.cross_origin import CrossOriginAccess
+from albertine.deploy.endpoints import EMBED_PATH, ServedModel
+from albertine.deploy.error_handlers import exception_handlers
+from albertine.deploy.handlers import RequestHandler, embed_handler, endpoint_handler, json_handler
+from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.openapi import openapi_description
+from albertine.deploy.request_checks import AllowedHosts, RequestChecks
+from albertine.deploy.request_recorder import RequestRecorder
+from albertine.deploy.server_log import ServerLog
 from albertine.version import __version__
 
-MAX_BODY_BYTES = 1_000_000
-MAX_REQUEST_ITEMS = 1_024
-_SHUTDOWN_MESSAGE = "the server is shutting down; retry later"
+PAGE_PATHS = ("/", "/info", "/health", "/metrics", "/openapi.json")
 
-RequestHandler = Callable[[Request], Awaitable[Response]]
+
+@dataclass(frozen=True)
+class Access:
+    """Who may use the server.
+
+    Attributes:
+        hosts: the hosts that a request may name.
+        origins: origins of pages of other sites that may use it.
+        token: the token that a request must have; None for no token.
+    """
+
+    hosts: AllowedHosts
+    origins: Sequence[str] = ()
+    token: BearerToken | None = None
+
+
+def server_routes(model: ServedModel) -> tuple[str, ...]:
+    """Return the paths of the application of a model."""
+    return (*PAGE_PATHS, *model.post_paths)
+
+
+def create_batchers(
+    model: ServedModel,
+    executor: Executor,
+    server_metrics: ServerMetrics,
+    watch: Callable[[BatchFunction], BatchFunction] = lambda process_batch: process_batch,
+) -> dict[str, RequestBatcher]:
+    """Return the batchers of a model, by name; see `ServedModel.batch_functions`.
+
+    Args:
+        model: the model.
+        executor: runs one batch at a time.
+        server_metrics: gets the sizes of queues and batches.
+        watch: returns a batch function that also looks at the results.
+    """
+    return {
+        name: RequestBatcher(watch(process_batch), executor, server_metrics.for_batcher(name))
+        for name, process_batch in model.batch_functions.items()
+    }
 
 
 def create_app(
     model: ServedModel,
     batchers: Mapping[str, RequestBatcher],
-    hosts: AllowedHosts,
+    access: Access,
+    log: ServerLog,
+    server_metrics: ServerMetrics,
     *,
+    max_connections: int,
     on_startup: Callable[[], None] = lambda: None,
     debug: bool = False,
-) -> Starlette:
+) -> RequestRecorder:
     """Return the application that serves a model.
 
     Args:
         model: the model and its endpoints.
-        batchers: batcher of each endpoint, by path.
-        hosts: the hosts that a request may name.
+        batchers: its batchers, by name.
+        access: who may use the server.
+        log: the log of the server.
+        server_metrics: the metrics of the server.
+        max_connections: the limit that /info names.
         on_startup: called when the server handles requests and signals.
         debug: whether internal errors print a traceback.
     """
@@ -65,29 +111,51 @@ def create_app(
         for task in tasks:
             task.cancel()
 
-    page = (files(__package__) / "page.html").read_text(encoding="utf-8")
-    routes = [
-        Route(
-            "/",
-            _constant_handler(
-                HTMLResponse(page, headers={"Content-Security-Policy": _content_security_policy(page)})
-            ),
-        ),
-        Route("/info", _constant_handler(JSONResponse(_model_info(model)))),
-        Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
-    ]
-    routes += [
-        Route(path, _endpoint_handler(endpoint, batchers[path]), methods=["POST"])
-        for path, endpoint in model.endpoints.items()
-    ]
+    routes = [*_page_routes(model, access, server_metrics, max_connections), *_model_routes(model, batchers)]
+    middleware = [Middleware(RequestChecks, access.hosts)]
+    if access.origins:
+        middleware.append(Middleware(CrossOriginAccess, access.origins))
+    if access.token is not None:
+        middleware.append(Middleware(TokenCheck, access.token))
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(RequestChecks, hosts)],
+        middleware=middleware,
         lifespan=lifespan,
-        exception_handlers=_exception_handlers(routes, debug),
+        exception_handlers=exception_handlers(routes, log, debug),
     )
     app.router.redirect_slashes = False  # behind a proxy, redirects would name the wrong address
-    return app
+    return RequestRecorder(app, log, server_metrics)
+
+
+def _page_routes(
+    model: ServedModel, access: Access, server_metrics: ServerMetrics, max_connections: int
+) -> list[Route]:
+    """Return the routes of GET requests; see `create_app`."""
+
+    async def metrics_handler(_: Request) -> Response:
+        return Response(server_metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    page = (files(__package__) / "page.html").read_text(encoding="utf-8")
+    html = HTMLResponse(page, headers={"Content-Security-Policy": _content_security_policy(page)})
+    info = _model_info(model) | tei.model_info(model, max_connections)
+    description = openapi_description(model, has_token=access.token is not None)
+    return [
+        Route("/", _constant_handler(html)),
+        Route("/info", _constant_handler(JSONResponse(info))),
+        Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
+        Route("/metrics", metrics_handler),
+        Route("/openapi.json", _constant_handler(JSONResponse(description))),
+    ]
+
+
+def _model_routes(model: ServedModel, batchers: Mapping[str, RequestBatcher]) -> list[Route]:
+    """Return the routes of POST requests."""
+    handlers = {
+        path: endpoint_handler(endpoint, model, batchers) for path, endpoint in model.endpoints.items()
+    }
+    if model.embedder is not None:
+        handlers[EMBED_PATH] = embed_handler(model, batchers)
+    return [Route(path, json_handler(handle), methods=["POST"]) for path, handle in handlers.items()]
 
 
 def _constant_handler(response: Response) -> RequestHandler:
@@ -111,7 +179,7 @@ def _content_security_policy(page: str) -> str:
 
 
 def _model_info(model: ServedModel) -> dict[str, Any]:
-    """Return the response of GET /info."""
+    """Return Albertine's own keys of GET /info."""
     return {
         "model": model.name,
         "labels": model.labels,
@@ -126,132 +194,4 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
             for endpoint in model.endpoints.values()
         ],
         "albertine": __version__,
-    }
-
-
-def _endpoint_handler(endpoint: Endpoint, batcher: RequestBatcher) -> RequestHandler:
-    """Return the handler of POST requests to an endpoint."""
-
-    async def handler(request: Request) -> Response:
-        _check_content_type(request)
-        try:
-            payload = _parse_json(await _read_body(request))
-            results = await _unless_disconnected(request, batcher.submit(_parse_items(payload, endpoint)))
-        except asyncio.CancelledError:  # by uvicorn, when the timeout of a graceful shutdown has passed
-            return error_response(503, _SHUTDOWN_MESSAGE)
-        return JSONResponse(results if isinstance(payload, list) else results[0])
-
-    return handler
-
-
-def _check_content_type(request: Request) -> None:
-    """Raise an error if the content is not JSON.
-
-    Without asking the server, browsers let pages of other sites send only content of other types.
-    """
-    content_type = request.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(
-            415, f"Content-Type {display_text(content_type) or '(missing)'}: must be application/json"
-        )
-
-
-async def _read_body(request: Request) -> bytes:
-    """Return the body of a request, up to the size limit."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(
-                413, f"the request is larger than {progress.format_bytes(MAX_BODY_BYTES)}; send fewer items"
-            )
-    return bytes(body)
-
-
-async def _unless_disconnected(request: Request, pending: Awaitable[list[Any]]) -> list[Any]:
-    """Return the results, or raise `ClientDisconnect` if the client disconnects first."""
-    results, disconnect = asyncio.ensure_future(pending), asyncio.ensure_future(_wait_for_disconnect(request))
-    try:
-        await asyncio.wait((results, disconnect), return_when=asyncio.FIRST_COMPLETED)
-        if not results.done():
-            raise ClientDisconnect
-        return results.result()
-    finally:
-        for future in (results, disconnect):
-            future.cancel()
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _parse_json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not valid JSON ({error})") from None
-
-
-def _parse_items(payload: Any, endpoint: Endpoint) -> list[tuple[Any, int]]:
-    """Return the batch input of each item of a request, with its size in characters; errors name the item."""
-    if not isinstance(payload, list):
-        return [endpoint.parse_item(payload)]
-    if len(payload) > MAX_REQUEST_ITEMS:
-        raise InputError(f"{len(payload):,} items; send at most {MAX_REQUEST_ITEMS:,} per request")
-    items = []
-    for number, item in enumerate(payload, 1):
-        try:
-            items.append(endpoint.parse_item(item))
-        except InputError as error:
-            raise InputError(f"item {number}: {error}") from None
-    return items
-
-
-def _exception_handlers(routes: Sequence[Route], debug: bool) -> dict[Any, Any]:
-    """Return the handlers that turn errors into JSON responses of one line, by exception class."""
-    known = ", ".join(route.path for route in routes)
-
-    async def bad_request(_: Request, error: Exception) -> Response:
-        return error_response(400, str(error))
-
-    async def unavailable(_: Request, error: Exception) -> Response:
-        return error_response(503, str(error), {"Retry-After": "5"})
-
-    async def http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        path, headers = display_text(request.scope["path"]), dict(error.headers or {})
-        messages = {
-            404: f"{path}: unknown path; known: {known}",
-            405: f"{request.method} {path}: method not allowed; use {headers.get('Allow', 'another path')}",
-        }
-        return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
-
-    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001  # no client is left to read it
-        return Response(status_code=400)
-
-    async def out_of_memory(_: Request, error: Exception) -> Response:
-        return error_response(
-            503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
-        )
-
-    async def internal_error(_: Request, error: Exception) -> Response:
-        line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
-        progress.end_line()
-        print(
-            f"albertine: {line}{'' if debug else '; start with --debug for the traceback'}",
-            file=sys.stderr,
-            flush=True,
-        )
-        if debug:
-            traceback.print_exception(error)
-        return error_response(500, line)
-
-    return {
-        InputError: bad_request,
-        ServerBusy: unavailable,
-        HTTPException: http_error,
-        ClientDisconnect: client_disconnected,
-        MemoryError: out_of_memory,
-        Exception: internal_error,
     }

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from albertine.errors import AlbertineError
 
@@ -26,6 +26,28 @@ MAX_QUEUED_ITEMS, MAX_QUEUED_CHARACTERS = 8_192, 16_000_000
 
 class ServerBusy(AlbertineError):  # noqa: N818  # not an error of the client or the server
     """The queue is full; a new item would wait too long."""
+
+
+class ItemResult(NamedTuple):
+    """What the batch functions of a server return for each item.
+
+    Attributes:
+        output: what the client gets, before it becomes JSON.
+        num_tokens: number of tokens that the model read.
+    """
+
+    output: Any
+    num_tokens: int
+
+
+class BatchMetrics(Protocol):
+    """What a batcher reports."""
+
+    def queue_changed(self, num_items: int) -> None:
+        """Note the length of the queue."""
+
+    def batch_done(self, results: Sequence[Any], num_answered: int) -> None:
+        """Note a batch and how many of its items got a result."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +73,16 @@ class RequestBatcher:
         num_answered: number of items that got a result.
     """
 
-    def __init__(self, process_batch: BatchFunction, executor: Executor):
+    def __init__(self, process_batch: BatchFunction, executor: Executor, metrics: BatchMetrics | None = None):
         """Store the function that computes batches, and the executor that runs it.
 
         Args:
             process_batch: returns one result per item, in order.
             executor: runs one batch at a time.
+            metrics: gets the sizes of queue and batches; None for nothing.
         """
         self.num_answered = 0
+        self._metrics = metrics
         self._process_batch, self._executor = process_batch, executor
         self._queue: deque[_QueuedItem] = deque()
         self._queued_characters = 0
@@ -77,6 +101,7 @@ class RequestBatcher:
         self._queue.extend(queued_items)
         self._queued_characters += total_size
         self._has_items.set()
+        self._report_queue()
         results = await asyncio.gather(*(queued.future for queued in queued_items), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -92,8 +117,15 @@ class RequestBatcher:
             while batch := self._next_batch():
                 items = [queued.item for queued in batch]
                 results = await loop.run_in_executor(self._executor, self._process_isolated, items)
+                answered_before = self.num_answered
                 for queued, result in zip(batch, results, strict=True):
                     self._deliver(queued, result)
+                if self._metrics is not None:
+                    self._metrics.batch_done(results, self.num_answered - answered_before)
+
+    def _report_queue(self) -> None:
+        if self._metrics is not None:
+            self._metrics.queue_changed(len(self._queue))
 
     def _next_batch(self) -> list[_QueuedItem]:
         """Take the next batch from the queue; drop items of disconnected clients."""
@@ -109,6 +141,7 @@ class RequestBatcher:
             if not queued.future.done():
                 batch.append(queued)
                 batch_characters += queued.size
+        self._report_queue()
         return batch
 
     def _deliver(self, queued: _QueuedItem, result: BatchOutput | _FailedItem) -> None:

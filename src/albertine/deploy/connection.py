@@ -15,7 +15,14 @@ import h11
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
-from albertine.deploy.request_checks import error_response
+from albertine.deploy.errors import error_response
+from albertine.deploy.request_record import (
+    REQUEST_ID_HEADER,
+    RequestRecord,
+    new_request_id,
+    record_of,
+)
+from albertine.deploy.request_recorder import RequestRecorder
 
 CLIENT_TIMEOUT_SECONDS = 30.0
 # A connection that has waited for less time is not closed in favor of a new one, because its request
@@ -60,7 +67,7 @@ class LimitedConnection(H11Protocol):
             if len(self.connections) > limit + limit // 4:
                 # Waiting for the request would keep the file descriptor open for longer.
                 self._refuse(503, _TOO_MANY, _RETRY_HEADERS)
-            self.app = _refuse_request
+            self.app = self._recorder.for_app(_refuse_request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer of the client."""
@@ -91,6 +98,13 @@ class LimitedConnection(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's message is always the same
         """Respond to malformed HTTP with an error."""
         self._refuse(400, "not a valid HTTP request, or its head is too long")
+
+    @property
+    def _recorder(self) -> RequestRecorder:
+        """The application, which also records the requests that this class refuses."""
+        recorder = self.config.loaded_app
+        assert isinstance(recorder, RequestRecorder)
+        return recorder
 
     @property
     def waits_for_client(self) -> bool:
@@ -133,7 +147,14 @@ class LimitedConnection(H11Protocol):
     def _refuse(self, status: int, message: str, headers: Mapping[str, str] = _CLOSE_HEADERS) -> None:
         """Send an error, unless a response has begun, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            response = error_response(status, message, headers)
+            # A request that the application is answering is recorded there, when it has ended.
+            pending = None if self._is_answered else record_of(dict(self.cycle.scope))
+            record = pending or RequestRecord(new_request_id())
+            record.status = status
+            if pending is None:
+                self._recorder.record(record)
+            headers = {**headers, REQUEST_ID_HEADER: record.request_id}
+            response = error_response(status, message, headers, request_id=record.request_id)
             head = h11.Response(
                 status_code=status, headers=response.raw_headers, reason=STATUS_PHRASES[status]
             )

@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albertine.deploy.batcher import BatchFunction, ItemResult
+from albertine.deploy.embedding import Embedder
+from albertine.deploy.logits import make_logits_function
 from albertine.engines.exported_folder import read_settings
+from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import TaskModel, load_ensemble
+from albertine.inference.embedding import (
+    EmbeddingPipeline,
+    make_embedding_pipeline,
+    modules_of_folder,
+)
+from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_ensemble
 from albertine.inference.fill_mask import (
     FillMaskPipeline,
     TokenPrediction,
@@ -22,16 +31,24 @@ from albertine.inference.fill_mask import (
 from albertine.inference.finetuned_model import finetuned_from_model, load_finetuned
 from albertine.inference.pipeline import Pipeline
 from albertine.interop.hub import is_ensemble, is_export, locate_checkpoint
-from albertine.interop.load import has_masked_head, load_checkpoint
+from albertine.interop.load import has_masked_head, load_checkpoint, load_encoder
+from albertine.interop.sentence_transformers_folder import has_sentence_modules
 from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
+from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of
 from albertine.text.token_text import token_text
 from albertine.text.tokenizer import Tokenizer
 
 # The limit of an item, which is computed in one pass while all later items wait.
 MAX_CHARACTERS = 100_000
+EMBED_PATH = "/embed"
+
+_MASKS: Schema = object_of(
+    {"masks": array_of(array_of(object_of({"token_str": TEXT, "text": TEXT, "score": PROBABILITY})))}
+)
+_ORDER: Schema = object_of({"in_order": PROBABILITY})
 
 
 @dataclass(frozen=True)
@@ -44,15 +61,23 @@ class Endpoint:
         fields: the fields of an item.
         parse_fields: returns the batch input of an item from its fields; raises `InputError`.
         process_batch: returns the results of a batch, one per batch input.
+        summary: what it does, in a few words.
+        result_schema: JSON schema of a result.
         mask_token: mask token of the model; only for "fill-mask".
+        classifies: whether it predicts the probabilities of the model's labels for an item.
+        process_logits: as `process_batch`, with the logits of the labels as output; None if there are none.
     """
 
     path: str
     type_name: str
     fields: tuple[InputField, ...]
     parse_fields: Callable[..., Any]
-    process_batch: Callable[[Sequence[Any]], Sequence[Any]]
+    process_batch: Callable[[Sequence[Any]], Sequence[ItemResult]]
+    summary: str
+    result_schema: Schema
     mask_token: str = ""
+    classifies: bool = False
+    process_logits: Callable[[Sequence[Any]], Sequence[ItemResult]] | None = None
 
     def parse_item(self, payload: Any) -> tuple[Any, int]:
         """Return the batch input of a JSON item, and its size in characters."""
@@ -75,6 +100,11 @@ class Endpoint:
         values = {name: value for name, value in payload.items() if value is not None}
         return self.parse_fields(**values), size
 
+    def num_texts(self, payload: Mapping[str, Any]) -> int:
+        """Return the number of texts of a valid item."""
+        values = ((field, payload.get(field.name)) for field in self.fields)
+        return sum(len(value) if field.type == "texts" else 1 for field, value in values if value is not None)
+
 
 def _num_characters(value: Any) -> int:
     """Return the length of a text, or of all texts of a list; 0 for None."""
@@ -89,13 +119,46 @@ class ServedModel:
         name: name of its folder, without the path, or its hub name; sent to clients.
         labels: labels that the model predicts, if any.
         max_length: maximum tokens of a sequence.
+        micro_batch_tokens: tokens that the model computes at a time; only a longer sequence exceeds them.
+        precision: precision of the matrix products.
         endpoints: the endpoints, by path.
+        embedder: computes the vectors of POST /embed; None if the model has no such path.
     """
 
     name: str
     labels: tuple[str, ...]
     max_length: int
+    micro_batch_tokens: int
+    precision: str
     endpoints: Mapping[str, Endpoint]
+    embedder: Embedder | None = None
+
+    @property
+    def post_paths(self) -> list[str]:
+        """The paths that accept POST requests."""
+        return [*self.endpoints, *([EMBED_PATH] if self.embedder else [])]
+
+    @property
+    def batch_functions(self) -> dict[str, BatchFunction]:
+        """The functions that compute batches, by the name of their batcher: a path, or one with "logits"."""
+        functions: dict[str, BatchFunction] = {}
+        for path, endpoint in self.endpoints.items():
+            functions[path] = endpoint.process_batch
+            if endpoint.process_logits is not None:
+                functions[logits_batcher(path)] = endpoint.process_logits
+        if self.embedder is not None:
+            functions[EMBED_PATH] = self.embedder.process_batch
+        return functions
+
+    @property
+    def classifier(self) -> Endpoint | None:
+        """The endpoint that predicts one of the labels; None if the model has another task."""
+        return next((one for one in self.endpoints.values() if one.classifies), None)
+
+
+def logits_batcher(path: str) -> str:
+    """Return the name of the batcher that computes the logits of an endpoint."""
+    return f"{path} logits"
 
 
 def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule | None = None) -> ServedModel:
@@ -107,11 +170,13 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
     if is_export(Path(source)):
         return _served_export(name, Path(source), options, exit_rule)
     folder = locate_checkpoint(source)
+    if has_sentence_modules(folder):
+        return _served_sentence_model(name, folder, options, exit_rule)
     model = load_checkpoint(folder)
     if has_masked_head(model):
         if exit_rule is not None:
             raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
-        return _served_fill_mask(name, make_fill_mask_pipeline(folder, model, options))
+        return _served_fill_mask(name, folder, make_fill_mask_pipeline(folder, model, options))
     finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
 
@@ -121,37 +186,83 @@ def _served_export(
 ) -> ServedModel:
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
-        return _served_fill_mask(name, exported_fill_mask_pipeline(folder, options))
+        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(folder, options))
     return _served_task_model(name, load_finetuned(folder, options, exit_rule=exit_rule))
 
 
-def _served_fill_mask(name: str, pipeline: FillMaskPipeline) -> ServedModel:
+def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> ServedModel:
     endpoints = _fill_mask_endpoints(pipeline)
-    max_length = pipeline.engine.model_settings.max_length
-    return ServedModel(name, (), max_length, {endpoint.path: endpoint for endpoint in endpoints})
+    engine = pipeline.engine
+    embedder = None
+    if isinstance(engine, TorchEngine):  # an export has no output of vectors
+        embedder = Embedder(EmbeddingPipeline(engine, pipeline.tokenizer, modules_of_folder(folder)))
+    by_path = {endpoint.path: endpoint for endpoint in endpoints}
+    max_length = engine.model_settings.max_length
+    return ServedModel(name, (), max_length, engine.micro_batch_tokens, engine.precision, by_path, embedder)
+
+
+def _served_sentence_model(
+    name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
+) -> ServedModel:
+    """Return a model in a folder of sentence-transformers, which only has vectors."""
+    if exit_rule is not None or options.engine not in (None, "auto", "torch"):
+        raise InputError(f"{name}: gives vectors, which torch computes with all steps of depth")
+    modules = modules_of_folder(folder)
+    model = load_encoder(modules.model_folder)
+    pipeline = make_embedding_pipeline(modules, model, options.device, options.precision)
+    engine = pipeline.engine
+    return ServedModel(
+        name, (), pipeline.max_length, engine.micro_batch_tokens, engine.precision, {}, Embedder(pipeline)
+    )
 
 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:
     pipeline = Pipeline(model)
-    endpoint = _pipeline_endpoint(pipeline)
-    return ServedModel(name, pipeline.labels, pipeline.max_length, {endpoint.path: endpoint})
+    endpoint = _pipeline_endpoint(pipeline, model)
+    engine = model.members[0].engine if isinstance(model, EnsembleModel) else model.engine
+    return ServedModel(
+        name,
+        pipeline.labels,
+        pipeline.max_length,
+        engine.micro_batch_tokens,
+        engine.precision,
+        {endpoint.path: endpoint},
+    )
 
 
-def _pipeline_endpoint(pipeline: Pipeline) -> Endpoint:
+def _pipeline_endpoint(pipeline: Pipeline, model: TaskModel) -> Endpoint:
+    task_type = model.task_type
+
     def parse_fields(**inputs: Any) -> Any:
         (example,), _ = pipeline.parse(**inputs)
         return example
 
-    return Endpoint("/predict", pipeline.type_name, pipeline.input_fields, parse_fields, pipeline.predict)
+    def predict_batch(examples: Sequence[Any]) -> list[ItemResult]:
+        return [ItemResult(*counted) for counted in pipeline.predict_counted(examples)]
+
+    return Endpoint(
+        "/predict",
+        pipeline.type_name,
+        pipeline.input_fields,
+        parse_fields,
+        predict_batch,
+        task_type.title,
+        task_type.prediction_schema(),
+        classifies=task_type.with_logits() is not None,
+        process_logits=make_logits_function(model),
+    )
 
 
 def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
-    def fill_batch(encoded_texts: Sequence[Any]) -> list[dict[str, Any]]:
-        return [_fill_mask_response(pipeline, encoded) for encoded in encoded_texts]
-
-    def order_batch(encoded_pairs: Sequence[Any]) -> list[dict[str, float]]:
+    def fill_batch(encoded_texts: Sequence[Any]) -> list[ItemResult]:
         return [
-            {"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)} for encoded in encoded_pairs
+            ItemResult(_fill_mask_response(pipeline, encoded), len(encoded[0])) for encoded in encoded_texts
+        ]
+
+    def order_batch(encoded_pairs: Sequence[Any]) -> list[ItemResult]:
+        return [
+            ItemResult({"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)}, len(encoded[0]))
+            for encoded in encoded_pairs
         ]
 
     text = InputField("text", f"She put the key in the {pipeline.mask_token}.")
@@ -161,11 +272,22 @@ def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
     )
     endpoints = [
         Endpoint(
-            "/fill-mask", "fill-mask", (text,), pipeline.encode_masked_text, fill_batch, pipeline.mask_token
+            "/fill-mask",
+            "fill-mask",
+            (text,),
+            pipeline.encode_masked_text,
+            fill_batch,
+            "tokens for the masks of a text",
+            _MASKS,
+            pipeline.mask_token,
         )
     ]
     if pipeline.has_pair_head:
-        endpoints.append(Endpoint("/order", "order", (first, second), pipeline.encode_pair, order_batch))
+        summary = "whether two texts are in order"
+        fields = (first, second)
+        endpoints.append(
+            Endpoint("/order", "order", fields, pipeline.encode_pair, order_batch, summary, _ORDER)
+        )
     return endpoints
 
 

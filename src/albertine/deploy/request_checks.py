@@ -8,7 +8,7 @@ docs/decisions/limits-of-connections.md for the checks of uvicorn and starlette.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from albertine.deploy.errors import error_response
 from albertine.settings.schema import display_text
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -23,11 +24,6 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 WILDCARD_ADDRESSES = ("0.0.0.0", "::")
 # A name or an address in the header Host, without the port.
 _HOST_HEADER = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASCII)
-
-
-def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return an error response of one line of JSON."""
-    return JSONResponse({"error": message}, status, headers)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,21 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
 from albertine.settings.engine import ENGINE_HELP, EngineName, EngineOptions
 from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, make_exit_rule
 
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-f:.]+|\*", re.ASCII | re.IGNORECASE)
+# Scheme, host and port, as browsers write an origin: in lower case, without a slash at the end.
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ServeSettings(Settings):
-    """Address, device, precision and depth of a server."""
+    """Address, access, processes and log of a server; device, precision and depth of its model."""
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 accepts requests from other machines.")
     port: int = setting(8000, "Port; 0 for a free one.", minimum=0, maximum=65_535)
@@ -21,6 +25,20 @@ class ServeSettings(Settings):
         "More host names and addresses under which clients reach the server, as behind a proxy, separated by "
         "commas; * for any.",
     )
+    cors_origins: str | None = setting(
+        None,
+        "Origins of other sites whose pages may use the server, such as https://example.org, separated by "
+        "commas; * for any.",
+    )
+    token_file: Path | None = setting(
+        None,
+        "File with a token that requests must have, as in Authorization: Bearer TOKEN. The environment "
+        "variable ALBERTINE_TOKEN can hold the token instead.",
+    )
+    workers: int = setting(
+        1, "Processes, each with a copy of the model and its share of the threads.", minimum=1, maximum=256
+    )
+    log_format: Literal["text", "json"] = setting("text", "Format of the log on standard error.")
     device: DeviceName = setting("auto", "Device; auto uses a GPU if there is one.")
     precision: PrecisionName = setting(
         "auto",
@@ -32,7 +50,7 @@ class ServeSettings(Settings):
     depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
 
     def check(self) -> None:
-        """Raise SettingError if an allowed host is no host name, or `exit` no rule."""
+        """Raise SettingError if a host or an origin is malformed, or `exit` no rule."""
         make_exit_rule(self.exit, self.depth)
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name):
@@ -40,6 +58,13 @@ class ServeSettings(Settings):
                     "allowed_hosts",
                     name,
                     "must be a host name without scheme, port and path, such as example.org",
+                )
+        for origin in self.allowed_origins():
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingError(
+                    "cors_origins",
+                    origin,
+                    "must be scheme, host and port in lower case without a path, such as https://example.org",
                 )
 
     @property
@@ -49,6 +74,12 @@ class ServeSettings(Settings):
 
     def allowed_host_names(self) -> tuple[str, ...]:
         """Return the names in `allowed_hosts`."""
-        if self.allowed_hosts is None:
-            return ()
-        return tuple(name.strip() for name in self.allowed_hosts.split(","))
+        return _comma_separated(self.allowed_hosts)
+
+    def allowed_origins(self) -> tuple[str, ...]:
+        """Return the origins in `cors_origins`."""
+        return _comma_separated(self.cors_origins)
+
+
+def _comma_separated(value: str | None) -> tuple[str, ...]:
+    return () if value is None else tuple(part.strip() for part in value.split(","))

@@ -36,6 +36,10 @@ class Engine(Protocol):
     def micro_batch_tokens(self) -> int:
         """Number of tokens up to which callers fill a strip; a longer sample is a strip by itself."""
 
+    @property
+    def precision(self) -> str:
+        """Precision of the matrix products: "fp32", "bf16", or with int8 in words."""
+
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
 

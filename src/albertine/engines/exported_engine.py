@@ -53,6 +53,11 @@ class ExportedEngine:
         """Settings of the head."""
         return self._head
 
+    @property
+    def precision(self) -> str:
+        """Precision of the matrix products."""
+        return self.name.rpartition(", ")[2]
+
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip."""
         return output_from_logits(self._head, self.logits(strip))

@@ -35,8 +35,7 @@ class TorchEngine:
     @property
     def name(self) -> str:
         """Name of the library and the precision in which it computes, for messages."""
-        is_bf16 = self.model.encoder.compute_options.dtype == torch.bfloat16
-        return f"torch, {'bf16' if is_bf16 else 'fp32'}"
+        return f"torch, {self.precision}"
 
     @property
     def model_settings(self) -> ModelSettings:
@@ -47,6 +46,11 @@ class TorchEngine:
     def head_settings(self) -> HeadSettings:
         """Settings of the head."""
         return self.model.head_settings
+
+    @property
+    def precision(self) -> str:
+        """Precision of the matrix products: "fp32" or "bf16"."""
+        return "bf16" if self.model.encoder.compute_options.dtype == torch.bfloat16 else "fp32"
 
     def run(self, strip: Strip) -> Any:
         """Return the output of the head for a strip."""

@@ -55,6 +55,7 @@ class EmbeddingPipeline:
     """Turns texts into vectors; threads may share it.
 
     Attributes:
+        engine: runs the model.
         hidden_size: number of values of a vector.
         max_length: maximum tokens of a text, with [CLS] and [SEP]; longer texts are truncated.
         pooling: how vectors are pooled by default; several modes are concatenated.
@@ -80,7 +81,7 @@ class EmbeddingPipeline:
             pooling: pooling in place of that of the modules.
             normalize: whether vectors have length 1, in place of what the modules say.
         """
-        self._engine, self.tokenizer = engine, tokenizer
+        self.engine, self.tokenizer = engine, tokenizer
         self._prompt, self._lower_case = modules.prompt, modules.lower_case
         self._layers = [None if layer is None else layer.to(engine.device) for layer in modules.layers]
         model_length = engine.model_settings.max_length
@@ -179,7 +180,7 @@ class EmbeddingPipeline:
             rows.setdefault(key, len(rows))
         samples = list(dict(zip(keys, (example.samples[0] for example in encoded), strict=True)).values())
         vectors = np.empty((len(rows), self._vector_size(modes)), np.float32)
-        for indices in longest_first_groups(samples, self._engine.micro_batch_tokens):
+        for indices in longest_first_groups(samples, self.engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
             vectors[indices] = self._vectors(strip, modes, normalize=normalize).cpu().numpy()
         check_finite(vectors)
@@ -188,9 +189,9 @@ class EmbeddingPipeline:
     def _vectors(self, strip: Strip, modes: Sequence[PoolingMode], *, normalize: bool) -> Tensor:
         """Return the vectors of the sequences of a strip, [sequences, hidden]."""
         if tuple(modes) == ("cls",):
-            vectors = self._engine.hidden_at(strip, strip.cls_indices).float()
+            vectors = self.engine.hidden_at(strip, strip.cls_indices).float()
         else:
-            vectors = pool(self._engine.hidden_states(strip), strip.to(self._engine.device), modes)
+            vectors = pool(self.engine.hidden_states(strip), strip.to(self.engine.device), modes)
         with torch.no_grad():
             for layer in self._layers:
                 vectors = unit_length(vectors) if layer is None else layer(vectors)
@@ -206,7 +207,7 @@ class EmbeddingPipeline:
 
     def _vector_size(self, modes: Sequence[PoolingMode]) -> int:
         """Return the number of values of a vector; raise `InputError` if the layers do not fit it."""
-        size = len(modes) * self._engine.model_settings.hidden_size
+        size = len(modes) * self.engine.model_settings.hidden_size
         for layer in self._layers:
             if layer is not None:
                 out_size, in_size = layer.weight.shape

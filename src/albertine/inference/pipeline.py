@@ -76,6 +76,13 @@ class Pipeline:
         """Return the predictions for examples, in order; see `Scorer.predict`."""
         return [prediction for _, prediction in self._scorer.predict(examples)]
 
+    def predict_counted(self, examples: Sequence[Example]) -> list[tuple[Prediction, int]]:
+        """Return the predictions for examples, in order, each with the number of tokens that were read."""
+        return [
+            (prediction, encoded.num_tokens)
+            for _, encoded, prediction in self._scorer.predict_encoded(examples)
+        ]
+
 
 @overload
 def pipeline(

@@ -73,13 +73,20 @@ class ExampleScorer(ABC):
 
         With an exit rule, a prediction has its `depth`.
         """
+        for example, _, prediction in self.predict_encoded(examples, counts):
+            yield example, prediction
+
+    def predict_encoded(
+        self, examples: Iterable[E], counts: EncodingCounts | None = None
+    ) -> Iterator[tuple[E, EncodedExample, Prediction]]:
+        """Yield each example with its encoded form and its prediction, in order; see `predict`."""
         for chunk, scored in self._scored_chunks(examples, counts):
             for index, example in enumerate(chunk):
                 encoded, scores = scored.encoded[index], scored.scores[index]
                 prediction = prediction_to_write(self._task_type, example, encoded, scores)
                 if scored.depths is not None:
                     prediction["depth"] = round(scored.depths[index], 3)
-                yield example, prediction
+                yield example, encoded, prediction
 
     def _scored_chunks(
         self, examples: Iterable[E], counts: EncodingCounts | None

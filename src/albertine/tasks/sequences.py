@@ -57,6 +57,11 @@ class EncodedExample:
     details: Any = None
     num_truncated_tokens: int = 0
 
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens of all its samples."""
+        return sum(sample.num_tokens for sample in self.samples)
+
 
 class SequenceBuilder:
     """Builds `[CLS] text [SEP]` and `[CLS] text [SEP] text [SEP]`."""

@@ -12,6 +12,8 @@ from typing import Any
 
 RESPONSE_SECONDS = 20.0  # on a busy machine
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]*\r\n")
+_VALID_ID = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
+_ERROR_KEYS = {"error", "error_type", "request_id"}
 _SIGNS_OF_A_DEFECT = ("internal error", "defect", "bug in albertine", "traceback")
 # Results depend slightly on the other items of a batch; see docs/serving.md.
 _TOLERANCE = 1e-5
@@ -27,6 +29,17 @@ class Response:
 
     status: int
     body: bytes
+    request_id: str
+
+
+def _request_id(head: bytes) -> str:
+    """Return the id in the head of a response; raise `WrongResponse` if it has not exactly one."""
+    ids: list[bytes] = re.findall(rb"\r\nx-request-id: ([^\r\n]*)", head, re.IGNORECASE)
+    if len(ids) != 1 or not _VALID_ID.fullmatch(ids[0]):
+        raise WrongResponse(f"request ids {ids!r}")
+    if b"evil" in head.lower():
+        raise WrongResponse(f"a header from the request: {head[:200]!r}")
+    return ids[0].decode()
 
 
 @dataclass
@@ -61,7 +74,7 @@ class Connection:
                 if length is None:
                     raise WrongResponse(f"no Content-Length: {head[:200]!r}")
                 body = await self.reader.readexactly(int(length[1])) if has_body else b""
-                return Response(int(match[1]), body)
+                return Response(int(match[1]), body, _request_id(head))
         except asyncio.IncompleteReadError as error:
             if error.partial:
                 raise WrongResponse(f"half a response: {error.partial[-80:]!r}") from None
@@ -99,11 +112,11 @@ async def connect(port: int) -> AsyncIterator[Connection]:
 def check_error(response: Response) -> None:
     """Raise `WrongResponse` unless a response is an error: one line of JSON that blames the request."""
     text = response.body.decode("utf-8", "replace")
-    if problem := _error_problem(response.status, text):
+    if problem := _error_problem(response.status, text, response.request_id):
         raise WrongResponse(f"{problem}: {response.status} {text[:200]!r}")
 
 
-def _error_problem(status: int, text: str) -> str | None:
+def _error_problem(status: int, text: str, request_id: str) -> str | None:
     if status < 400:
         return "not refused"
     if "\n" in text or len(text) > 1_000:
@@ -114,7 +127,9 @@ def _error_problem(status: int, text: str) -> str | None:
         content = json.loads(text)
     except ValueError:
         return "not JSON"
-    return None if isinstance(content, dict) and content.keys() == {"error"} else "not a JSON error"
+    if not isinstance(content, dict) or content.keys() != _ERROR_KEYS:
+        return "not a JSON error"
+    return None if content["request_id"] == request_id else f"not the id {request_id}"
 
 
 def check_result(response: Response | None, expected: bytes) -> None:

@@ -68,7 +68,7 @@ class ServerLoad:
 
     async def _run_round(self, target: Target) -> None:
         """Send valid and wrong requests at the same time, then run a scenario alone."""
-        load = [*self._valid_load(target), *self._wrong_load(target)]
+        load = [*self._valid_load(target), *self._access_load(target), *self._wrong_load(target)]
         self._rng.shuffle(load)
         await asyncio.gather(*load)
         name = self._rng.choice(self._scenarios)
@@ -82,6 +82,15 @@ class ServerLoad:
             yield self._try("valid requests", trial, count=_REQUESTS_PER_CONNECTION)
         for form in self._rng.choices(list(VALID_FORMS), k=_UNUSUAL_REQUESTS):
             yield self._try(f"valid: {form}", trials.send_form(target, child_of(self._rng), form))
+
+    def _access_load(self, target: Target) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the trials of a round that concern ids, origins and the forms of another server."""
+        for name, trial in (
+            ("request ids", trials.send_with_ids),
+            ("preflight", trials.send_preflight),
+            ("inputs", trials.send_inputs),
+        ):
+            yield self._try(name, trial(target, child_of(self._rng)))
 
     def _wrong_load(self, target: Target) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the trials of a round that send wrong requests."""

@@ -1,5 +1,6 @@
 """A process that runs `albertine serve`: its start and end, its memory and open files, its log."""
 
+import json
 import os
 import resource
 import signal
@@ -8,8 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from albertine.deploy.server import max_connections
+from albertine.deploy.http_server import max_connections
 from tests.campaign.commands import resident_bytes
+from tests.campaign.server_load.requests import ORIGIN, TOKEN
 
 MAX_OPEN_FILES = 512  # a low limit keeps floods small
 MAX_CONNECTIONS = max_connections(MAX_OPEN_FILES)
@@ -22,6 +24,8 @@ _EXPECTED_TEXTS = (
     "stopped; answered: ",
     "the model of an unfinished run",
 )
+_REQUEST_KEYS = ["time", "id", "method", "path", "status", "milliseconds", "texts", "tokens"]
+_SECRETS = (TOKEN, "drawer", r"\u6771", "Bearer")  # the token, and words of the texts
 
 
 class ServerProcess:
@@ -38,11 +42,12 @@ class ServerProcess:
         self.model, self.port, self.log = model, 0, log
         self._terminated: float | None = None
         command = [sys.executable, "-m", "albertine", "serve", model, "--port", "0", "--device", "cpu"]
+        options = ["--precision", "fp32", "--log-format", "json", "--cors-origins", ORIGIN]
         with log.open("wb") as stream:
             self._process = subprocess.Popen(
-                [*command, "--precision", "fp32"],
+                [*command, *options],
                 cwd=examples,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1", "ALBERTINE_TOKEN": TOKEN},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stream,
@@ -74,7 +79,7 @@ class ServerProcess:
     def unexpected_lines(self) -> list[str]:
         """Return the lines of its log that a server without defects does not print."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return [line for line in lines if not any(expected in line for expected in _EXPECTED_TEXTS)]
+        return [line for line in lines if not _is_expected(line)]
 
     def terminate(self) -> None:
         """Send SIGTERM, unless the process has ended."""
@@ -99,6 +104,19 @@ class ServerProcess:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _is_expected(line: str) -> bool:
+    """Return whether a line is that of a request, without its texts and the token, or an expected message."""
+    if any(secret in line for secret in _SECRETS):
+        return False
+    try:
+        content = json.loads(line)
+    except ValueError:  # printed before the server has its log
+        return any(expected in line for expected in _EXPECTED_TEXTS)
+    if "message" in content:
+        return any(expected in content["message"] for expected in _EXPECTED_TEXTS)
+    return list(content) == _REQUEST_KEYS and isinstance(content["status"], int)
 
 
 def _limit_open_files() -> None:

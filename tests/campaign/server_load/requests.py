@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+TOKEN = "campaign-token.0123456789=="  # of all servers
+ORIGIN = "https://app.example"  # whose pages may use them
+_AUTHORIZATION = f"Authorization: Bearer {TOKEN}"
 _WORDS = ("the", "key", "was", "in", "a", "drawer", "Ida", "took", "don't", "Ümläut", "東京", "😀", "x1", "…")
 
 
@@ -41,17 +44,32 @@ def random_request(endpoint: Mapping[str, Any], rng: random.Random) -> ValidRequ
     return ValidRequest(endpoint["path"], json.dumps(payload, ensure_ascii=rng.random() < 0.5).encode())
 
 
-def head(method: str, path: str, *headers: str, host: str = "localhost", version: str = "1.1") -> bytes:
-    """Return the head of a request."""
+def head(
+    method: str,
+    path: str,
+    *headers: str,
+    host: str = "localhost",
+    version: str = "1.1",
+    authorization: str | None = _AUTHORIZATION,
+) -> bytes:
+    """Return the head of a request, with the token unless another header or None is given for it."""
     lines = [f"{method} {path} HTTP/{version}", f"Host: {host}", *headers]
+    if authorization is not None:
+        lines.append(authorization)
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("utf-8", "surrogateescape")
 
 
-def post(path: str, body: bytes, *headers: str, host: str = "localhost", version: str = "1.1") -> bytes:
-    """Return a whole request with a JSON body and its length."""
-    length = f"Content-Length: {len(body)}"
-    json_type = "Content-Type: application/json"
-    return head("POST", path, json_type, length, *headers, host=host, version=version) + body
+def post(
+    path: str,
+    body: bytes,
+    *headers: str,
+    host: str = "localhost",
+    version: str = "1.1",
+    authorization: str | None = _AUTHORIZATION,
+) -> bytes:
+    """Return a whole request with a JSON body and its length; see `head`."""
+    lines = ("Content-Type: application/json", f"Content-Length: {len(body)}", *headers)
+    return head("POST", path, *lines, host=host, version=version, authorization=authorization) + body
 
 
 def chunked_head(path: str, *headers: str) -> bytes:
@@ -68,6 +86,12 @@ def chunked(path: str, body: bytes, rng: random.Random) -> bytes:
         body = body[size:]
     return data + b"0\r\n\r\n"
 
+
+# Ids that would add a header or a line of a log, if they were not replaced.
+SPLITTING_IDS = (
+    "a%0d%0aX-Evil: 1", "a\\r\\nX-Evil: 1", "a;X-Evil: 1", "a\u2028X-Evil: 1", "a\xe4", "<script>", "a b", "",
+    '"},{"status":200', "\x85",
+)  # fmt: skip
 
 # Forms of a request that the server must answer like the plain one.
 VALID_FORMS: Mapping[str, Callable[[ValidRequest, random.Random], bytes]] = MappingProxyType(
@@ -88,6 +112,25 @@ VALID_FORMS: Mapping[str, Callable[[ValidRequest, random.Random], bytes]] = Mapp
             request.path, request.body, host="127.0.0.1:1"
         ),
         "expects 100": lambda request, _: post(request.path, request.body, "Expect: 100-continue"),
+        "page of an allowed origin": lambda request, _: post(request.path, request.body, f"Origin: {ORIGIN}"),
+        "page of another origin": lambda request, _: post(
+            request.path, request.body, "Origin: https://evil.example"
+        ),
+        "request id": lambda request, rng: post(
+            request.path, request.body, f"X-Request-Id: {rng.getrandbits(64):x}"
+        ),
+        "overlong request id": lambda request, rng: post(
+            request.path, request.body, f"X-Request-Id: {'i' * rng.choice([129, 5_000])}"
+        ),
+        "request id that splits a header": lambda request, rng: post(
+            request.path, request.body, f"X-Request-Id: {rng.choice(SPLITTING_IDS)}"
+        ),
+        "two request ids": lambda request, _: post(
+            request.path, request.body, "X-Request-Id: a", "X-Request-Id: b"
+        ),
+        "lower-case scheme of the token": lambda request, _: post(
+            request.path, request.body, authorization=f"authorization: bearer {TOKEN}"
+        ),
         "query": lambda request, _: post(f"{request.path}?a=%00&b", request.body),
     }
 )

@@ -1,6 +1,7 @@
 """Trials of one server: each sends requests, and raises `WrongResponse` if the server breaks a promise."""
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -9,7 +10,7 @@ from types import MappingProxyType
 
 from tests.campaign.server_load.client import WrongResponse, check_error, check_result, connect
 from tests.campaign.server_load.process import MAX_CONNECTIONS
-from tests.campaign.server_load.requests import VALID_FORMS, ValidRequest, head, post
+from tests.campaign.server_load.requests import ORIGIN, SPLITTING_IDS, VALID_FORMS, ValidRequest, head, post
 
 MAX_PIPELINED = 8
 RECOVERY_SECONDS = 10.0  # on a busy machine
@@ -61,6 +62,56 @@ async def send_form(target: Target, rng: random.Random, form: str) -> None:
         check_result(await connection.read_response(), target.results[request])
 
 
+async def send_with_ids(target: Target, rng: random.Random) -> None:
+    """Send requests with ids over one connection: a valid id must come back, another one must not."""
+    request, result = rng.choice(list(target.results.items()))
+    valid_ids = [f"{rng.getrandbits(128):032x}", "a", "i" * 128, "0-a_b.c:d/e+f=g@h"]
+    async with connect(target.port) as connection:
+        for given in rng.sample([*valid_ids, *SPLITTING_IDS, "i" * 129], k=8):
+            body, path = rng.choice([(request.body, request.path), (b"{", request.path), (b"{}", "/none")])
+            connection.send(post(path, body, f"X-Request-Id: {given}"))
+            response = await connection.read_response()
+            if response is None:
+                raise WrongResponse("disconnected")
+            if (response.request_id == given) != (given in valid_ids):
+                raise WrongResponse(f"id {response.request_id!r} for {given!r}")
+            if body == request.body and path == request.path:
+                check_result(response, result)
+            else:
+                check_error(response)
+
+
+async def send_preflight(target: Target, rng: random.Random) -> None:
+    """Send the preflight request of a page that may use the server, then its request."""
+    request = target.draw(rng)
+    headers = (f"Origin: {ORIGIN}", "Access-Control-Request-Method: POST")
+    async with connect(target.port) as connection:
+        connection.send(head("OPTIONS", request.path, *headers, authorization=None))
+        response = await connection.read_response()
+        if response is None or response.status != 200:
+            raise WrongResponse(f"{response} to a preflight request")
+        connection.send(post(request.path, request.body, headers[0]))
+        check_result(await connection.read_response(), target.results[request])
+
+
+async def send_inputs(target: Target, rng: random.Random) -> None:
+    """Send a valid request in the form of text-embeddings-inference, or get its error for other models."""
+    text = rng.choice(["the key", "a drawer", "東京 😀", ""])
+    async with connect(target.port) as connection:
+        connection.send(post("/predict", json.dumps({"inputs": text}).encode()))
+        inputs = await connection.read_response()
+        connection.send(post("/predict", json.dumps({"text": text}).encode()))
+        own = await connection.read_response()
+    if inputs is None or own is None:
+        raise WrongResponse("disconnected")
+    if inputs.status != 200:
+        check_error(inputs)
+    elif inputs.status == own.status:
+        best = json.loads(inputs.body)[0]["label"]
+        if best != json.loads(own.body)["label"]:
+            raise WrongResponse(f"{inputs.body[:100]!r} and {own.body[:100]!r} for one text")
+
+
 async def send_refused(target: Target, data: bytes) -> None:
     """Send a well-formed request that must be refused, then a valid one over the same connection."""
     async with connect(target.port) as connection:
@@ -87,7 +138,7 @@ async def send_malformed(target: Target, data: bytes) -> None:
 async def send_heads_only(target: Target, rng: random.Random) -> None:
     """Send HEAD requests for pages."""
     async with connect(target.port) as connection:
-        for path in rng.choices(["/", "/info", "/health"], k=5):
+        for path in rng.choices(["/", "/info", "/health", "/metrics", "/openapi.json"], k=5):
             connection.send(head("HEAD", path))
             response = await connection.read_response(has_body=False)
             if response is not None and response.status != 200:

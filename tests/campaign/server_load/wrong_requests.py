@@ -1,11 +1,19 @@
 """Requests that the server must refuse."""
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from tests.campaign.server_load.requests import ValidRequest, chunked_head, head, post
+from tests.campaign.server_load.requests import (
+    ORIGIN,
+    TOKEN,
+    ValidRequest,
+    chunked_head,
+    head,
+    post,
+)
 
 # Returns the bytes to send, derived from a valid request.
 MakeBytes: TypeAlias = Callable[[ValidRequest, random.Random], bytes]
@@ -14,6 +22,11 @@ MakeBytes: TypeAlias = Callable[[ValidRequest, random.Random], bytes]
 def _deep(depth: int) -> bytes:
     return b'{"text": ' * depth + b"1" + b"}" * depth
 
+
+_WRONG_INPUTS: tuple[Any, ...] = (
+    None, 3, True, {}, [], [[]], ["a", "b", "c"], [["a"], "b"], [["a", "b", "c"]], [[["a"]]], [1, 2],
+    "x" * 100_001, "\ud800", "word " * 2_000,
+)  # fmt: skip
 
 _BODIES: Mapping[str, MakeBytes] = MappingProxyType(
     {
@@ -38,6 +51,13 @@ _BODIES: Mapping[str, MakeBytes] = MappingProxyType(
         "too many items": lambda request, _: b"[" + b",".join([request.body] * 1_025) + b"]",
         "long text": lambda *_: b'{"text": "' + b"x" * 100_001 + b'", "first": "", "second": ""}',
         "too large": lambda *_: b" " * 1_000_001,
+        "wrong inputs": lambda _, rng: json.dumps(
+            {"inputs": rng.choice(_WRONG_INPUTS), "truncate": rng.choice([None, False])}
+        ).encode(),
+        "wrong options of inputs": lambda _, rng: json.dumps(
+            {"inputs": "x", rng.choice(["truncate", "raw_scores", "truncation_direction"]): "left"}
+        ).encode(),
+        "too many inputs": lambda *_: json.dumps({"inputs": [["x"]] * 1_025}).encode(),
         "byte order mark of UTF-16": lambda *_: b"\xff\xfe{\x00",
     }
 )
@@ -68,6 +88,14 @@ _FOREIGN_HOSTS = (
     "evil.example", "localhost.evil.example", "evil.example:80", "localhost@evil", "", "1.2.3.4", "[::2]",
     "a" * 3_000,
 )  # fmt: skip
+_WRONG_TOKENS = (
+    "", "Bearer", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN,
+    f"Bearer {TOKEN} {TOKEN}", "Bearer " + "x" * 5_000, "Bearer \xe4", f"Bearer {TOKEN.upper()}",
+)  # fmt: skip
+_FOREIGN_ORIGINS = (
+    "null", "https://evil.example", f"{ORIGIN}.evil.example", f"{ORIGIN}:8443", "http://app.example",
+    "x" * 3_000,
+)  # fmt: skip
 _TRAVERSALS = (
     "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/..%5c..%5c", "/info/../x",
 )  # fmt: skip
@@ -83,6 +111,9 @@ MALFORMED: Mapping[str, MakeBytes] = MappingProxyType(
         "HTTP/2": lambda *_: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0" * 40,
         "no version": lambda *_: b"GET /\r\n\r\n",
         "wrong version": lambda *_: b"GET / HTTP/one\r\nHost: localhost\r\n\r\n",
+        "request id with a line break": lambda request, rng: post(
+            request.path, request.body, rng.choice(["X-Request-Id: a\rX-Evil: 1", "X-Request-Id: a\0"])
+        ),
         "no host": lambda *_: b"GET /health HTTP/1.1\r\n\r\n",
         "two hosts": lambda *_: head("GET", "/health", "Host: localhost"),
         "header without a colon": lambda *_: head("GET", "/health", "nonsense"),
@@ -118,6 +149,27 @@ REFUSED: Mapping[str, MakeBytes] = MappingProxyType(
     {
         "foreign host": lambda request, rng: post(
             request.path, request.body, host=rng.choice(_FOREIGN_HOSTS)
+        ),
+        "no token": lambda request, _: post(request.path, request.body, authorization=None),
+        "wrong token": lambda request, rng: post(
+            request.path, request.body, authorization=f"Authorization: {rng.choice(_WRONG_TOKENS)}"
+        ),
+        "two tokens": lambda request, _: post(request.path, request.body, f"Authorization: Bearer {TOKEN}"),
+        "page without a token": lambda _, rng: head(
+            "GET", rng.choice(["/", "/info", "/metrics", "/openapi.json", "/none"]), authorization=None
+        ),
+        "preflight of another origin": lambda request, rng: head(
+            "OPTIONS",
+            request.path,
+            f"Origin: {rng.choice(_FOREIGN_ORIGINS)}",
+            "Access-Control-Request-Method: POST",
+            authorization=None,
+        ),
+        "preflight of another method": lambda request, rng: head(
+            "OPTIONS",
+            request.path,
+            f"Origin: {ORIGIN}",
+            f"Access-Control-Request-Method: {rng.choice(['DELETE', 'PUT', 'x' * 1_000])}",
         ),
         "unknown path": lambda _, rng: head("GET", "/" + "".join(rng.choices("abc%/.#", k=20))[1:] + "q"),
         "path traversal": lambda _, rng: head("GET", rng.choice(_TRAVERSALS)),

@@ -22,6 +22,7 @@ from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.json_schema import PROBABILITY, Schema, object_of, one_of
 from albertine.tasks.types.task_type import (
     Metrics,
     Prediction,
@@ -143,6 +144,22 @@ class Classification(TextTask):
             },
         }
 
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction."""
+        return object_of(
+            {
+                "label": one_of(self.labels),
+                "probability": PROBABILITY,
+                "probabilities": object_of(dict.fromkeys(self.labels, PROBABILITY), closed=True),
+            }
+        )
+
+    def with_logits(self) -> "LogitClassification":
+        """Return this task type with the logits of the labels as scores."""
+        return LogitClassification(
+            self._builder.tokenizer, self.labels, self._builder.max_length, (), 0.0, self.num_texts
+        )
+
     def compute_metrics(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]
     ) -> Metrics:
@@ -169,6 +186,14 @@ class Classification(TextTask):
         """Return a message if all predicted labels are the same."""
         labels = [example.label for example in examples]
         return identical_predictions([prediction["label"] for prediction in predictions], labels, str, loss)
+
+
+class LogitClassification(Classification):
+    """Classification with logits as scores; only for scoring."""
+
+    def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
+        """Return the logits of the labels for each sample, each `[labels]`."""
+        return list(output.logits.float().cpu().numpy())
 
 
 def _is_number(label: str) -> bool:

@@ -30,6 +30,7 @@ from albertine.tasks.types.inputs import (
     input_location,
     is_list,
 )
+from albertine.tasks.types.json_schema import COUNT, PROBABILITY, TEXT, Schema, array_of, object_of
 from albertine.tasks.types.task_type import (
     Metrics,
     Prediction,
@@ -248,6 +249,18 @@ class MultipleChoice(TaskType):
             InputField("context", EXAMPLE_CONTEXT, required=False),
             InputField("question", EXAMPLE_QUESTION, required=False),
             InputField("options", "\n".join(example_options), "texts", count=self._num_options),
+        )
+
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction."""
+        return object_of(
+            {
+                "option": COUNT,
+                "letter": TEXT,
+                "text": TEXT,
+                "probability": PROBABILITY,
+                "probabilities": array_of(PROBABILITY),
+            }
         )
 
     def compute_metrics(

@@ -27,6 +27,7 @@ from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.json_schema import NUMBER, Schema, object_of
 from albertine.tasks.types.task_type import Metrics, Prediction, SampleScores, require_label
 from albertine.tasks.types.text_task import TextTask, num_texts_of
 from albertine.text.tokenizer import Tokenizer
@@ -150,6 +151,10 @@ class Regression(TextTask):
     ) -> Prediction:
         """Return the predicted number."""
         return {"value": float(scores[0][0])}
+
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction."""
+        return object_of({"value": NUMBER})
 
     def compute_metrics(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]]

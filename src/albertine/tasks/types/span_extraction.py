@@ -35,6 +35,15 @@ from albertine.tasks.types.inputs import (
     input_location,
     input_rows,
 )
+from albertine.tasks.types.json_schema import (
+    COUNT,
+    NUMBER,
+    PROBABILITY,
+    TEXT,
+    Schema,
+    array_of,
+    object_of,
+)
 from albertine.tasks.types.passage_windows import (
     AnswerCandidate,
     PassageWindow,
@@ -314,6 +323,23 @@ class SpanExtraction(TaskType):
         return InputField("context", EXAMPLE_CONTEXT), InputField("question", EXAMPLE_QUESTION)
 
     # Evaluation.
+
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction; without an answer it has no `start` and `end`."""
+        candidate = object_of({"text": TEXT, "start": COUNT, "probability": PROBABILITY})
+        no_answer = {
+            "no_answer_score": NUMBER,
+            "no_answer_probability": PROBABILITY,
+            "best_answer": TEXT,
+        }
+        return object_of(
+            {
+                "answer": TEXT,
+                "candidates": array_of(candidate),
+                **(no_answer if self.allows_no_answer else {}),
+            },
+            {"start": COUNT, "end": COUNT},
+        )
 
     def compute_metrics(
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]

@@ -23,6 +23,7 @@ from albertine.tasks.metrics.tagging import tagging_metrics
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, check_texts, input_location
+from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of, one_of
 from albertine.tasks.types.task_type import (
     Metrics,
     Prediction,
@@ -214,6 +215,16 @@ class Tagging(TaskType):
     def input_fields(self) -> tuple[InputField, ...]:
         """Return the field of the sentence."""
         return (InputField("text", "Ida went to the market in Hull .", "words"),)
+
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction."""
+        return object_of(
+            {
+                "words": array_of(TEXT),
+                "tags": array_of(one_of(self.labels)),
+                "probabilities": array_of(PROBABILITY),
+            }
+        )
 
     def compute_metrics(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]]

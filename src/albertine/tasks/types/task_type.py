@@ -27,6 +27,7 @@ from albertine.tasks.formats.tables import RowError, TableRow, read_rows
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField
+from albertine.tasks.types.json_schema import Schema
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
@@ -217,6 +218,14 @@ class TaskType(ABC):
     @abstractmethod
     def parse_inputs(self, inputs: Mapping[str, Any]) -> tuple[Sequence[Example], bool]:
         """Return the examples in the arguments of a pipeline, and whether a list of examples was given."""
+
+    @abstractmethod
+    def prediction_schema(self) -> Schema:
+        """Return the JSON schema of a prediction, without the keys that all task types have."""
+
+    def with_logits(self) -> "TaskType | None":
+        """Return this task type with the logits of an example's labels as scores; None if there are none."""
+        return None
 
     @abstractmethod
     def input_fields(self) -> tuple[InputField, ...]:

@@ -1,0 +1,179 @@
+"""`albertine bench serve`: throughput and latency of a server under 1, 8 and 64 concurrent callers.
+
+The peer is what one writes with FastAPI and `transformers` (`peer_server.py`): the same model and precision,
+one request at a time in each thread. Both servers run on this machine and get the same texts, with
+the lengths of SST-2's sentences, over connections that stay open. Their measurements alternate.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from albertine import progress
+from albertine.bench.load_client import HttpConnection, send_from_callers
+from albertine.bench.model import SST2_LENGTHS
+from albertine.bench.settings import ServeBenchSettings
+from albertine.errors import InputError, WorkError
+
+CALLERS = (1, 8, 64)
+_WARM_UP_SECONDS = 0.5
+_STOP_SECONDS = 15.0
+_TOLERANCE = 0.002  # of a probability, between both sides in fp32
+_PEER_TYPES = ("classify",)
+_PEER_PACKAGES = ("fastapi", "transformers")
+_TEXT = "the film was a fine story about an old house and two friends who never found their way home"
+
+
+@dataclass(frozen=True)
+class ServerLoadResult:
+    """What was measured of a server with some number of callers.
+
+    Attributes:
+        server: "albertine" or "fastapi + transformers".
+        callers: number of concurrent callers.
+        requests: number of requests that were answered.
+        requests_per_second: throughput.
+        p50_ms: median latency in milliseconds.
+        p99_ms: latency that 99% of the requests did not exceed.
+    """
+
+    server: str
+    callers: int
+    requests: int
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+def measure_servers(model: str, settings: ServeBenchSettings) -> list[ServerLoadResult]:
+    """Return the results of Albertine's server and, if its packages are installed, of the peer."""
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "albertine", "serve", model, "--port", "0", "--quiet"]
+        command += ["--device", settings.device, "--precision", settings.precision]
+        ports = {"albertine": stack.enter_context(_server([*command, "--workers", str(settings.workers)]))}
+        endpoint = asyncio.run(_first_endpoint(ports["albertine"]))
+        if (reason := _missing_peer(endpoint["type"], settings)) is None:
+            peer = [sys.executable, "-m", "albertine.bench.peer_server", model]
+            ports["fastapi + transformers"] = stack.enter_context(_server(peer))
+        else:
+            progress.print_message(f"without the peer: {reason}")
+        bodies = _request_bodies(endpoint)
+        asyncio.run(_check_same_results(ports, endpoint["path"], bodies[0]))
+        runs = [(callers, server) for callers in CALLERS for server in ports]
+        return [
+            _measure(server, ports[server], endpoint["path"], bodies, callers, settings.seconds)
+            for callers, server in progress.track(runs, "Measuring", unit="loads")
+        ]
+
+
+def _missing_peer(type_name: str, settings: ServeBenchSettings) -> str | None:
+    """Return why there is no peer; None if there is one."""
+    if missing := [name for name in _PEER_PACKAGES if find_spec(name) is None]:
+        return f"{' and '.join(missing)} not installed; run pip install {' '.join(_PEER_PACKAGES)}"
+    if type_name not in _PEER_TYPES:
+        return f"it serves classification models, and this one is of type {type_name}"
+    if settings.device != "cpu":
+        return "it computes on the CPU; use --device cpu"
+    return None
+
+
+@contextmanager
+def _server(command: Sequence[str]) -> Iterator[int]:
+    """Run a server that prints its address, yield its port, and stop it."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            address = process.stdout.readline().strip()
+            if not address.startswith("http://"):
+                lines = process.stderr.read().strip().splitlines() or ["no message"]
+                message = lines[-1].removeprefix("albertine: ")
+                error = InputError if process.wait() == 2 else WorkError
+                raise error(f"bench serve: a server did not start: {message}")
+            yield int(address.rstrip("/").rpartition(":")[2])
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+async def _first_endpoint(port: int) -> dict[str, Any]:
+    """Return the description of a server's first endpoint."""
+    async with HttpConnection(port) as connection:
+        info = json.loads(await connection.get("/info"))
+    endpoint: dict[str, Any] = info["endpoints"][0]
+    return endpoint
+
+
+def _request_bodies(endpoint: dict[str, Any]) -> list[bytes]:
+    """Return a request for each length of SST-2's sentences."""
+    words, bodies = _TEXT.split(), []
+    for length in SST2_LENGTHS:
+        text = " ".join(words[index % len(words)] for index in range(length))
+        if endpoint["mask_token"]:
+            text = f"{endpoint['mask_token']} {text}"
+        fields = [field for field in endpoint["fields"] if field["required"]]
+        item = {
+            field["name"]: [text] * (field["count"] or 2) if field["type"] == "texts" else text
+            for field in fields
+        }
+        bodies.append(json.dumps(item).encode())
+    return bodies
+
+
+async def _check_same_results(ports: dict[str, int], path: str, body: bytes) -> None:
+    """Raise `WorkError` if the servers do not predict the same probabilities."""
+    responses = []
+    for port in ports.values():
+        async with HttpConnection(port) as connection:
+            responses.append(json.loads(await connection.post(path, body)))
+    first = responses[0].get("probabilities")
+    for response in responses[1:]:
+        differences = [abs(first[label] - response["probabilities"][label]) for label in first]
+        if max(differences) > _TOLERANCE:
+            raise WorkError(f"bench serve: probabilities differ by {max(differences):.2g}; report this")
+
+
+def _measure(
+    server: str, port: int, path: str, bodies: Sequence[bytes], callers: int, seconds: float
+) -> ServerLoadResult:
+    """Return the result of a server; see `ServerLoadResult`."""
+    asyncio.run(send_from_callers(port, path, bodies, callers, _WARM_UP_SECONDS))
+    started = time.perf_counter()
+    latencies = sorted(asyncio.run(send_from_callers(port, path, bodies, callers, seconds)))
+    elapsed = time.perf_counter() - started
+    return ServerLoadResult(
+        server,
+        callers,
+        len(latencies),
+        len(latencies) / elapsed,
+        1_000 * _quantile(latencies, 0.5),
+        1_000 * _quantile(latencies, 0.99),
+    )
+
+
+def _quantile(ordered: Sequence[float], fraction: float) -> float:
+    """Return the smallest value that a fraction of the values does not exceed."""
+    return ordered[min(len(ordered) - 1, int(fraction * len(ordered)))]
+
+
+def show_servers(results: Sequence[ServerLoadResult], *, as_json: bool) -> None:
+    """Print the results as text or JSON."""
+    if as_json:
+        progress.print_json({"results": [asdict(result) for result in results]})
+        return
+    print(f"{'callers':>7}  {'server':24} {'requests/s':>10} {'p50 ms':>9} {'p99 ms':>9}")
+    for result in results:
+        print(
+            f"{result.callers:>7}  {result.server:24} {result.requests_per_second:>10,.1f} "
+            f"{result.p50_ms:>9,.1f} {result.p99_ms:>9,.1f}"
+        )

@@ -1,0 +1,84 @@
+"""The handlers that turn exceptions into error responses."""
+
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from albertine.deploy.batcher import ServerBusy
+from albertine.deploy.errors import error_response
+from albertine.deploy.request_record import current_record
+from albertine.deploy.server_log import ServerLog
+from albertine.deploy.tei import TeiError
+from albertine.errors import InputError
+from albertine.settings.schema import display_text
+
+_RETRY_HEADERS = {"Retry-After": "5"}
+_DISCONNECTED = 499  # as in nginx's logs; no client reads it
+
+ErrorHandler: TypeAlias = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
+
+
+def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> dict[Any, ErrorHandler]:
+    """Return the handlers by exception class.
+
+    Args:
+        routes: routes of the application, which an error about an unknown path names.
+        log: gets the internal errors.
+        debug: whether internal errors print a traceback.
+    """
+    known = ", ".join(dict.fromkeys(route.path for route in routes))
+
+    async def bad_request(_: Request, error: Exception) -> Response:
+        return error_response(400, str(error))
+
+    async def tei_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, TeiError)
+        return error_response(
+            error.http_status, str(error), _RETRY_HEADERS if error.http_status == 429 else None
+        )
+
+    async def unavailable(_: Request, error: Exception) -> Response:
+        return error_response(503, str(error), _RETRY_HEADERS)
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path, headers = display_text(request.scope["path"]), dict(error.headers or {})
+        messages = {
+            404: f"{path}: unknown path; known: {known}",
+            405: f"{request.method} {path}: method not allowed; use {headers.get('Allow', 'another path')}",
+        }
+        return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
+
+    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001
+        return Response(status_code=_DISCONNECTED)
+
+    async def out_of_memory(_: Request, error: Exception) -> Response:
+        return error_response(
+            503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
+        )
+
+    async def internal_error(_: Request, error: Exception) -> Response:
+        line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
+        record = current_record.get()
+        log.error(
+            f"{line}{'' if debug else '; start with --debug for the traceback'}",
+            record.request_id if record else None,
+        )
+        if debug:
+            traceback.print_exception(error)
+        return error_response(500, line)
+
+    return {
+        InputError: bad_request,
+        TeiError: tei_error,
+        ServerBusy: unavailable,
+        HTTPException: http_error,
+        ClientDisconnect: client_disconnected,
+        MemoryError: out_of_memory,
+        Exception: internal_error,
+    }

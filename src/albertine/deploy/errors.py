@@ -1,0 +1,32 @@
+"""Error responses: one line of JSON with the id of the request."""
+
+from collections.abc import Mapping
+
+from starlette.responses import JSONResponse
+
+from albertine.deploy.request_record import current_record, new_request_id
+
+# Names of text-embeddings-inference for kinds of errors; all others are errors of the request.
+_ERROR_TYPES: Mapping[int, str] = {424: "Backend", 429: "Overloaded", 500: "Backend", 503: "Overloaded"}
+
+
+def error_response(
+    status: int, message: str, headers: Mapping[str, str] | None = None, *, request_id: str | None = None
+) -> JSONResponse:
+    """Return an error response.
+
+    Args:
+        status: the HTTP status.
+        message: what is wrong, and what to do.
+        headers: more headers.
+        request_id: id of the request; None for the one that this task answers.
+    """
+    if request_id is None:
+        record = current_record.get()
+        request_id = record.request_id if record else new_request_id()
+    content = {
+        "error": message,
+        "error_type": _ERROR_TYPES.get(status, "Validation"),
+        "request_id": request_id,
+    }
+    return JSONResponse(content, status, headers)

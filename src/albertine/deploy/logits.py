@@ -1,0 +1,31 @@
+"""The logits of a classification model, for clients that want raw scores in place of probabilities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from albertine.deploy.batcher import BatchFunction, ItemResult
+from albertine.inference.ensemble_model import EnsembleModel, TaskModel
+from albertine.tasks.scorer import Scorer
+
+
+def make_logits_function(model: TaskModel) -> BatchFunction | None:
+    """Return a function of a batch of examples with the logits by label as output of each of them.
+
+    It is None for models of other tasks, and for an ensemble, which averages probabilities.
+    """
+    task_type = model.task_type.with_logits()
+    if isinstance(model, EnsembleModel) or task_type is None:
+        return None
+    labels, scorer = model.card.labels, Scorer(model.engine, task_type, model.exit_rule)
+
+    def process_batch(examples: Sequence[Any]) -> list[ItemResult]:
+        scored = scorer.score_chunk(examples)
+        results = []
+        for encoded, (logits,) in zip(scored.encoded, scored.scores, strict=True):
+            output: dict[str, Any] = {"logits": dict(zip(labels, logits.tolist(), strict=True))}
+            if encoded.num_truncated_tokens:
+                output["truncated_tokens"] = encoded.num_truncated_tokens
+            results.append(ItemResult(output, encoded.num_tokens))
+        return results
+
+    return process_batch

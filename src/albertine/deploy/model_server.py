@@ -1,0 +1,99 @@
+"""One process that loads a model and serves it until a signal: the whole server, or one of its workers."""
+
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from albertine.deploy.application import Access, create_app, create_batchers, server_routes
+from albertine.deploy.batcher import BatchFunction, BatchInput, ItemResult
+from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.http_server import ServerJob, SignalAwareServer, connection_limit, uvicorn_config
+from albertine.deploy.metrics import TRUNCATED, ServerMetrics
+from albertine.deploy.request_checks import allowed_hosts
+from albertine.deploy.server_log import ServerLog
+from albertine.settings.exit_rule import make_exit_rule
+
+
+def serve_model(
+    job: ServerJob,
+    listener: socket.socket,
+    values: NDArray[np.float64],
+    on_ready: Callable[[Sequence[str]], None],
+    worker: int = 0,
+) -> None:
+    """Serve a model until a signal stops the process.
+
+    Args:
+        job: what to serve, and how.
+        listener: the listening socket, which workers share.
+        values: the metrics of all workers, `[workers, MAX_VALUES]`.
+        on_ready: called with the paths of POST requests when the server handles requests and signals.
+        worker: number of this process among the workers.
+    """
+    startup_errors: list[OSError] = []
+    settings, log = job.settings, ServerLog(job.settings.log_format)
+    if settings.workers > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
+    rule = make_exit_rule(settings.exit, settings.depth)
+    model = load_served_model(job.source, settings.engine_options, rule)
+    metrics = ServerMetrics(server_routes(model), list(model.batch_functions), values, worker)
+    truncations = TruncationLog(log, metrics)
+    executor = ThreadPoolExecutor(1, "batcher")
+    batchers = create_batchers(model, executor, metrics, truncations.watch)
+
+    def on_startup() -> None:
+        metrics.set_loaded()
+        try:
+            on_ready(model.post_paths)
+        except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
+            startup_errors.append(error)
+            server.should_exit = True
+
+    names = (settings.host, socket.gethostname(), *settings.allowed_host_names())
+    hosts = allowed_hosts(listener.getsockname()[0], names)
+    app = create_app(
+        model,
+        batchers,
+        Access(hosts, settings.allowed_origins(), job.token),
+        log,
+        metrics,
+        max_connections=connection_limit(),
+        on_startup=on_startup,
+        debug=job.debug,
+    )
+    server = SignalAwareServer(uvicorn_config(app, settings.workers))
+    try:
+        server.run([listener])
+    except KeyboardInterrupt:  # raised again by uvicorn after its shutdown
+        pass
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+    for error in startup_errors:
+        raise error
+
+
+class TruncationLog:
+    """Counts truncated items, and prints a message about the first one."""
+
+    def __init__(self, log: ServerLog, metrics: ServerMetrics):
+        self._log, self._metrics = log, metrics
+
+    def watch(self, process_batch: BatchFunction) -> BatchFunction:
+        """Return `process_batch` with counting of truncated items."""
+
+        def watched(items: Sequence[BatchInput]) -> Sequence[ItemResult]:
+            results: Sequence[ItemResult] = process_batch(items)
+            num_truncated = sum("truncated_tokens" in result.output for result in results)
+            if num_truncated and not self._metrics.total(TRUNCATED):
+                self._log.message(
+                    "an item is too long for the model and was truncated; its response has truncated_tokens; "
+                    "later truncated items are only counted"
+                )
+            self._metrics.add(TRUNCATED, num_truncated)
+            return results
+
+        return watched

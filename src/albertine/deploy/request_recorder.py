@@ -1,0 +1,44 @@
+"""The outermost part of the application: gives each request an id, and records it when it has ended."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.request_record import REQUEST_ID_HEADER, RequestRecord, current_record, start_record
+from albertine.deploy.server_log import ServerLog
+
+
+class RequestRecorder:
+    """An ASGI application that records the requests of another one in the log and the metrics."""
+
+    def __init__(self, app: ASGIApp, log: ServerLog, metrics: ServerMetrics):
+        self._app, self._log, self._metrics = app, log, metrics
+
+    def for_app(self, app: ASGIApp) -> "RequestRecorder":
+        """Return a recorder for another application with the same log and metrics."""
+        return RequestRecorder(app, self._log, self._metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request, add its id to the response, and record it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = start_record(scope, self._metrics.routes)
+        current_record.set(record)  # each request has a task and so a context of its own
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if record.status is None:  # else the connection has sent a response already
+                    record.status = message["status"]
+                id_header = (REQUEST_ID_HEADER.lower().encode(), record.request_id.encode())
+                message = {**message, "headers": [*message.get("headers", ()), id_header]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            self.record(record)
+
+    def record(self, record: RequestRecord) -> None:
+        """Record a request that has its response."""
+        self._metrics.request_done(record)
+        self._log.request(record)

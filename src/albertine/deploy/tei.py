@@ -1,0 +1,189 @@
+"""The API of Hugging Face text-embeddings-inference (TEI): bodies with `inputs` for /predict and /embed.
+
+Its clients work without changes: the forms of requests and responses, the defaults and the statuses of errors
+are TEI's. What an Albertine model cannot do is an error, not ignored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from albertine.deploy.batcher import MAX_BATCH_ITEMS
+from albertine.deploy.embedding import normalized
+from albertine.deploy.endpoints import MAX_CHARACTERS, ServedModel
+from albertine.errors import AlbertineError, InputError
+from albertine.settings.schema import display_text
+from albertine.text.unicode_check import check_text
+from albertine.version import __version__
+
+MAX_REQUEST_ITEMS = 1_024
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
+_PAIR_FORMS = "a text, a pair [text, text], or a batch [[text], [text, text], ...]"
+
+
+class TeiError(AlbertineError):
+    """An error with the HTTP status that TEI gives it.
+
+    Attributes:
+        http_status: 413 for too much, 422 for a wrong form, 424 if the model has no such endpoint, 429 if the
+            queue is full.
+    """
+
+    def __init__(self, http_status: int, message: str):
+        super().__init__(message)
+        self.http_status = http_status
+
+
+@dataclass(frozen=True)
+class TeiRequest:
+    """A request in TEI's form.
+
+    Attributes:
+        items: the inputs: of /predict the fields of each item, of /embed texts.
+        is_batch: whether the response is a list with an entry for each item.
+        truncate: whether a long text is truncated; else it is an error.
+        raw_scores: of /predict: whether the scores are logits.
+        normalize: of /embed: whether the vectors have length 1.
+    """
+
+    items: Sequence[Any]
+    is_batch: bool
+    truncate: bool
+    raw_scores: bool = False
+    normalize: bool = True
+
+
+def is_tei_request(payload: Any) -> bool:
+    """Return whether the JSON of a request is in TEI's form; no item of Albertine's own has `inputs`."""
+    return isinstance(payload, Mapping) and "inputs" in payload
+
+
+def parse_predict(payload: Mapping[str, Any]) -> TeiRequest:
+    """Return the request in the JSON of POST /predict."""
+    inputs = payload["inputs"]
+    is_batch = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], list)
+    groups = inputs if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
+    _check_count(groups)
+    _check_direction(payload)
+    return TeiRequest(
+        [_text_or_pair(group) for group in groups],
+        is_batch,
+        _flag(payload, "truncate", False),
+        raw_scores=_flag(payload, "raw_scores", False),
+    )
+
+
+def _text_or_pair(texts: Any) -> dict[str, str]:
+    """Return the fields of an item, which is a list of one or two texts."""
+    is_valid = isinstance(texts, list) and 1 <= len(texts) <= 2 and all(isinstance(one, str) for one in texts)
+    if not is_valid:
+        raise TeiError(422, f"inputs: must be {_PAIR_FORMS}")
+    return dict(zip(("text", "text_pair"), texts, strict=False))
+
+
+def parse_embed(payload: Mapping[str, Any]) -> TeiRequest:
+    """Return the request in the JSON of POST /embed."""
+    inputs = payload["inputs"]
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise TeiError(422, "inputs: must be a text or a list of texts; token ids are not supported")
+    _check_count(texts)
+    _check_direction(payload)
+    for name in ("prompt_name", "dimensions"):
+        if payload.get(name) is not None:
+            raise TeiError(422, f"{name}: not supported; leave it out")
+    return TeiRequest(
+        texts, True, _flag(payload, "truncate", False), normalize=_flag(payload, "normalize", True)
+    )
+
+
+def parse_text(text: str) -> tuple[str, int]:
+    """Return a text to embed as the input of a batch, with its size in characters."""
+    check_text(text, "text")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"{len(text):,} characters; an item may have at most {MAX_CHARACTERS:,}")
+    return text, len(text)
+
+
+def _check_count(items: Sequence[Any]) -> None:
+    if len(items) > MAX_REQUEST_ITEMS:
+        raise TeiError(413, f"inputs: a batch of {len(items):,}; send at most {MAX_REQUEST_ITEMS:,}")
+
+
+def _check_direction(payload: Mapping[str, Any]) -> None:
+    direction = payload.get("truncation_direction")
+    if direction is not None and (not isinstance(direction, str) or direction.lower() != "right"):
+        raise TeiError(422, "truncation_direction: must be right; the end of a long text is left out")
+
+
+def _flag(payload: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = payload.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise TeiError(422, f"{name}: must be true or false, not {display_text(str(value))}")
+    return value
+
+
+def predict_response(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], max_length: int) -> Any:
+    """Return the response of POST /predict: for each item its labels with their scores, best first."""
+    _check_truncation(request, outputs, max_length)
+    scores_key = "logits" if request.raw_scores else "probabilities"
+    predictions = [
+        [
+            {"score": score, "label": label}
+            for label, score in sorted(output[scores_key].items(), key=lambda item: -item[1])
+        ]
+        for output in outputs
+    ]
+    return predictions if request.is_batch else predictions[0]
+
+
+def embed_response(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], max_length: int) -> Any:
+    """Return the response of POST /embed: a vector for each text."""
+    _check_truncation(request, outputs, max_length)
+    vectors = (output["embedding"] for output in outputs)
+    return [(normalized(vector) if request.normalize else vector).tolist() for vector in vectors]
+
+
+def _check_truncation(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], max_length: int) -> None:
+    if request.truncate:
+        return
+    for output in outputs:
+        if excess := output.get("truncated_tokens"):
+            raise TeiError(
+                413,
+                f"inputs: a text has {excess:,} tokens more than the {max_length:,} that the model reads; "
+                "send a shorter one, or truncate: true",
+            )
+
+
+def model_info(model: ServedModel, max_concurrent_requests: int) -> dict[str, Any]:
+    """Return TEI's keys of GET /info."""
+    return {
+        "model_id": model.name,
+        "model_sha": None,
+        "model_dtype": _DTYPES.get(model.precision, model.precision),
+        "model_type": _model_type(model),
+        "max_concurrent_requests": max_concurrent_requests,
+        "max_input_length": model.max_length,
+        "max_batch_tokens": model.micro_batch_tokens,
+        "max_batch_requests": MAX_BATCH_ITEMS,
+        "max_client_batch_size": MAX_REQUEST_ITEMS,
+        "auto_truncate": False,
+        "tokenization_workers": 1,
+        "version": __version__,
+    }
+
+
+def _model_type(model: ServedModel) -> dict[str, Any] | None:
+    """Return the kind of the model; None if TEI has no such kind."""
+    if model.classifier is not None:
+        labels = enumerate(model.labels)
+        return {
+            "classifier": {
+                "id2label": {str(index): label for index, label in enumerate(model.labels)},
+                "label2id": {label: index for index, label in labels},
+            }
+        }
+    return None if model.embedder is None else {"embedding": {"pooling": model.embedder.pooling}}

@@ -1,0 +1,110 @@
+"""Tests of the benchmark of servers: what the client measures, and a run of the whole command."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.task_fixtures import MODEL, save_untrained_model
+from tests.task_fixtures import checkpoint as checkpoint  # the re-export makes it a fixture here
+
+from albertine.bench import serve
+from albertine.bench.load_client import send_from_callers
+from albertine.bench.settings import ServeBenchSettings
+from albertine.errors import WorkError
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard
+
+DELAY = 0.05
+
+
+def measure(response: bytes, callers: int, seconds: float) -> tuple[list[float], list[bytes]]:
+    """Return the latencies of requests to a server that waits before its response, and their bodies."""
+    bodies: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
+            bodies.append(await reader.readexactly(length))
+            await asyncio.sleep(DELAY)
+            writer.write(response)
+
+    async def scenario() -> list[float]:
+        def ignore_closed(_: Any, __: Any) -> None:
+            pass
+
+        asyncio.get_running_loop().set_exception_handler(ignore_closed)
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            return await send_from_callers(port, "/predict", [b"1", b"22"], callers, seconds)
+        finally:
+            server.close()
+
+    return asyncio.run(scenario()), bodies
+
+
+def test_each_caller_waits_for_its_response() -> None:
+    started = time.perf_counter()
+    latencies, bodies = measure(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 4, 0.5)
+    elapsed = time.perf_counter() - started
+    assert all(latency >= DELAY for latency in latencies)
+    assert 4 <= len(latencies) <= 4 * elapsed / DELAY
+    assert len(bodies) == len(latencies)
+    assert set(bodies) == {b"1", b"22"}
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (b'HTTP/1.1 503 x\r\nContent-Length: 8\r\n\r\n{"a": 1}', 'a request got 503 {"a": 1}'),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{", "got no response"),
+    ],
+)
+def test_a_failed_request_ends_the_measurement(
+    response: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albertine.bench.load_client._RESPONSE_SECONDS", 0.3)
+    with pytest.raises(WorkError, match=message):
+        measure(response, 2, 0.5)
+
+
+def test_quantiles() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert [serve._quantile(values, fraction) for fraction in (0.0, 0.5, 0.99)] == [1.0, 51.0, 100.0]
+    assert serve._quantile([7.0], 0.99) == 7.0
+
+
+def test_the_peer_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ServeBenchSettings()
+    assert "type tag" in str(serve._missing_peer("tag", settings))
+    assert "--device cpu" in str(serve._missing_peer("classify", ServeBenchSettings(device="cuda")))
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "fastapi" else object())
+    reason = "fastapi not installed; run pip install fastapi transformers"
+    assert serve._missing_peer("classify", settings) == reason
+
+
+@pytest.mark.slow
+def test_both_servers_are_measured(checkpoint: Path, tmp_path: Path) -> None:
+    card = TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=MODEL.max_length)
+    save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify"), card)
+    command = [sys.executable, "-m", "albertine", "bench", "serve"]
+    options = ["--seconds", "0.3", "--json", "--quiet"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "model"), *options], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    results = json.loads(done.stdout)["results"]
+    assert [(result["server"], result["callers"]) for result in results] == [
+        (server, callers) for callers in (1, 8, 64) for server in ("albertine", "fastapi + transformers")
+    ]
+    for result in results:
+        assert result["requests"] >= 1
+        assert 0 < result["p50_ms"] <= result["p99_ms"]
+    failed = subprocess.run([*command, str(tmp_path / "none")], capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.count("\n") == 1

@@ -1,0 +1,200 @@
+"""Tests of several workers: they share the work, a dead one is replaced, and a signal stops them all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from albertine.deploy import supervisor
+from albertine.deploy.http_server import ServerJob, bind_socket
+from albertine.deploy.metrics import LOADED, RESTARTS
+from albertine.deploy.server_log import ServerLog
+from albertine.deploy.settings import ServeSettings
+from albertine.errors import InputError, WorkError
+from tests.deploy import fake_workers
+from tests.deploy.test_authorization import TOKEN
+
+WAIT_SECONDS = 90.0  # for a worker that imports torch on a busy machine
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def two_workers(
+    model: Path, *options: str, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `albertine serve --workers 2`; yield the process and its address."""
+    arguments = ["serve", str(model), "--port", "0", "--device", "cpu", "--workers", "2", *options]
+    with subprocess.Popen(
+        [sys.executable, "-m", "albertine", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """Return the ids of the processes that a process has started, without those of multiprocessing."""
+    ids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in ids if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def ends(pid: int) -> bool:
+    """Return whether a process has ended, or is a zombie that nobody has collected yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def post(address: str, content: Any) -> Any:
+    body = json.dumps(content).encode()
+    with urlopen(
+        Request(f"{address}predict", body, {"Content-Type": "application/json"}), timeout=60
+    ) as response:
+        return json.load(response)
+
+
+def metric(address: str, name: str) -> str:
+    with urlopen(f"{address}metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
+    return next(str(line.split()[1]) for line in lines if line.startswith(f"albertine_{name} "))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_dead_worker_is_replaced_and_a_signal_stops_all(whole_group: bool, models: dict[str, Path]) -> None:
+    with two_workers(models["classify"], "--log-format", "json") as (process, address):
+        first, second = workers = children(process.pid)
+        assert post(address, [{"text": "ka"}] * 3)[0]["label"] in ("x", "y")
+        os.kill(first, signal.SIGKILL)
+        for _ in range(20):  # the other one answers meanwhile
+            assert post(address, {"text": "ka"})
+        wait_until(lambda: metric(address, "workers_loaded") == "2" and ends(first))
+        assert metric(address, "worker_restarts_total") == "1"
+        assert metric(address, "items_total") == "23"
+        assert second in children(process.pid)
+        if whole_group:  # as systemd does, and Ctrl-C in a terminal
+            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.send_signal(signal.SIGTERM)
+        stdout, stderr = process.communicate(timeout=WAIT_SECONDS)
+    assert (process.returncode, stdout) == (0, "")
+    assert all(map(ends, workers))
+    messages = [line["message"] for line in map(json.loads, stderr.splitlines()) if "message" in line]
+    assert messages == [
+        f"{models['classify']}: POST /predict; 2 workers; open the address above in a browser to try it; "
+        "stop with Ctrl-C",
+        f"worker {first} died (signal SIGKILL); another one starts in 1 s",
+        "stopped; answered: 23",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+def test_workers_end_with_a_killed_parent_and_hide_the_token(models: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    options = ("--token-file", str(tmp_path / "token"))
+    with two_workers(models["classify"], *options) as (process, address):
+        workers = children(process.pid)
+        for one in (process.pid, *workers):
+            assert TOKEN not in Path(f"/proc/{one}/cmdline").read_text()
+        process.kill()
+        wait_until(lambda: all(map(ends, workers)))
+        port = int(address.rstrip("/").rpartition(":")[2])
+        bind_socket("127.0.0.1", port).close()  # the port is free
+        assert TOKEN not in "".join(process.communicate())
+
+
+@pytest.mark.slow
+def test_a_wrong_model_is_one_error_and_no_process_stays(tmp_path: Path) -> None:
+    with two_workers(tmp_path) as (process, address):
+        _, stderr = process.communicate(timeout=WAIT_SECONDS)
+        assert (process.returncode, address) == (2, "")
+    assert stderr.count("\n") == 1
+    assert "config.json" in stderr
+
+
+# The supervisor with small processes in place of workers.
+
+
+@pytest.fixture
+def new_supervisor() -> Iterator[supervisor.Supervisor]:
+    job = ServerJob("model", ServeSettings(workers=2), None, False, False)
+    with bind_socket("127.0.0.1", 0) as listener:
+        yield supervisor.Supervisor(job, listener, ServerLog("text"))
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "message"),
+    [(fake_workers.fail, InputError, "no model"), (fake_workers.die, WorkError, "SIGKILL")],
+)
+def test_a_worker_that_fails_at_the_start_stops_the_server(
+    work: Callable[..., None],
+    error: type[Exception],
+    message: str,
+    new_supervisor: supervisor.Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", work)
+    with pytest.raises(error, match=message):
+        new_supervisor.run(lambda _: pytest.fail("not ready"))
+
+
+def test_a_worker_that_dies_again_is_replaced_later_each_time(
+    new_supervisor: supervisor.Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.answer_then_wait)
+    start, starts = supervisor.Supervisor._start, list[float]()
+
+    def noting_start(self: supervisor.Supervisor, index: int, num_failures: int = 0) -> None:
+        starts.append(time.monotonic())
+        start(self, index, num_failures)
+        if len(starts) > 2:
+            self.values[index, LOADED] = 1
+            self._workers[index].process.kill()
+            if len(starts) == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def kill_first(paths: Any) -> None:
+        assert paths == ["/predict"]
+        new_supervisor._workers[0].process.kill()
+
+    monkeypatch.setattr(supervisor.Supervisor, "_start", noting_start)
+    before = signal.getsignal(signal.SIGTERM)
+    new_supervisor.run(kill_first)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert new_supervisor.values[0, RESTARTS] == 2
+    assert not new_supervisor.values[:, LOADED].any()
+    first_delay, second_delay = starts[2] - starts[1], starts[3] - starts[2]
+    assert first_delay >= 1 <= second_delay - 0.9
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        "another one starts in 1 s",
+        "another one starts in 2 s",
+    ]

@@ -1,0 +1,213 @@
+"""Tests of the API of text-embeddings-inference: /predict and /embed with `inputs`, and /info."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import InferenceClient
+
+import albertine
+from albertine.deploy import batcher
+from albertine.inference.embedding import EmbeddingPipeline
+from tests.deploy.conftest import ServerClient, error_of, running_server
+from tests.task_fixtures import MODEL
+
+ClientFactory = Callable[[str], ServerClient]
+
+
+@pytest.fixture(scope="module")
+def embed(models: dict[str, Path]) -> EmbeddingPipeline:
+    return albertine.pipeline(models["pretrained"], task="embed", device="cpu")
+
+
+def test_forms_of_predict(client_for: ClientFactory, models: dict[str, Path]) -> None:
+    client = client_for("classify")
+    pipeline = albertine.pipeline(models["classify"], device="cpu", precision="fp32")
+
+    def expected(*texts: str) -> list[dict[str, Any]]:
+        probabilities = pipeline(*texts)["probabilities"].items()
+        return [
+            {"score": pytest.approx(score, abs=1e-5), "label": label}
+            for label, score in sorted(probabilities, key=lambda item: -item[1])
+        ]
+
+    forms: list[tuple[Any, Any]] = [
+        ("ka lo", expected("ka lo")),
+        (["ka lo"], expected("ka lo")),
+        (["ka", "mi"], expected("ka", "mi")),
+        ([["ka"], ["ka", "mi"]], [expected("ka"), expected("ka", "mi")]),
+        ([["ka"]], [expected("ka")]),
+    ]
+    for inputs, response in forms:
+        for options in ({}, {"truncate": True}, {"truncate": None, "raw_scores": False, "other": 1}):
+            assert client("/predict", {"inputs": inputs, **options}) == (200, response)
+    first, second = client("/predict", {"inputs": "ka lo"})[1]
+    assert first["score"] >= second["score"]
+
+
+def test_raw_scores_are_the_logits(client_for: ClientFactory, models: dict[str, Path]) -> None:
+    import torch
+    import transformers
+
+    client, text = client_for("classify"), "ka lo mi"
+    status, raw = client("/predict", {"inputs": text, "raw_scores": True})
+    assert status == 200
+    tokenizer = albertine.load_tokenizer(models["classify"])
+    model_class: Any = transformers.AutoModelForSequenceClassification
+    model = model_class.from_pretrained(models["classify"]).eval()
+    with torch.no_grad():
+        logits = model(torch.tensor([tokenizer.encode(text)])).logits[0].tolist()
+    by_label = {prediction["label"]: prediction["score"] for prediction in raw}
+    assert [by_label["x"], by_label["y"]] == pytest.approx(logits, abs=1e-5)
+    assert raw[0]["score"] >= raw[1]["score"]
+    probabilities = client("/predict", {"inputs": text})[1]
+    difference = math.log(probabilities[0]["score"] / probabilities[1]["score"])
+    assert difference == pytest.approx(raw[0]["score"] - raw[1]["score"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected_status", "message"),
+    [
+        ({"inputs": 3}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": None}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": {}}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": []}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": ["a", "b", "c"]}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": [["a"], "b"]}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": [["a", "b", "c"]]}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": [[]]}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": [[["a"]]]}, 422, "inputs: must be a text, a pair"),
+        ({"inputs": "a", "truncate": "yes"}, 422, "truncate: must be true or false, not yes"),
+        ({"inputs": "a", "raw_scores": 1}, 422, "raw_scores: must be true or false, not 1"),
+        ({"inputs": "a", "truncation_direction": "left"}, 422, "truncation_direction: must be right"),
+        ({"inputs": "a", "truncation_direction": []}, 422, "truncation_direction: must be right"),
+        ({"inputs": "\ud800"}, 422, "inputs: text: an unpaired surrogate"),
+        ({"inputs": "x" * 100_001}, 422, "inputs: 100,001 characters; an item may have at most 100,000"),
+        ({"inputs": [["a"]] * 1_025}, 413, "inputs: a batch of 1,025; send at most 1,024"),
+        ({"inputs": "ka " * 80}, 413, "tokens more than the 64 that the model reads"),
+        ({"inputs": "ka " * 80, "raw_scores": True}, 413, "tokens more than the 64 that the model reads"),
+    ],
+)
+def test_wrong_bodies_of_predict(
+    payload: Any, expected_status: int, message: str, client_for: ClientFactory
+) -> None:
+    status, response = client_for("classify")("/predict", payload)
+    assert (status, response.get("error_type")) == (expected_status, "Validation")
+    assert message in error_of(response)
+
+
+def test_a_long_text_is_truncated_on_request(client_for: ClientFactory) -> None:
+    for raw_scores in (False, True):
+        payload = {"inputs": "ka " * 80, "truncate": True, "raw_scores": raw_scores}
+        status, response = client_for("classify")("/predict", payload)
+        assert (status, len(response)) == (200, 2)
+
+
+def test_other_models_and_ensembles_say_what_they_cannot_do(
+    client_for: ClientFactory, models: dict[str, Path], tmp_path: Path
+) -> None:
+    status, response = client_for("regress")("/predict", {"inputs": "ka"})
+    assert (status, response["error_type"]) == (424, "Backend")
+    assert "send the fields of regress" in error_of(response)
+    assert client_for("classify")("/embed", {"inputs": "ka"})[0] == 404
+    shutil.copy(models["classify"] / "task.json", tmp_path)
+    members = [{"folder": str(models["classify"]), "weight": 1}]
+    (tmp_path / "ensemble.json").write_text(json.dumps({"format": 1, "members": members}))
+    with running_server(tmp_path) as client:
+        assert client("/predict", {"inputs": "ka"})[0] == 200
+        status, response = client("/predict", {"inputs": "ka", "raw_scores": True})
+        assert (status, "averages probabilities" in error_of(response)) == (424, True)
+
+
+def test_a_full_queue_is_429(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batcher, "MAX_QUEUED_ITEMS", 0)
+    status, response, headers = client_for("classify").request("/predict", b'{"inputs": "ka"}')
+    assert (status, response["error_type"], headers["Retry-After"]) == (429, "Overloaded", "5")
+
+
+def test_forms_of_embed(client_for: ClientFactory, embed: EmbeddingPipeline) -> None:
+    client = client_for("pretrained")
+    status, response = client("/embed", {"inputs": ["ka lo", "bra"], "normalize": False})
+    assert status == 200
+    assert np.array(response) == pytest.approx(embed(["ka lo", "bra"], normalize=False), abs=1e-5)
+    for options in ({}, {"normalize": True}, {"normalize": None}):
+        status, response = client("/embed", {"inputs": "ka lo", **options})
+        assert (status, len(response)) == (200, 1)
+        assert np.array(response[0]) == pytest.approx(embed("ka lo"), abs=1e-5)
+    assert client("/embed", {"inputs": ""})[0] == 200
+    too_long = "ka " * embed.max_length
+    status, response = client("/embed", {"inputs": ["ka", too_long]})
+    assert (status, f"tokens more than the {embed.max_length}" in error_of(response)) == (413, True)
+    status, response = client("/embed", {"inputs": too_long, "truncate": True})
+    assert np.array(response[0]) == pytest.approx(embed(too_long), abs=1e-5)
+
+
+def test_a_folder_of_sentence_transformers_serves_vectors(
+    models: dict[str, Path], embed: EmbeddingPipeline, tmp_path: Path
+) -> None:
+    folder = tmp_path / "sentences"
+    shutil.copytree(models["pretrained"], folder)
+    (folder / "1_Pooling").mkdir()
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    pooling = {"word_embedding_dimension": MODEL.hidden_size, "pooling_mode_cls_token": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), encoding="utf-8")
+    with running_server(folder) as client:
+        status, response = client("/embed", {"inputs": ["ka lo"], "normalize": False})
+        assert status == 200
+        expected = albertine.pipeline(models["pretrained"], task="embed", device="cpu")(
+            "ka lo", pooling="cls", normalize=False
+        )
+        assert np.array(response[0]) == pytest.approx(expected, abs=1e-5)
+        info = client("/info")[1]
+        assert info["model_type"] == {"embedding": {"pooling": "cls"}}
+        assert client("/fill-mask", {"text": "ka"})[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected_status"),
+    [
+        ({}, 422), ([], 422), ("a", 422), ({"inputs": 1}, 422), ({"inputs": []}, 422),
+        ({"inputs": [[1]]}, 422),
+        ({"inputs": ["a", None]}, 422), ({"inputs": "a", "normalize": 0}, 422), ({"inputs": "\ud800"}, 422),
+        ({"inputs": "a", "prompt_name": "query"}, 422), ({"inputs": "a", "dimensions": 2}, 422),
+        ({"inputs": ["a"] * 1_025}, 413), ({"inputs": "x" * 100_001}, 422),
+    ],
+)  # fmt: skip
+def test_wrong_bodies_of_embed(payload: Any, expected_status: int, client_for: ClientFactory) -> None:
+    status, response = client_for("pretrained")("/embed", payload)
+    assert (status, response.get("error_type")) == (expected_status, "Validation")
+    error_of(response)
+
+
+def test_info_has_the_keys_of_tei(client_for: ClientFactory) -> None:
+    info = client_for("classify")("/info")[1]
+    assert (info["model_id"], info["model_dtype"], info["max_input_length"]) == ("classify", "float32", 64)
+    assert info["model_type"] == {
+        "classifier": {"id2label": {"0": "x", "1": "y"}, "label2id": {"x": 0, "y": 1}}
+    }
+    assert info["max_client_batch_size"] == 1_024
+    assert info["max_batch_tokens"] > 0
+    assert info["version"] == albertine.__version__
+    assert client_for("pretrained")("/info")[1]["model_type"] == {"embedding": {"pooling": "mean"}}
+    assert client_for("tag")("/info")[1]["model_type"] is None
+
+
+def test_the_client_of_hugging_face_works(client_for: ClientFactory, embed: EmbeddingPipeline) -> None:
+    client = InferenceClient(model=f"http://127.0.0.1:{client_for('pretrained').port}/embed")
+    vectors = client.feature_extraction(["ka lo", "bra"], normalize=True, truncate=True)
+    assert vectors == pytest.approx(embed(["ka lo", "bra"]), abs=1e-5)
+    client = InferenceClient(model=f"http://127.0.0.1:{client_for('classify').port}/predict")
+    first = client.text_classification("ka lo")
+    assert client_for("classify")("/predict", {"inputs": "ka lo"})[1][0] == {
+        "score": first["score"],  # type: ignore[call-overload]
+        "label": first["label"],  # type: ignore[call-overload]
+    }
