@@ -25,7 +25,7 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
         def on_ready(paths: Sequence[str]) -> None:
             _announce(job, listener, paths, log)
 
-        # The process that only starts workers does not import torch.
+        # Imported here, because a process that only starts workers needs no model.
         if settings.workers == 1:
             from albertine.deploy.model_server import serve_model
 
