@@ -2,7 +2,8 @@
 
 FOLDER/export.json             format, precision, checksums of the files of the model
 FOLDER/model.onnx              for ONNX Runtime, or
-FOLDER/model.xml, model.bin    for OpenVINO
+FOLDER/model.xml, model.bin    for OpenVINO, or
+FOLDER/embed.onnx, ...         for browsers, see `web_session.py`
 FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
 """
@@ -95,30 +96,42 @@ def open_export(folder: Path, device: str = "auto", precision: str = "auto") -> 
     record = read_export_record(folder)
     model, head, _ = read_settings(folder)
     file = folder / next(iter(record.checksums))
-    library = "ONNX Runtime" if record.to == "onnx" else "OpenVINO"
+    is_onnx = record.to != "openvino"
+    library = "ONNX Runtime" if is_onnx else "OpenVINO"
     if device not in ("auto", "cpu"):
         raise InputError(f"device {device}: an exported model runs on the CPU; name its checkpoint instead")
-    if record.to == "onnx" and precision == "bf16":
+    if is_onnx and precision == "bf16":
         raise InputError(
             f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
         )
-    dtype = choose_precision("fp32" if record.to == "onnx" else precision, torch.device("cpu"))
+    dtype = choose_precision("fp32" if is_onnx else precision, torch.device("cpu"))
     try:
-        session = _open_session(record.to, file, dtype)
+        session = _open_session(record, file, dtype, model, head)
     except ImportError:
-        package = "onnxruntime" if record.to == "onnx" else "openvino"
+        package = "onnxruntime" if is_onnx else "openvino"
         raise InputError(
             f"{folder}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
         ) from None
+    except InputError:
+        raise
     except Exception as error:  # both libraries raise types of their own, derived from RuntimeError or not
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{file}: {library} cannot open it ({reason}); {_AGAIN}") from error
     return ExportedEngine(session, model, head, f"{library}, {_precision_name(record, dtype)}")
 
 
-def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
+def _open_session(
+    record: ExportRecord, file: Path, precision: torch.dtype, model: ModelSettings, head: HeadSettings
+) -> Session:
     # Each library is imported only when it is used.
-    if to == "onnx":
+    if record.to == "web":
+        from albertine.engines.web_session import open_web, web_files
+
+        missing = sorted(set(web_files(model, head)) - record.checksums.keys())
+        if missing:
+            raise InputError(f"{file.with_name(EXPORT_FILE)}: names no {missing[0]}; {_AGAIN}")
+        return open_web(file.parent, model, head)
+    if record.to == "onnx":
         from albertine.engines.onnxruntime_session import open_onnxruntime
 
         return open_onnxruntime(file)

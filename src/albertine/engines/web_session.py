@@ -1,0 +1,131 @@
+"""Runs a model that was exported for browsers: graphs for the embedding, each block, and the head.
+
+FOLDER/embed.onnx    input_ids, token_type_ids [1, length] to states [1, length, hidden]
+FOLDER/block.onnx    states to states; one file for each distinct block, block-2.onnx and so on
+FOLDER/head.onnx     states to logits; with exit heads, one file for each step, head-2.onnx and so on
+FOLDER/tokens.bin    the token embedding, which the embedding and a masked-LM head share
+
+A browser calls the block in a loop, for one sequence at a time. So does this session.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+
+from albertine.engines.exported_engine import AT_FIRST_TOKEN, Session
+from albertine.model.depth_plan import depth_plan
+from albertine.settings import HeadSettings, ModelSettings
+
+EMBED_FILE, TABLE_FILE = "embed.onnx", "tokens.bin"
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def numbered_file(name: str, index: int) -> str:
+    """Return the name of the file of a block or a head, by its index."""
+    return f"{name}.onnx" if index == 0 else f"{name}-{index + 1}.onnx"
+
+
+def block_files(settings: ModelSettings, depth: int | None = None) -> list[list[str]]:
+    """Return the files of the blocks that each step of depth applies in turn.
+
+    Args:
+        settings: settings of the model.
+        depth: number of steps, by default those of the model.
+    """
+    plan = depth_plan(settings, depth)
+    distinct = list(dict.fromkeys(depth_plan(settings)))
+    files = [numbered_file("block", distinct.index(block)) for block in plan]
+    return [files[first : first + settings.inner_groups] for first in range(0, len(files), settings.inner_groups)]
+
+
+def head_files(settings: ModelSettings, head: HeadSettings) -> list[str]:
+    """Return the file of the head that predicts after each step of depth."""
+    has_own = head.exits == "own"
+    return [numbered_file("head", step if has_own else 0) for step in range(settings.layers)]
+
+
+def web_files(settings: ModelSettings, head: HeadSettings) -> list[str]:
+    """Return the names of all files of the model; the first is that of the embedding."""
+    blocks = [name for files in block_files(settings) for name in files]
+    return [EMBED_FILE, *dict.fromkeys(blocks), *dict.fromkeys(head_files(settings, head)), TABLE_FILE]
+
+
+def open_web(folder: Path, settings: ModelSettings, head: HeadSettings) -> Session:
+    """Return a session of the graphs in a folder, on as many threads of the CPU as torch uses.
+
+    Any exception of the library means that a file is damaged, or needs a newer version.
+    """
+    steps, last_head = block_files(settings), head_files(settings, head)[-1]
+    graphs = {
+        name: _Graph(folder / name)
+        for name in {EMBED_FILE, last_head, *(name for files in steps for name in files)}
+    }
+
+    def run_sequence(ids: NDArray[Any], segments: NDArray[Any]) -> Arrays:
+        (states,) = graphs[EMBED_FILE].run({"input_ids": ids[None], "token_type_ids": segments[None]}).values()
+        for step, files in enumerate(steps):
+            for name in files:
+                inputs: dict[str, NDArray[Any]] = {"states": states}
+                if settings.step_signal:
+                    inputs["step"] = np.array(step, np.int64)
+                (states,) = graphs[name].run(inputs).values()
+        return graphs[last_head].run({"states": states})
+
+    def run(inputs: Arrays) -> Arrays:
+        ids, mask, segments = (inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids"))
+        result: dict[str, NDArray[Any]] = {}
+        for row, number, at in _sequences(mask):
+            for name, values in run_sequence(ids[row, at], segments[row, at]).items():
+                if name in graphs[last_head].token_outputs:
+                    _rows(result, name, (*mask.shape, *values.shape[2:]))[row, at] = values[0]
+                    continue
+                _rows(result, AT_FIRST_TOKEN + name, (*mask.shape, *values.shape[1:]))[row, at[0]] = values[0]
+                if number == 0:
+                    _rows(result, name, (len(mask), *values.shape[1:]))[row] = values[0]
+        return result
+
+    return run
+
+
+class _Graph:
+    """A graph in ONNX Runtime.
+
+    Attributes:
+        token_outputs: names of the outputs with a row for each token.
+    """
+
+    def __init__(self, file: Path):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3  # errors only
+        self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        outputs = self._session.get_outputs()
+        self._names = [output.name for output in outputs]
+        # Dimensions without a fixed size are texts.
+        self.token_outputs = {
+            output.name for output in outputs if len(output.shape) > 1 and isinstance(output.shape[1], str)
+        }
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Return the outputs by name."""
+        return dict(zip(self._names, self._session.run(self._names, dict(inputs)), strict=True))
+
+
+def _sequences(mask: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Yield the row of each sequence, its index there, and the indices of its tokens there.
+
+    The mask is that of an export of one graph; see `model/padded.py`.
+    """
+    for row, numbers in enumerate(mask):
+        for index, number in enumerate(dict.fromkeys(numbers[numbers != 0].tolist())):
+            yield row, index, np.flatnonzero(numbers == number)
+
+
+def _rows(result: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the array of an output; zeros if it is new."""
+    return result.setdefault(name, np.zeros(shape, np.float32))
