@@ -97,21 +97,64 @@ def write_web_graphs(model: Model, folder: Path) -> list[str]:
             with torch.no_grad():
                 outputs = list(module(states))
             graphs[name] = graph_of_module(module, {"states": states}, outputs, [_LENGTH])
-    table = model.encoder.embedding.tokens.weight.detach().numpy()
-    write_table(folder, table)
+    table = np.ascontiguousarray(model.encoder.embedding.tokens.weight.detach().numpy())
+    (folder / TABLE_FILE).write_bytes(table.tobytes())
     for name, graph in graphs.items():
         store_weights_transposed(graph)
-        refer_to_table(graph, table)
-        ir.save(graph, folder / name)
+        _refer_to_table(graph, table)
+        _save(graph, folder / name)
     return [*graphs, TABLE_FILE]
 
 
-def write_table(folder: Path, values: NDArray[np.generic]) -> None:
-    """Write the values of the token embedding, [vocab, embedding]."""
-    (folder / TABLE_FILE).write_bytes(np.ascontiguousarray(values).tobytes())
+def quantize_table(folder: Path) -> None:
+    """Replace the token embedding by one in int8, with a scale for each token, in the file and all graphs."""
+    table = _read_table(ir.load(folder / EMBED_FILE), folder)
+    scales = np.maximum(np.abs(table).max(1) / 127, np.finfo(np.float32).tiny).astype(np.float32)
+    values = np.round(table / scales[:, None]).astype(np.int8)
+    for file in sorted(folder.glob("*.onnx")):
+        graph = ir.load(file)
+        _refer_to_table(graph, table)
+        for name, value in list(graph.graph.initializers.items()):
+            if isinstance(value.const_value, ir.ExternalTensor):
+                _dequantize(graph, name, values, scales)
+        _save(graph, file)
+    (folder / TABLE_FILE).write_bytes(values.tobytes())
 
 
-def refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
+def _dequantize(graph: ir.Model, name: str, values: NDArray[np.int8], scales: NDArray[np.float32]) -> None:
+    """Replace the token embedding in a graph by the operation that computes it from int8."""
+    inputs = [
+        ir.val(f"{name}.int8", const_value=_table_tensor(f"{name}.int8", values)),
+        ir.val(f"{name}.scales", const_value=ir.tensor(scales, name=f"{name}.scales")),
+    ]
+    for value in inputs:
+        graph.graph.initializers.add(value)
+    dequantize = ir.node("DequantizeLinear", inputs, {"axis": 0})
+    graph.graph.insert_before(graph.graph[0], dequantize)
+    graph.graph.initializers[name].replace_all_uses_with(dequantize.outputs[0])
+    del graph.graph.initializers[name]
+
+
+def _read_table(graph: ir.Model, folder: Path) -> NDArray[np.float32]:
+    """Return the token embedding in fp32, whose shape is in the graph of the embedding."""
+    (gather,) = {
+        node.inputs[0]
+        for node in graph.graph
+        if node.op_type == "Gather" and node.inputs[1] is graph.graph.inputs[0]
+    }
+    assert gather is not None
+    assert gather.shape is not None
+    return np.fromfile(folder / TABLE_FILE, np.float32).reshape(tuple(map(int, gather.shape)))
+
+
+def _save(graph: ir.Model, file: Path) -> None:
+    """Write a graph without the notes of the exporter, which name its source files."""
+    for node in graph.graph:
+        node.metadata_props.clear()
+    ir.save(graph, file)
+
+
+def _refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
     """Replace initializers with these values by references to the file of the token embedding.
 
     The exporter transposes a small matrix by itself; this becomes an operation again.
@@ -121,9 +164,9 @@ def refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
         if tensor is None or tensor.ndim != 2:
             continue
         if tensor.shape == values.shape and np.array_equal(tensor, values):
-            value.const_value = table_tensor(name, values)
+            value.const_value = _table_tensor(name, values)
         elif tensor.T.shape == values.shape and np.array_equal(tensor.T, values):
-            stored = ir.val(f"{name}.stored", const_value=table_tensor(f"{name}.stored", values))
+            stored = ir.val(f"{name}.stored", const_value=_table_tensor(f"{name}.stored", values))
             graph.graph.initializers.add(stored)
             transpose = ir.node("Transpose", [stored])
             graph.graph.insert_before(graph.graph[0], transpose)
@@ -131,7 +174,7 @@ def refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
             del graph.graph.initializers[name]
 
 
-def table_tensor(name: str, values: NDArray[np.generic]) -> ir.ExternalTensor:
+def _table_tensor(name: str, values: NDArray[np.generic]) -> ir.ExternalTensor:
     """Return a tensor whose values are in the file of the token embedding."""
     dtype = ir.DataType.from_numpy(values.dtype)
     shape = ir.Shape(values.shape)
