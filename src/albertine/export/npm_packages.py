@@ -67,6 +67,8 @@ _GPU_FILES = {
 }
 _TOKENIZER_FILES = {"dist/tokenizers.min.mjs": "tokenizers.js", "LICENSE": "tokenizers.LICENSE"}
 
+CPU_LIBRARY_FILES = (*_CPU_FILES.values(), "tokenizers.js")  # what a page loads where there is no WebGPU
+
 
 def package_archives(folder: Path | None) -> dict[NpmPackage, Path]:
     """Return the verified archive of each package; fetch those that the cache lacks.

@@ -5,6 +5,7 @@ FOLDER/lib/                           ONNX Runtime and the tokenizer library
 FOLDER/page.json                      task, labels, depth and files of this model
 """
 
+import gzip
 import json
 from collections.abc import Mapping
 from importlib.resources import files
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine.engines.web_session import TABLE_FILE, block_files, head_files, web_files
-from albertine.export.npm_packages import NpmPackage, copy_libraries
+from albertine.export.npm_packages import CPU_LIBRARY_FILES, NpmPackage, copy_libraries
 from albertine.export.settings import ExportSettings
 from albertine.model.model import Model
 from albertine.tasks.card import TaskCard
@@ -97,7 +98,7 @@ def _task(model: Model, tokenizer: Tokenizer, card: TaskCard) -> dict[str, Any]:
     task_type = create_task_type(card, tokenizer, answerable=head.answerable)
     return {
         "task": card.type_name,
-        "title": TASK_TYPES[card.type_name].title,
+        "predicts": TASK_TYPES[card.type_name].prediction_description,
         "labels": list(card.labels),
         "max_length": min(card.max_length, model.settings.max_length),
         "fields": [_field(field) for field in task_type.input_fields()],
@@ -117,7 +118,7 @@ def _fill_mask(model: Model, tokenizer: Tokenizer) -> dict[str, Any]:
     example = f"She went to the {mask} and bought a book."
     return {
         "task": "fill-mask",
-        "title": "masked tokens",
+        "predicts": "masked tokens",
         "labels": [],
         "max_length": model.settings.max_length,
         "fields": [_field(InputField("text", example))],
@@ -134,3 +135,11 @@ def _field(field: InputField) -> dict[str, Any]:
         "count": field.count,
     }
 
+
+def first_visit_bytes(folder: Path) -> tuple[int, int]:
+    """Return the size of all files that a browser loads to run the model on its CPU, and compressed by gzip."""
+    page = json.loads((folder / "page.json").read_text(encoding="utf-8"))
+    names = [*PAGE_FILES, "page.json", "tokenizer.json", *page["files"]]
+    contents = [(folder / name).read_bytes() for name in names]
+    contents += [(folder / "lib" / name).read_bytes() for name in CPU_LIBRARY_FILES]
+    return sum(map(len, contents)), sum(len(gzip.compress(content)) for content in contents)

@@ -46,7 +46,7 @@ function describe(page) {
   document.title = `${page.name} · Albertine`;
   $("name").textContent = page.name;
   const labels = page.labels.length ? ` Labels: ${page.labels.slice(0, 12).join(", ")}${page.labels.length > 12 ? " and others" : ""}.` : "";
-  $("summary").textContent = `An ALBERT that predicts: ${page.title}.${labels}`;
+  $("summary").textContent = `An ALBERT that predicts ${page.predicts}.${labels}`;
   const deeper = page.blocks.length > page.trained;
   $("depth-note").textContent = sharesBlocks(page)
     ? `The network applies one and the same layer ${page.trained} times.${deeper ? ` Beyond, it is applied more often than in training.` : ""}`
