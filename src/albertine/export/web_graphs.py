@@ -122,16 +122,18 @@ def quantize_table(folder: Path) -> None:
 
 
 def _dequantize(graph: ir.Model, name: str, values: NDArray[np.int8], scales: NDArray[np.float32]) -> None:
-    """Replace the token embedding in a graph by the operation that computes it from int8."""
-    inputs = [
-        ir.val(f"{name}.int8", const_value=_table_tensor(f"{name}.int8", values)),
-        ir.val(f"{name}.scales", const_value=ir.tensor(scales, name=f"{name}.scales")),
-    ]
-    for value in inputs:
+    """Replace the token embedding in a graph by operations that compute it from int8.
+
+    These are not DequantizeLinear: with it, ONNX Runtime Web 1.30 cannot open the head of a large vocabulary.
+    """
+    stored = ir.val(f"{name}.int8", const_value=_table_tensor(f"{name}.int8", values))
+    factors = ir.val(f"{name}.scales", const_value=ir.tensor(scales[:, None], name=f"{name}.scales"))
+    for value in (stored, factors):
         graph.graph.initializers.add(value)
-    dequantize = ir.node("DequantizeLinear", inputs, {"axis": 0})
-    graph.graph.insert_before(graph.graph[0], dequantize)
-    graph.graph.initializers[name].replace_all_uses_with(dequantize.outputs[0])
+    cast = ir.node("Cast", [stored], {"to": ir.DataType.FLOAT})
+    product = ir.node("Mul", [cast.outputs[0], factors])
+    graph.graph.insert_before(graph.graph[0], [cast, product])
+    graph.graph.initializers[name].replace_all_uses_with(product.outputs[0])
     del graph.graph.initializers[name]
 
 
