@@ -39,7 +39,10 @@ TASKS = {
         HeadSettings("regress", labels=1),
         TaskCard("regress", "regress", metric_names=("pearson",), max_length=64),
     ),
-    "choice": (HeadSettings("choice", labels=1, options=3), TaskCard("choice", "choice", num_options=3, max_length=64)),
+    "choice": (
+        HeadSettings("choice", labels=1, options=3),
+        TaskCard("choice", "choice", num_options=3, max_length=64),
+    ),
     "tag": (HeadSettings("token", labels=3), TaskCard("tag", "tag", labels=LABELS, max_length=32)),
     "span": (
         HeadSettings("span"),
@@ -50,7 +53,9 @@ TASKS = {
         TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
     ),
 }
-PASSAGE = "Kalo put the café in the drawer. Then Mika went to Zürich, and bought 3 pears ﬁrst! 漢字 e\u0301t lo mi."
+PASSAGE = (
+    "Kalo put the café in the drawer. Then Mika went to Zürich, and bought 3 pears ﬁrst! 漢字 e\u0301t lo mi."
+)
 INPUTS: dict[str, list[dict[str, Any]]] = {
     "classify": [
         {"text": "Kalo mika lo."},
@@ -95,7 +100,8 @@ def predict(browser: Browser, inputs: dict[str, Any], depth: int | None = None) 
     fields = {name: "\n".join(value) if isinstance(value, list) else value for name, value in inputs.items()}
     browser.run(
         """
-        for (const area of document.querySelectorAll('#fields textarea')) area.value = arguments[0][area.name] ?? '';
+        const areas = document.querySelectorAll('#fields textarea');
+        for (const area of areas) area.value = arguments[0][area.name] ?? '';
         document.getElementById('form').requestSubmit();
         """,
         fields,

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, Session
+from albertine.errors import InputError
 from albertine.model.depth_plan import depth_plan
 from albertine.settings import HeadSettings, ModelSettings
 
@@ -40,7 +41,9 @@ def block_files(settings: ModelSettings, depth: int | None = None) -> list[list[
     plan = depth_plan(settings, depth)
     distinct = list(dict.fromkeys(depth_plan(settings)))
     files = [numbered_file("block", distinct.index(block)) for block in plan]
-    return [files[first : first + settings.inner_groups] for first in range(0, len(files), settings.inner_groups)]
+    return [
+        files[first : first + settings.inner_groups] for first in range(0, len(files), settings.inner_groups)
+    ]
 
 
 def head_files(settings: ModelSettings, head: HeadSettings) -> list[str]:
@@ -67,7 +70,9 @@ def open_web(folder: Path, settings: ModelSettings, head: HeadSettings) -> Sessi
     }
 
     def run_sequence(ids: NDArray[Any], segments: NDArray[Any]) -> Arrays:
-        (states,) = graphs[EMBED_FILE].run({"input_ids": ids[None], "token_type_ids": segments[None]}).values()
+        (states,) = (
+            graphs[EMBED_FILE].run({"input_ids": ids[None], "token_type_ids": segments[None]}).values()
+        )
         for step, files in enumerate(steps):
             for name in files:
                 inputs: dict[str, NDArray[Any]] = {"states": states}
@@ -100,6 +105,7 @@ class _Graph:
     """
 
     def __init__(self, file: Path):
+        self._file = file
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors only
@@ -113,7 +119,14 @@ class _Graph:
 
     def run(self, inputs: Arrays) -> Arrays:
         """Return the outputs by name."""
-        return dict(zip(self._names, self._session.run(self._names, dict(inputs)), strict=True))
+        try:
+            values = self._session.run(self._names, dict(inputs))
+        except Exception as error:  # the library raises types of its own, derived from RuntimeError or not
+            reason = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"{self._file}: ONNX Runtime cannot run it ({reason}); export the model again"
+            ) from error
+        return dict(zip(self._names, values, strict=True))
 
 
 def _sequences(mask: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:

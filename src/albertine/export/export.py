@@ -110,8 +110,8 @@ def _check_exportable(model: Model, source: str | Path, to: ExportFormat) -> Non
             value = getattr(model.settings, name)
             if value != plain:
                 raise InputError(
-                    f"{source}: {name} = {str(value).lower()}: its steps are not calls of one and the same block, "
-                    "as --to web needs; export it with --to onnx"
+                    f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
+                    "--to web needs; export it with --to onnx"
                 )
 
 

@@ -92,6 +92,11 @@ def package_archives(folder: Path | None) -> dict[NpmPackage, Path]:
     return archives
 
 
+def has_cached_packages() -> bool:
+    """Return whether the cache has all packages, so that an export needs no network."""
+    return all((_cache_folder() / package.archive).is_file() for package in (ORT, TOKENIZERS))
+
+
 def copy_libraries(archives: Mapping[NpmPackage, Path], folder: Path, *, gpu: bool) -> None:
     """Write the files of the packages that a page needs into a new folder.
 
@@ -120,9 +125,7 @@ def _fetch(package: NpmPackage, file: Path) -> None:
     title = f"{package.name} {package.version}"
     npm = shutil.which("npm")
     if npm is None:
-        raise InputError(
-            f"export to web needs npm, to fetch {title}; install Node.js, or give --packages with the archives"
-        )
+        raise InputError(f"export to web needs npm, to fetch {title}; install Node.js, or give --packages")
     progress.print_message(f"fetching {title} with npm into {file.parent}")
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
@@ -138,15 +141,19 @@ def _fetch(package: NpmPackage, file: Path) -> None:
                 cwd=folder,
             )
         except subprocess.TimeoutExpired:
-            raise WorkError(f"npm does not answer; it should fetch {title}; try again, or give --packages") from None
+            raise WorkError(
+                f"npm does not answer; it should fetch {title}; try again, or give --packages"
+            ) from None
         fetched = Path(folder) / package.archive
         if result.returncode or not fetched.is_file():
             raise WorkError(
-                f"npm cannot fetch {title} (status {result.returncode}{_reason(result.stderr)}); check the network, "
-                "or give --packages with the archives"
+                f"npm cannot fetch {title} (status {result.returncode}{_reason(result.stderr)}); check the "
+                "network, or give --packages with the archives"
             )
         if not _is_intact(package, fetched):
-            raise WorkError(f"npm fetched another archive of {title} than the published one; check its registry")
+            raise WorkError(
+                f"npm fetched another archive of {title} than the published one; check its registry"
+            )
         fetched.replace(file)
 
 

@@ -53,7 +53,9 @@ def onnx_graph(model: Model) -> ir.Model:
     with torch.no_grad():
         names = list(exported(*inputs))
     shape = {0: Dim("rows"), 1: Dim("length")}
-    return graph_of_module(exported, dict(zip(INPUT_NAMES, inputs, strict=True)), names, [shape] * len(inputs))
+    return graph_of_module(
+        exported, dict(zip(INPUT_NAMES, inputs, strict=True)), names, [shape] * len(inputs)
+    )
 
 
 def graph_of_module(

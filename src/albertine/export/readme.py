@@ -68,8 +68,8 @@ python -m http.server --directory {folder} 8000
 Then open http://localhost:8000. Any server of static files will do; let it compress them. The page loads
 nothing from elsewhere, and sends no text anywhere.
 
-With the headers `Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp` the
-page computes with several threads, without them with one.
+The page computes with one thread, or with several if the server sends the headers
+`Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`.
 
 ## With Albertine
 

@@ -14,8 +14,8 @@ class ExportSettings(DataSettings):
 
     to: ExportFormat = setting(
         "onnx",
-        "For ONNX Runtime, for OpenVINO, which is faster on Intel's processors, or as a web page that runs the "
-        "model in the browser.",
+        "For ONNX Runtime, for OpenVINO, which is faster on Intel's processors, or as a web page, which runs "
+        "the model in the browser.",
     )
     precision: ExportPrecision = setting(
         "fp32", "Precision of the weights; int8 takes a quarter of the space."

@@ -146,7 +146,7 @@ def _read_table(graph: ir.Model, folder: Path) -> NDArray[np.float32]:
     }
     assert gather is not None
     assert gather.shape is not None
-    return np.fromfile(folder / TABLE_FILE, np.float32).reshape(tuple(map(int, gather.shape)))
+    return np.fromfile(folder / TABLE_FILE, np.float32).reshape(gather.shape.numpy())
 
 
 def _save(graph: ir.Model, file: Path) -> None:

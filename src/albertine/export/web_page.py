@@ -71,14 +71,18 @@ def write_page(
         **_files(folder, model),
         **(_fill_mask(model, tokenizer) if card is None else _task(model, tokenizer, card)),
     }
-    (folder / "page.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "page.json").write_text(
+        json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def _plan(model: Model) -> dict[str, Any]:
     """Return the steps of depth: the files of the blocks and the head of each, up to the deepest."""
     settings = model.settings
     can_deepen = settings.shares_all_layers and model.head_settings.exits != "own"
-    deepest = min(1000 // settings.inner_groups, _MAX_DEEPER * settings.layers) if can_deepen else settings.layers
+    deepest = (
+        min(1000 // settings.inner_groups, _MAX_DEEPER * settings.layers) if can_deepen else settings.layers
+    )
     heads = head_files(settings, model.head_settings)
     return {
         "trained": settings.layers,
@@ -137,7 +141,7 @@ def _field(field: InputField) -> dict[str, Any]:
 
 
 def first_visit_bytes(folder: Path) -> tuple[int, int]:
-    """Return the size of all files that a browser loads to run the model on its CPU, and compressed by gzip."""
+    """Return the size of the files that a browser loads to run the model on its CPU, plain and gzipped."""
     page = json.loads((folder / "page.json").read_text(encoding="utf-8"))
     names = [*PAGE_FILES, "page.json", "tokenizer.json", *page["files"]]
     contents = [(folder / name).read_bytes() for name in names]
