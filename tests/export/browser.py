@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +21,13 @@ ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--disable-dev-shm-usage",
+)
+
+# WebGPU on the CPU, by a software driver.
+GPU_ARGUMENTS = (
+    *(argument for argument in ARGUMENTS if argument != "--disable-gpu"),
+    *("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"),
+    *("--enable-features=Vulkan", "--use-vulkan=swiftshader"),
 )
 
 
@@ -35,9 +42,9 @@ def missing_program() -> str | None:
 class Browser:
     """A page in Chromium."""
 
-    def __init__(self, driver: str, profile: str):
+    def __init__(self, driver: str, profile: str, arguments: Sequence[str]):
         self._driver = driver
-        options = {"args": [*ARGUMENTS, f"--user-data-dir={profile}"], "binary": shutil.which("chromium")}
+        options = {"args": [*arguments, f"--user-data-dir={profile}"], "binary": shutil.which("chromium")}
         capabilities = {
             "alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         }
@@ -96,7 +103,7 @@ class Browser:
 
 
 @contextmanager
-def open_browser() -> Iterator[Browser]:
+def open_browser(arguments: Sequence[str] = ARGUMENTS) -> Iterator[Browser]:
     """Start chromedriver and Chromium with an empty profile."""
     port = free_port()
     with (
@@ -107,7 +114,7 @@ def open_browser() -> Iterator[Browser]:
     ):
         try:
             wait_for_port(port)
-            browser = Browser(f"http://127.0.0.1:{port}", profile)
+            browser = Browser(f"http://127.0.0.1:{port}", profile, arguments)
             try:
                 yield browser
             finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.export.browser import Browser, missing_program, open_browser, serve_folder
+from tests.export.browser import GPU_ARGUMENTS, Browser, missing_program, open_browser, serve_folder
 from tests.task_fixtures import LABELS, MODEL
 
 from albertine import fill_mask_pipeline, pipeline
@@ -227,3 +227,24 @@ def test_nothing_is_loaded_from_elsewhere(checkpoint: Path, tmp_path: Path, brow
         assert all(name.startswith(address) for name in names)
         with pytest.raises(RuntimeError, match="Failed to fetch"):
             browser.run("return fetch('http://localhost:9/')")
+
+
+def test_webgpu_has_the_same_predictions(checkpoint: Path, tmp_path: Path) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address, open_browser(GPU_ARGUMENTS) as browser:
+        open_page(browser, address)
+        if browser.run("return document.getElementById('device-choice').hidden"):
+            pytest.skip("this Chromium has no software driver for WebGPU")
+        browser.run(
+            """
+            const choice = document.getElementById('device');
+            choice.value = 'gpu';
+            delete document.getElementById('result').dataset.done;
+            choice.dispatchEvent(new Event('change'));
+            """
+        )
+        browser.wait("return document.getElementById('result').dataset.done")
+        assert "WebGPU" in browser.run("return document.getElementById('time').textContent")
+        inputs = INPUTS["classify"][0]
+        assert_close(predict(browser, inputs), pipeline(source, precision="fp32")(**inputs))

@@ -37,9 +37,10 @@ async function start() {
   $("depth").max = page.blocks.length;
   setDepth(page.trained);
   listen();
-  const hasGpu = page.gpu && (await navigator.gpu?.requestAdapter().catch(() => null));
-  $("device-choice").hidden = !hasGpu;
-  load(hasGpu ? "gpu" : "cpu");
+  const adapter = page.gpu ? await navigator.gpu?.requestAdapter().catch(() => null) : null;
+  $("device-choice").hidden = !adapter;
+  // A fallback adapter is a slow imitation on the CPU.
+  load(adapter && !adapter.info?.isFallbackAdapter ? "gpu" : "cpu");
 }
 
 function describe(page) {

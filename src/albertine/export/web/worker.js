@@ -44,6 +44,7 @@ async function load({ page, device }) {
   for (const name of names.filter((file) => file !== page.table)) {
     graphs[name] = await ort.InferenceSession.create(files[name], {
       executionProviders: [runtime.provider],
+      logSeverityLevel: 3, // errors only
       externalData: usesTable(name) ? [{ path: page.table, data: files[page.table] }] : [],
     });
   }
