@@ -179,5 +179,5 @@ def _refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
 def _table_tensor(name: str, values: NDArray[np.generic]) -> ir.ExternalTensor:
     """Return a tensor whose values are in the file of the token embedding."""
     dtype = ir.DataType.from_numpy(values.dtype)
-    shape = ir.tensor(values).shape
+    shape = ir.Tensor(values).shape
     return ir.ExternalTensor(TABLE_FILE, 0, values.nbytes, dtype, shape=shape, name=name)
