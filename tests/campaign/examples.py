@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 from albertine.errors import ExitStatus
+from albertine.export.npm_packages import has_cached_packages
 from tests.campaign.commands import Limits, run_forked
 from tests.sentencepiece_fixture import sentencepiece_model
 from tests.task_fixtures import reviews, write_csv, write_jsonl
@@ -72,6 +73,9 @@ rows.none = [53.3]
 rows.SOP = [86.5]
 """
 STUDY_COMMAND = "study claim.toml --scale smoke --out studies --seeds 1"
+# Needs Node.js, and the npm packages that any earlier export to web has fetched.
+CAN_EXPORT_WEB = shutil.which("node") is not None and has_cached_packages()
+WEB_COMMANDS = ("export classify --to web --out exported-web",) if CAN_EXPORT_WEB else ()
 BUILD_COMMANDS: tuple[str, ...] = (
     "world write world --stories 60 --extra 5 --other 5 --train 16 --dev 8 --test 8 --no-baselines "
     "--workers 1",
@@ -86,6 +90,7 @@ BUILD_COMMANDS: tuple[str, ...] = (
     "report-card run --corpus corpus --out card --device cpu",
     "ensemble classify classify-2 --data reviews.csv --save ensemble",
     "export classify --out exported",
+    *WEB_COMMANDS,
     STUDY_COMMAND,
 )
 

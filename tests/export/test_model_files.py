@@ -29,6 +29,7 @@ PLANS = {
     **VARIANTS,
     "norms first, rotary": replace(SMALL, norm_first=True, rotary=True),
     "halting": replace(SMALL, depth_rule="halting"),
+    "step signal": replace(SMALL, step_signal=True),
     "step differences": replace(SMALL, step_rank=2, step_vectors=True, step_signal=True),
 }
 
@@ -84,6 +85,8 @@ def test_every_head_can_be_exported(head: HeadSettings, to: ExportFormat, tmp_pa
 @pytest.mark.parametrize("to", get_args(ExportFormat))
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_every_plan_can_be_exported(plan: ModelSettings, to: ExportFormat, tmp_path: Path) -> None:
+    if to == "web" and (plan.depth_rule != "fixed" or plan.has_step_differences):
+        pytest.skip("refused: its steps are not calls of one block")
     model = make_model(plan, HEADS["answerable span"])
     check_outputs(model, write_export(model, tmp_path / "export", to))
 
@@ -117,3 +120,28 @@ def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
     }
     with pytest.raises(WorkError, match="differ from those of its source by nan"):
         verify_export(model, engine, tmp_path / "export")
+
+
+def test_a_web_export_has_each_block_and_the_token_embedding_once(tmp_path: Path) -> None:
+    settings = replace(SMALL, layers=6, groups=2, vocab_size=300)
+    model = make_model(settings, HEADS["pretrain"])
+    files = write_model(model, tmp_path, "web")
+    assert files == ["embed.onnx", "block.onnx", "block-2.onnx", "head.onnx", "tokens.bin"]
+    assert (tmp_path / "tokens.bin").stat().st_size == 300 * settings.embedding_size * 4
+    for name in ("embed.onnx", "head.onnx"):
+        graph = onnx.load(tmp_path / name, load_external_data=False).graph
+        (table,) = (value for value in graph.initializer if value.external_data)
+        assert list(table.dims) == [300, settings.embedding_size]
+        largest = max(np.prod(value.dims) for value in graph.initializer if not value.external_data)
+        assert largest < 300 * settings.embedding_size
+
+
+def test_heads_of_exits_are_graphs_of_their_own(tmp_path: Path) -> None:
+    model = make_model(head=HeadSettings("classify", labels=3, exits="own"))
+    files = write_model(model, tmp_path, "web")
+    assert [name for name in files if name.startswith("head")] == ["head.onnx", "head-2.onnx", "head-3.onnx"]
+
+
+def test_web_graphs_name_no_source_files(tmp_path: Path) -> None:
+    for name in write_model(make_model(head=HEADS["classify"]), tmp_path, "web"):
+        assert b".py" not in (tmp_path / name).read_bytes()

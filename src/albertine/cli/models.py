@@ -65,11 +65,12 @@ def export(
     settings: Annotated[ExportSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Export a model for ONNX Runtime or OpenVINO, and verify the result.
+    """Export a model for ONNX Runtime, OpenVINO or web browsers, and verify the result.
 
     Weights are stored once, however many layers share them. `albertine predict`, `evaluate` and `serve` run
     the new folder, as other programs do: its README.md says how. With --precision int8, the scores before and
-    after are compared, and a model that loses more than one point is not written.
+    after are compared, and a model that loses more than one point is not written. --to web writes a page that
+    runs the model in the browser of its visitor; it needs Node.js.
 
     Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
 

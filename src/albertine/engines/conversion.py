@@ -47,16 +47,17 @@ def convert_model(model: Model, engine: EngineName, device: str, precision: str)
     from albertine.engines.model_files import write_model  # needs optional libraries
     from albertine.engines.verify import verify_export
 
-    settings, head = model.settings, model.head_settings
     with TemporaryDirectory(prefix="albertine-") as folder:
         file = Path(folder) / write_model(model, Path(folder), to)[0]
-        converted = ExportedEngine(
-            open_session(to, file, torch.float32), settings, head, engine_title(to, "fp32", torch.float32)
-        )
+
+        def open_in(precision: torch.dtype) -> ExportedEngine:
+            settings, head = model.settings, model.head_settings
+            session = open_session(to, file, precision, settings, head)
+            return ExportedEngine(session, settings, head, engine_title(to, "fp32", precision))
+
+        converted = open_in(torch.float32)
         verify_export(model, converted, f"engine {engine}")
-        if dtype == torch.float32:
-            return converted
-        return ExportedEngine(open_session(to, file, dtype), settings, head, engine_title(to, "fp32", dtype))
+        return converted if dtype == torch.float32 else open_in(dtype)
 
 
 def _choose_precision(to: ExportFormat, precision: str) -> torch.dtype:

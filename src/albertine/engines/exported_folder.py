@@ -2,7 +2,8 @@
 
 FOLDER/export.json             format, precision, checksums of the files of the model
 FOLDER/model.onnx              for ONNX Runtime, or
-FOLDER/model.xml, model.bin    for OpenVINO
+FOLDER/model.xml, model.bin    for OpenVINO, or
+FOLDER/embed.onnx, ...         for browsers, see `web_session.py`
 FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
 """
@@ -17,6 +18,7 @@ from albertine.checksums import file_checksum
 from albertine.device import choose_precision
 from albertine.engines.exported_engine import ExportedEngine, Session
 from albertine.engines.no_telemetry import disable_telemetry
+from albertine.engines.web_files import web_files
 from albertine.errors import InputError, check_format
 from albertine.input_files import read_json_object
 from albertine.interop.hub import EXPORT_FILE
@@ -28,12 +30,16 @@ from albertine.interop.transformers_config import (
 )
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.engine import DEFAULT_OPTIONS, FORMAT_OF_ENGINE, EngineOptions
+from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
 EXPORT_FORMAT_NUMBER = 2  # exports of format 1 have wrong positions in OpenVINO
 _AGAIN = "export the model again, with albertine export"
-_LIBRARIES: dict[ExportFormat, str] = {"onnx": "ONNX Runtime", "openvino": "OpenVINO"}
+_LIBRARIES: dict[ExportFormat, str] = {
+    "onnx": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "web": "ONNX Runtime",
+}
 
 
 @dataclass(frozen=True)
@@ -96,18 +102,22 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
     record = read_export_record(folder)
     model, head, _ = read_settings(folder)
     file = folder / next(iter(record.checksums))
-    if options.engine not in (None, "auto") and FORMAT_OF_ENGINE.get(options.engine) != record.to:
+    if options.engine not in (None, "auto", "onnxruntime" if record.to != "openvino" else "openvino"):
         raise InputError(
             f"{folder}: exported for {_LIBRARIES[record.to]}; --engine {options.engine} needs the checkpoint "
             "that it was made from"
         )
     require_cpu(options.device, "an exported model")
-    if record.to == "onnx" and options.precision == "bf16":
+    if record.to != "openvino" and options.precision == "bf16":
         raise InputError(
             f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
         )
-    dtype = choose_precision("fp32" if record.to == "onnx" else options.precision, torch.device("cpu"))
-    session = open_session(record.to, file, dtype)
+    dtype = choose_precision(options.precision if record.to == "openvino" else "fp32", torch.device("cpu"))
+    if record.to == "web":
+        missing = sorted(set(web_files(model, head)) - record.checksums.keys())
+        if missing:
+            raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {_AGAIN}")
+    session = open_session(record.to, file, dtype, model, head)
     return ExportedEngine(session, model, head, engine_title(record.to, record.precision, dtype))
 
 
@@ -117,12 +127,22 @@ def require_cpu(device: str, what: str) -> None:
         raise InputError(f"device {device}: {what} runs on the CPU; run the checkpoint with torch instead")
 
 
-def open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
-    """Return a session that runs a file in one of the formats; raise `InputError` if that is impossible."""
+def open_session(
+    to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings, head: HeadSettings
+) -> Session:
+    """Return a session that runs files of a format; raise `InputError` if that is impossible.
+
+    Args:
+        to: the format.
+        file: the file to open; others may be beside it.
+        precision: precision of the products that are not in int8.
+        model: settings of the encoder.
+        head: settings of the head.
+    """
     try:
-        return _open_session(to, file, precision)
+        return _open_session(to, file, precision, model, head)
     except ImportError:
-        package = "onnxruntime" if to == "onnx" else "openvino"
+        package = "openvino" if to == "openvino" else "onnxruntime"
         raise InputError(
             f"{file.parent}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
         ) from None
@@ -131,8 +151,14 @@ def open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Sessio
         raise InputError(f"{file}: {_LIBRARIES[to]} cannot open it ({reason}); {_AGAIN}") from error
 
 
-def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
+def _open_session(
+    to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings, head: HeadSettings
+) -> Session:
     # Each library is imported only when it is used.
+    if to == "web":
+        from albertine.engines.web_session import open_web
+
+        return open_web(file.parent, model, head)
     if to == "onnx":
         from albertine.engines.onnxruntime_session import open_onnxruntime
 

@@ -6,7 +6,11 @@ from importlib.util import find_spec
 from albertine.errors import InputError
 from albertine.settings.export import ExportFormat, ExportPrecision
 
-_PACKAGES = {"onnx": ("onnxscript", "onnxruntime"), "openvino": ("onnxscript", "openvino")}
+_PACKAGES = {
+    "onnx": ("onnxscript", "onnxruntime"),
+    "openvino": ("onnxscript", "openvino"),
+    "web": ("onnxscript", "onnxruntime"),
+}
 
 
 def check_libraries(to: ExportFormat, precision: ExportPrecision) -> None:

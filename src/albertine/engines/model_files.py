@@ -1,4 +1,4 @@
-"""Writes the files of an exported model: ONNX, or OpenVINO's own format."""
+"""Writes the files of an exported model: ONNX, OpenVINO's own format, or ONNX in parts for browsers."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from albertine.engines.no_telemetry import disable_telemetry
 from albertine.engines.onnx_graph import onnx_graph, store_weights_transposed
+from albertine.engines.web_graphs import write_web_graphs
 from albertine.model.model import Model
 from albertine.settings.export import ExportFormat
 
@@ -14,6 +15,8 @@ _MAX_FILE_BYTES = 1_900_000_000  # an ONNX file has less than 2 GB; larger weigh
 
 def write_model(model: Model, folder: Path, to: ExportFormat) -> list[str]:
     """Write a model in fp32 and return the names of its files; the first is the one to open."""
+    if to == "web":
+        return write_web_graphs(model, folder)
     graph = onnx_graph(model)
     return _write_openvino(graph, folder) if to == "openvino" else _write_onnx(graph, folder)
 

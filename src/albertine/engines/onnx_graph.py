@@ -6,6 +6,8 @@ its checkpoint. Its inputs are those of `PaddedModel`; rows may be packed with s
 
 import logging
 import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -51,16 +53,35 @@ def onnx_graph(model: Model) -> ir.Model:
     with torch.no_grad():
         names = list(exported(*inputs))
     shape = {0: Dim("rows"), 1: Dim("length")}
+    return graph_of_module(
+        exported, dict(zip(INPUT_NAMES, inputs, strict=True)), names, [shape] * len(inputs)
+    )
+
+
+def graph_of_module(
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    output_names: Sequence[str],
+    dynamic_shapes: Sequence[Mapping[int, Any]],
+) -> ir.Model:
+    """Return an ONNX graph of a module in evaluation mode.
+
+    Args:
+        module: the module.
+        inputs: example of each argument of its forward pass, by the name of the graph's input.
+        output_names: names of its outputs.
+        dynamic_shapes: dimensions of each input that may have any size, by index.
+    """
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns that torchvision is not installed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's own code
         program = torch.onnx.export(
-            exported,
-            inputs,
+            module,
+            tuple(inputs.values()),
             dynamo=True,
-            input_names=INPUT_NAMES,
-            output_names=names,
-            dynamic_shapes=(shape,) * len(INPUT_NAMES),
+            input_names=list(inputs),
+            output_names=list(output_names),
+            dynamic_shapes=tuple(dict(shape) for shape in dynamic_shapes),
             opset_version=_OPSET,
             verbose=False,
         )

@@ -1,10 +1,11 @@
-"""`albertine export`: a checkpoint as a folder that ONNX Runtime or OpenVINO runs.
+"""`albertine export`: a checkpoint as a folder that ONNX Runtime, OpenVINO or a browser runs.
 
 The export is written in fp32 and compared with its source. For int8 it is then quantized, and both
 are evaluated on the user's data. A folder that loses too much, or differs, is not kept.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,15 +17,18 @@ from albertine.engines.exported_folder import ExportRecord, open_export
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
 from albertine.export.accuracy import Accuracy, create_judge, describe_scores
+from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.readme import write_readme
 from albertine.export.settings import ExportSettings
+from albertine.export.web_page import write_page
+from albertine.export.web_tokenizer import check_web_tokenizer
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
-from albertine.tasks.checkpoint_card import read_card
+from albertine.tasks.checkpoint_card import read_card, read_card_file
 from albertine.text.tokenizer import load_tokenizer
 
 MAX_LOSS = 1.0  # points of a score that a model in int8 may lose
@@ -69,6 +73,9 @@ def export(
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     check_convertible(model, str(source))
+    if settings.to == "web":
+        _check_steps(model, source)
+    archives = package_archives(settings.packages) if settings.to == "web" else {}
     judge = None
     if settings.precision == "int8":
         judge = create_judge(str(source), folder, model, settings, must_judge=not force)
@@ -87,9 +94,22 @@ def export(
                 _check_loss(before, after, out, force=force)
         written = [partial / name for name in files if (partial / name).is_file()]
         scores = "" if before is None or after is None else describe_scores(before, after)
+        if settings.to == "web":
+            _write_page(partial, out.resolve().name, model, settings, archives)
         write_readme(partial, out.resolve().name, model, settings, written, scores)
         num_bytes = sum(file.stat().st_size for file in written)
     return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
+
+
+def _check_steps(model: Model, source: str | Path) -> None:
+    """Raise `InputError` if the steps of depth are not calls of the same block."""
+    for name, plain in (("depth_rule", "fixed"), ("step_rank", 0), ("step_vectors", False)):
+        value = getattr(model.settings, name)
+        if value != plain:
+            raise InputError(
+                f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
+                "--to web needs; export it with --to onnx"
+            )
 
 
 def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSettings) -> list[str]:
@@ -102,6 +122,16 @@ def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSetti
         (partial / TASK_CARD_FILE).write_text(card.to_json(), encoding="utf-8")
     _record(files, partial, settings.to, "fp32")
     return files
+
+
+def _write_page(
+    partial: Path, name: str, model: Model, settings: ExportSettings, archives: Mapping[NpmPackage, Path]
+) -> None:
+    """Write the page of a web export, and compare its tokenizer with that of the model."""
+    tokenizer = load_tokenizer(partial, model.settings.vocab_size)
+    card = None if has_masked_head(model) else read_card_file(partial / TASK_CARD_FILE)
+    write_page(partial, name, model, tokenizer, card, settings, archives)
+    check_web_tokenizer(partial, tokenizer)
 
 
 def _record(files: list[str], partial: Path, to: ExportFormat, precision: ExportPrecision) -> None:

@@ -27,26 +27,43 @@ def quantize(folder: Path, to: ExportFormat, calibration: Sequence[Inputs]) -> N
     Args:
         folder: folder of the export, in fp32.
         to: its format.
-        calibration: inputs that show the ranges of activations; unused for ONNX.
+        calibration: inputs that show the ranges of activations; used for OpenVINO only.
     """
     with _quiet():
         if to == "onnx":
-            _quantize_onnx(folder)
+            _quantize_onnx(folder / "model.onnx")
+            (folder / "model.onnx.data").unlink(missing_ok=True)
+        elif to == "web":
+            _quantize_web(folder)
         else:
             _quantize_openvino(folder, calibration)
 
 
-def _quantize_onnx(folder: Path) -> None:
+def _quantize_onnx(model: Path, operations: Sequence[str] | None = None) -> None:
+    """Replace an ONNX file by one in int8; if given, only with these operations."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    quantized = folder / "quantized.onnx"
+    quantized = model.with_name("quantized.onnx")
     # Seven bits: processors without VNNI instructions add two products of eight bits in 16 bits, which
     # may overflow.
     quantize_dynamic(
-        folder / "model.onnx", quantized, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8
+        model,
+        quantized,
+        op_types_to_quantize=operations,
+        per_channel=True,
+        reduce_range=True,
+        weight_type=QuantType.QInt8,
     )
-    quantized.replace(folder / "model.onnx")
-    (folder / "model.onnx.data").unlink(missing_ok=True)
+    quantized.replace(model)
+
+
+def _quantize_web(folder: Path) -> None:
+    """Quantize the matrices of all graphs, and the token embedding with a scale for each token."""
+    from albertine.engines.web_graphs import quantize_table
+
+    for file in sorted(folder.glob("*.onnx")):
+        _quantize_onnx(file, ["MatMul"])
+    quantize_table(folder)
 
 
 def _quantize_openvino(folder: Path, calibration: Sequence[Inputs]) -> None:

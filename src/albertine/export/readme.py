@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
+from albertine.export.npm_packages import ORT, TOKENIZERS
 from albertine.export.settings import ExportSettings
+from albertine.export.web_page import first_visit_bytes
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
@@ -49,6 +51,44 @@ A row may hold several sequences, so that less padding is computed. Number them 
 | output | shape |
 |---|---|
 {outputs}
+"""
+
+_WEB_TEMPLATE = """# {name}
+
+An ALBERT as a web page: it predicts {purpose}, in the browser of its visitor. {files}, {size}, weights in
+{precision}; {download} of files for a first visit, {compressed} if the server compresses them.
+{scores}
+
+## Serve it
+
+```sh
+python -m http.server --directory {folder} 8000
+```
+
+Then open http://localhost:8000. Any server of static files will do; let it compress them. The page loads
+nothing from elsewhere, and sends no text anywhere.
+
+The page computes with one thread, or with several if the server sends the headers
+`Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`.
+
+## With Albertine
+
+```sh
+{command}
+```
+
+`albertine.{function}` in Python and `albertine serve` take this folder too, but it is slow there: its graphs
+compute one sequence at a time.
+
+## Files
+
+| | |
+|---|---|
+| `index.html`, `style.css`, `*.js`, `page.json` | the page |
+| `embed.onnx`, `block*.onnx`, `head*.onnx`, `tokens.bin` | the model: a step of depth applies a block |
+| `tokenizer.json` | its tokenizer |
+| `lib/` | onnxruntime-web {ort} (MIT license) and @huggingface/tokenizers {tokenizers} (Apache-2.0) |
+| the others | for Albertine; the page does not need them |
 """
 
 _ONNX_CODE = """import numpy as np
@@ -97,25 +137,43 @@ def write_readme(
     purpose = "masked tokens"
     if not is_pretrained:
         purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
-    one_row = dict.fromkeys(INPUT_NAMES, np.ones((1, 3), np.int64))
-    one_row["token_type_ids"] = np.zeros((1, 3), np.int64)
-    outputs = open_export(folder).run_rows(one_row)
-    text = _TEMPLATE.format(
-        name=name,
-        library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
-        purpose=purpose,
-        files=" and ".join(f"`{file.name}`" for file in files),
-        size=format_bytes(sum(file.stat().st_size for file in files)),
-        precision=settings.precision,
-        scores=f"\n{scores}\n" if scores else "",
-        command=f"albertine fill-mask {quoted} 'It was a [MASK].'"
+    values = {
+        "name": name,
+        "purpose": purpose,
+        "files": " and ".join(f"`{file.name}`" for file in files),
+        "size": format_bytes(sum(file.stat().st_size for file in files)),
+        "precision": settings.precision,
+        "scores": f"\n{scores}\n" if scores else "",
+        "command": f"albertine fill-mask {quoted} 'It was a [MASK].'"
         if is_pretrained
         else f"albertine predict {quoted} --data new.csv --out answers.csv",
-        function="fill_mask_pipeline" if is_pretrained else "pipeline",
-        code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
-        outputs="\n".join(_output_rows(outputs)),
-    )
+        "function": "fill_mask_pipeline" if is_pretrained else "pipeline",
+    }
+    if settings.to == "web":
+        download, compressed = map(format_bytes, first_visit_bytes(folder))
+        text = _WEB_TEMPLATE.format(
+            **values,
+            folder=quoted,
+            download=download,
+            compressed=compressed,
+            ort=ORT.version,
+            tokenizers=TOKENIZERS.version,
+        )
+    else:
+        text = _TEMPLATE.format(
+            **values,
+            library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
+            code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
+            outputs="\n".join(_output_rows(_example_outputs(folder))),
+        )
     (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _example_outputs(folder: Path) -> Mapping[str, NDArray[Any]]:
+    """Return the outputs for one row of several tokens."""
+    one_row = dict.fromkeys(INPUT_NAMES, np.ones((1, 3), np.int64))
+    one_row["token_type_ids"] = np.zeros((1, 3), np.int64)
+    return open_export(folder).run_rows(one_row)
 
 
 def _output_rows(outputs: Mapping[str, NDArray[Any]]) -> list[str]:

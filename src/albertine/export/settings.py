@@ -13,7 +13,9 @@ class ExportSettings(DataSettings):
     """Format and precision of an export, and the data by which one in int8 is judged."""
 
     to: ExportFormat = setting(
-        "onnx", "For ONNX Runtime or for OpenVINO, which is faster on Intel's processors."
+        "onnx",
+        "For ONNX Runtime, for OpenVINO, which is faster on Intel's processors, or as a web page, which runs "
+        "the model in the browser.",
     )
     precision: ExportPrecision = setting(
         "fp32", "Precision of the weights; int8 takes a quarter of the space."
@@ -28,18 +30,26 @@ class ExportSettings(DataSettings):
         None, "With int8 and a pre-trained model: corpus whose held-out text shows the accuracy."
     )
 
+    packages: Path | None = setting(
+        None,
+        "With --to web: folder with the npm packages of the page, as npm pack writes them; by default npm "
+        "fetches them.",
+    )
+
     def check(self) -> None:
         """Raise `SettingError` if settings of int8 are set for fp32, or a setting has no use."""
         super().check()
         if self.precision == "fp32":
             for field in fields(self):
                 value = getattr(self, field.name)
-                if field.name not in ("to", "precision") and value != field.default:
+                if field.name not in ("to", "precision", "packages") and value != field.default:
                     raise SettingError(field.name, value, "needs precision = int8", ("precision",))
-        if self.to == "onnx" and self.calibrate is not None:
+        if self.to != "openvino" and self.calibrate is not None:
             raise SettingError(
                 "calibrate",
                 self.calibrate,
                 "needs to = openvino: ONNX Runtime measures its input itself",
                 ("to",),
             )
+        if self.to != "web" and self.packages is not None:
+            raise SettingError("packages", self.packages, "needs to = web", ("to",))

@@ -42,7 +42,7 @@ class StepSignal(nn.Module):
         super().__init__()
         self.gain = nn.Parameter(torch.zeros(hidden_size))
 
-    def forward(self, number: int) -> Tensor:
+    def forward(self, number: int | Tensor) -> Tensor:
         """Return what is added to the input of layer `number`, counted from 0, [hidden]."""
         width = len(self.gain)
         steps = torch.arange(width, device=self.gain.device) // 2 * (2 / width)

@@ -239,6 +239,31 @@ class Encoder(nn.Module):
 
         return layer
 
+    def apply_block(
+        self,
+        hidden: Tensor,
+        step: Tensor,
+        block: BlockIndices,
+        attend: AttentionFunction,
+        options: ComputeOptions,
+    ) -> Tensor:
+        """Apply one block as a layer whose number is a tensor: for graphs that are called in a loop.
+
+        Args:
+            hidden: input of the layer, [..., hidden].
+            step: number of the layer, counted from 0, without dimensions.
+            block: the attention and the feed-forward block.
+            attend: attention function for these tokens.
+            options: precision, memory use and speed.
+        """
+        weights = (
+            self._attention_weights(block.attention, options),
+            self._feed_forward_weights(block.ffn, options),
+        )
+        return encoder_layer(
+            self._with_signal(hidden, step), *weights, attend=attend, options=self._layer_options(options)
+        )
+
     def _layer_weights(
         self, plan: tuple[BlockIndices, ...], options: ComputeOptions
     ) -> Callable[[int], tuple[AttentionWeights, FeedForwardWeights]]:
@@ -253,7 +278,7 @@ class Encoder(nn.Module):
 
         return weights
 
-    def _with_signal(self, hidden: Tensor, number: int) -> Tensor:
+    def _with_signal(self, hidden: Tensor, number: int | Tensor) -> Tensor:
         """Return the input of layer `number`, counted from 0."""
         return hidden if self.step_signal is None else hidden + self.step_signal(number).to(hidden.dtype)
 

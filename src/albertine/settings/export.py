@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-ExportFormat = Literal["onnx", "openvino"]
+ExportFormat = Literal["onnx", "openvino", "web"]
 ExportPrecision = Literal["fp32", "int8"]

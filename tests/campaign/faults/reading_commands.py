@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
-from tests.campaign.examples import STUDY_COMMAND
+from tests.campaign.examples import CAN_EXPORT_WEB, STUDY_COMMAND
 from tests.campaign.faults.unfinished import resume_command
 from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 
@@ -132,6 +132,18 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
         "exported",
         ("reviews.csv",),
         ("exported/model.onnx",),
+    ),
+    *(
+        [
+            ReadingCommand(
+                "predict exported-web --data reviews.csv --out result.csv",
+                "exported-web",
+                ("reviews.csv",),
+                ("exported-web/block.onnx",),
+            )
+        ]
+        if CAN_EXPORT_WEB
+        else []
     ),
     ReadingCommand(_ENSEMBLE_PREDICTION, "classify-2", ("ensemble", "classify", "reviews.csv")),
     ReadingCommand("report classify", "classify", ("reviews.csv",)),

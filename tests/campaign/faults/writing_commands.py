@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tests.campaign.examples import CAN_EXPORT_WEB
+
 _FIT = "--device cpu --train.precision fp32"
 _CLASSIFY = f"--task classify --data reviews.csv --text review --label stars {_FIT} --train.batch-size 4"
 
@@ -121,6 +123,11 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             "export classify --precision int8 --data reviews.csv --out out --force",
             ("classify", "reviews.csv"),
             is_slow=True,
+        ),
+        **(
+            {"export, web": WritingCommand("export classify --to web --out out", ("classify",), is_slow=True)}
+            if CAN_EXPORT_WEB
+            else {}
         ),
         "bench exits": WritingCommand(
             f"bench exits run --out out --seeds 1 --train.steps 2 --train.lr 1e-3 {_CLASSIFY}",

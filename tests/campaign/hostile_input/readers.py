@@ -5,7 +5,7 @@ A new file, or a new command that reads one, is an entry in `READERS`.
 
 from collections.abc import Mapping
 
-from tests.campaign.examples import STUDY_COMMAND
+from tests.campaign.examples import CAN_EXPORT_WEB, STUDY_COMMAND
 from tests.campaign.hostile_input.checksums import STATE, correct_checkpoint, correct_corpus
 from tests.campaign.hostile_input.columns import ARROW_SHARD, PARQUET
 from tests.campaign.hostile_input.command_lines import COMMAND_LINE, COMMAND_LINES
@@ -249,6 +249,24 @@ READERS: Mapping[str, Reader] = {
     ),
     "export-config": Reader(
         "exported/config.json", JSON, (_PREDICT.replace("classify", "exported"),), ("reviews.csv",)
+    ),
+    **(
+        {
+            "web-export": Reader(
+                "exported-web/export.json",
+                JSON,
+                (_PREDICT.replace("classify", "exported-web"),),
+                ("reviews.csv",),
+            ),
+            "web-export-config": Reader(
+                "exported-web/config.json",
+                JSON,
+                (_PREDICT.replace("classify", "exported-web"),),
+                ("reviews.csv",),
+            ),
+        }
+        if CAN_EXPORT_WEB
+        else {}
     ),
     "trainer-state": Reader(
         f"{_CHECKPOINT}/state.json",

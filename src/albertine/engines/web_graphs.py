@@ -1,0 +1,183 @@
+"""A model as ONNX graphs for a loop: the embedding, each distinct block, and the head.
+
+`engines/web_session.py` lists the files. A browser applies the block again and again and calls the head
+after each step, so that depth can be watched. Each block is a graph of its own, so that its weights are
+stored once whatever the depth. The token embedding is in a file beside the graphs, because the decoder of a
+masked-LM head is the same matrix.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.export import Dim
+
+from albertine.engines.onnx_graph import graph_of_module, store_weights_transposed
+from albertine.engines.web_files import EMBED_FILE, TABLE_FILE, block_files, head_files
+from albertine.model.attention import multi_head_attention
+from albertine.model.depth_plan import BlockIndices, depth_plan
+from albertine.model.encoder import ComputeOptions
+from albertine.model.heads import Head
+from albertine.model.model import Model
+
+_OPTIONS = ComputeOptions(kernels=False)
+_LENGTH = {1: Dim("length")}
+_EXAMPLE_LENGTH = 8
+
+
+class _Embed(nn.Module):
+    """Token ids and segments, [1, length], to states, [1, length, hidden]."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.embedding = model.encoder.embedding
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+        states: Tensor = self.embedding(
+            input_ids, token_type_ids, _positions(input_ids), _OPTIONS.dtype, _OPTIONS.selected_kernels
+        )
+        return states
+
+
+class _Block(nn.Module):
+    """States to states, [1, length, hidden]; `step` is used only if there is a signal of the step."""
+
+    def __init__(self, model: Model, block: BlockIndices):
+        super().__init__()
+        self.encoder, self.block = model.encoder, block
+
+    def forward(self, states: Tensor, step: Tensor | None = None) -> Tensor:
+        attend = partial(multi_head_attention, heads=self.encoder.settings.heads, dropout=0.0)
+        with_positions = self.encoder.with_positions(attend, _positions(states))
+        step = torch.zeros((), dtype=torch.long) if step is None else step
+        return self.encoder.apply_block(states, step, self.block, with_positions, _OPTIONS)
+
+
+class _HeadGraph(nn.Module):
+    """States, [1, length, hidden], to logits of tokens, [1, length, ...], and of the sequence, [1, ...]."""
+
+    def __init__(self, model: Model, head: Head):
+        super().__init__()
+        self.encoder, self.head = model.encoder, head
+
+    def forward(self, states: Tensor) -> dict[str, Tensor]:
+        hidden = self.encoder.normalized_output(states)
+        return self.head.logits_of_tokens(hidden) | self.head.logits_of_sequences(hidden[:, 0])
+
+
+def _positions(values: Tensor) -> Tensor:
+    """Return the positions of the tokens of one sequence, [1, length]."""
+    return torch.arange(values.shape[1])[None]
+
+
+def write_web_graphs(model: Model, folder: Path) -> list[str]:
+    """Write the graphs of a model in fp32; return the names of the files, the embedding first."""
+    model.eval()
+    settings = model.settings
+    tokens, segments = (torch.ones(1, _EXAMPLE_LENGTH, dtype=torch.long) for _ in range(2))  # not one tensor
+    states = torch.zeros(1, _EXAMPLE_LENGTH, settings.hidden_size)
+    graphs = {
+        EMBED_FILE: graph_of_module(
+            _Embed(model), {"input_ids": tokens, "token_type_ids": segments}, ["states"], [_LENGTH, _LENGTH]
+        )
+    }
+    block_names = [name for names in block_files(settings) for name in names]
+    for name, block in dict(zip(block_names, depth_plan(settings), strict=True)).items():
+        inputs, shapes = {"states": states}, [_LENGTH]
+        if settings.step_signal:
+            inputs["step"], shapes = torch.zeros((), dtype=torch.long), [_LENGTH, {}]
+        graphs[name] = graph_of_module(_Block(model, block), inputs, ["next_states"], shapes)
+    for step, name in enumerate(head_files(settings, model.head_settings)):
+        if name not in graphs:
+            module = _HeadGraph(model, model.head_at(step + 1))
+            with torch.no_grad():
+                outputs = list(module(states))
+            graphs[name] = graph_of_module(module, {"states": states}, outputs, [_LENGTH])
+    table = np.ascontiguousarray(model.encoder.embedding.tokens.weight.detach().numpy())
+    (folder / TABLE_FILE).write_bytes(table.tobytes())
+    for name, graph in graphs.items():
+        store_weights_transposed(graph)
+        _refer_to_table(graph, table)
+        _save(graph, folder / name)
+    return [*graphs, TABLE_FILE]
+
+
+def quantize_table(folder: Path) -> None:
+    """Replace the token embedding by one in int8, with a scale for each token, in the file and all graphs."""
+    table = _read_table(ir.load(folder / EMBED_FILE), folder)
+    scales = np.maximum(np.abs(table).max(1) / 127, np.finfo(np.float32).tiny).astype(np.float32)
+    values = np.round(table / scales[:, None]).astype(np.int8)
+    for file in sorted(folder.glob("*.onnx")):
+        graph = ir.load(file)
+        _refer_to_table(graph, table)
+        for name, value in list(graph.graph.initializers.items()):
+            if isinstance(value.const_value, ir.ExternalTensor):
+                _dequantize(graph, name, values, scales)
+        _save(graph, file)
+    (folder / TABLE_FILE).write_bytes(values.tobytes())
+
+
+def _dequantize(graph: ir.Model, name: str, values: NDArray[np.int8], scales: NDArray[np.float32]) -> None:
+    """Replace the token embedding in a graph by operations that compute it from int8.
+
+    These are not DequantizeLinear: with it, ONNX Runtime Web 1.30 cannot open the head of a large vocabulary.
+    """
+    stored = ir.val(f"{name}.int8", const_value=_table_tensor(f"{name}.int8", values))
+    factors = ir.val(f"{name}.scales", const_value=ir.tensor(scales[:, None], name=f"{name}.scales"))
+    for value in (stored, factors):
+        graph.graph.initializers.add(value)
+    cast = ir.node("Cast", [stored], {"to": ir.DataType.FLOAT})
+    product = ir.node("Mul", [cast.outputs[0], factors])
+    graph.graph.insert_before(graph.graph[0], [cast, product])
+    graph.graph.initializers[name].replace_all_uses_with(product.outputs[0])
+    del graph.graph.initializers[name]
+
+
+def _read_table(graph: ir.Model, folder: Path) -> NDArray[np.float32]:
+    """Return the token embedding in fp32, whose shape is in the graph of the embedding."""
+    (gather,) = {
+        node.inputs[0]
+        for node in graph.graph
+        if node.op_type == "Gather" and node.inputs[1] is graph.graph.inputs[0]
+    }
+    assert gather is not None
+    assert gather.shape is not None
+    return np.fromfile(folder / TABLE_FILE, np.float32).reshape(gather.shape.numpy())
+
+
+def _save(graph: ir.Model, file: Path) -> None:
+    """Write a graph without the notes of the exporter, which name its source files."""
+    for node in graph.graph:
+        node.metadata_props.clear()
+    ir.save(graph, file)
+
+
+def _refer_to_table(graph: ir.Model, values: NDArray[np.generic]) -> None:
+    """Replace initializers with these values by references to the file of the token embedding.
+
+    The exporter transposes a small matrix by itself; this becomes an operation again.
+    """
+    for name, value in list(graph.graph.initializers.items()):
+        tensor = None if value.const_value is None else value.const_value.numpy()
+        if tensor is None or tensor.ndim != 2:
+            continue
+        if tensor.shape == values.shape and np.array_equal(tensor, values):
+            value.const_value = _table_tensor(name, values)
+        elif tensor.T.shape == values.shape and np.array_equal(tensor.T, values):
+            stored = ir.val(f"{name}.stored", const_value=_table_tensor(f"{name}.stored", values))
+            graph.graph.initializers.add(stored)
+            transpose = ir.node("Transpose", [stored])
+            graph.graph.insert_before(graph.graph[0], transpose)
+            value.replace_all_uses_with(transpose.outputs[0])
+            del graph.graph.initializers[name]
+
+
+def _table_tensor(name: str, values: NDArray[np.generic]) -> ir.ExternalTensor:
+    """Return a tensor whose values are in the file of the token embedding."""
+    dtype = ir.DataType.from_numpy(values.dtype)
+    shape = ir.Tensor(values).shape
+    return ir.ExternalTensor(TABLE_FILE, 0, values.nbytes, dtype, shape=shape, name=name)

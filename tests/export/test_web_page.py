@@ -1,0 +1,250 @@
+"""The page of a web export in Chromium: for every head, its predictions equal those of the checkpoint."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.export.browser import GPU_ARGUMENTS, Browser, missing_program, open_browser, serve_folder
+from tests.task_fixtures import LABELS, MODEL
+
+from albertine import fill_mask_pipeline, pipeline
+from albertine.export.export import export
+from albertine.export.settings import ExportSettings
+from albertine.interop.huggingface import save_folder
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard
+from albertine.tasks.settings import SequenceSettings
+from albertine.text.tokenizer import load_tokenizer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing_program() is not None, reason=str(missing_program())),
+]
+
+WINDOWS = SequenceSettings(stride=12)
+TASKS = {
+    "classify": (
+        HeadSettings("classify", labels=3),
+        TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
+    ),
+    "own exits": (
+        HeadSettings("classify", labels=3, exits="own"),
+        TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
+    ),
+    "regress": (
+        HeadSettings("regress", labels=1),
+        TaskCard("regress", "regress", metric_names=("pearson",), max_length=64),
+    ),
+    "choice": (
+        HeadSettings("choice", labels=1, options=3),
+        TaskCard("choice", "choice", num_options=3, max_length=64),
+    ),
+    "tag": (HeadSettings("token", labels=3), TaskCard("tag", "tag", labels=LABELS, max_length=32)),
+    "span": (
+        HeadSettings("span"),
+        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
+    ),
+    "answerable span": (
+        HeadSettings("span", answerable=True),
+        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
+    ),
+}
+PASSAGE = (
+    "Kalo put the café in the drawer. Then Mika went to Zürich, and bought 3 pears ﬁrst! 漢字 e\u0301t lo mi."
+)
+INPUTS: dict[str, list[dict[str, Any]]] = {
+    "classify": [
+        {"text": "Kalo mika lo."},
+        {"text": "ka LO\u00a0mi ß", "text_pair": "naïve [MASK] 🙂"},
+        {"text": "ka lo " * 60, "text_pair": "mi " * 50},
+    ],
+    "regress": [{"text": "Kalo mika lo."}, {"text": "", "text_pair": "ka"}],
+    "choice": [{"context": PASSAGE, "question": "Where?", "options": ["in the drawer", "lo", "Zürich ka"]}],
+    "tag": [{"text": "Kalo mika, lo ﬁne \u0301 ka"}, {"text": "ka lomi " * 30}],
+    "span": [{"context": PASSAGE, "question": "Where is the café?"}],
+}
+
+
+def make_source(folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCard | None) -> Path:
+    """Write an untrained model whose weights are so large that every step of depth affects the output."""
+    model = Model(MODEL, head, seed=3)
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    if card is not None:
+        model.label_names = card.labels
+    save_folder(model, folder, tokenizer=load_tokenizer(checkpoint))
+    if card is not None:
+        card.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+def open_page(browser: Browser, address: str) -> None:
+    browser.open(address)
+    browser.wait("return document.getElementById('result').dataset.done")
+
+
+def predict(browser: Browser, inputs: dict[str, Any], depth: int | None = None) -> dict[str, Any]:
+    """Fill the form, and return the prediction of the page at a depth."""
+    fields = {name: "\n".join(value) if isinstance(value, list) else value for name, value in inputs.items()}
+    browser.run(
+        """
+        const areas = document.querySelectorAll('#fields textarea');
+        for (const area of areas) area.value = arguments[0][area.name] ?? '';
+        document.getElementById('form').requestSubmit();
+        """,
+        fields,
+    )
+    browser.wait("return document.getElementById('result').dataset.done")
+    if depth is not None:
+        browser.run(
+            """
+            const slider = document.getElementById('depth');
+            slider.value = arguments[0];
+            slider.dispatchEvent(new Event('input'));
+            """,
+            depth,
+        )
+    prediction: dict[str, Any] = json.loads(browser.run("return document.getElementById('json').textContent"))
+    return prediction
+
+
+def assert_close(actual: Any, expected: Any) -> None:
+    """Compare predictions; the page's may have more keys, such as the depth."""
+    if isinstance(expected, dict):
+        for key in expected.keys() & actual.keys():
+            assert_close(actual[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert actual == pytest.approx(expected, abs=1e-4)
+    else:
+        assert actual == expected
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_predictions_of_the_page_equal_those_of_the_checkpoint(
+    name: str, checkpoint: Path, tmp_path: Path, browser: Browser
+) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS[name])
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    kind = {"own exits": "classify", "answerable span": "span"}.get(name, name)
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        for inputs in INPUTS[kind]:
+            for depth in (None, 1):
+                expected = pipeline(source, depth=depth, precision="fp32")(**inputs)
+                assert_close(predict(browser, inputs, depth), expected)
+        assert browser.run("return document.getElementById('error').hidden")
+        assert [line for line in browser.console() if "No available adapters" not in line] == []
+
+
+def test_masks_are_filled_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    text = "Kalo [MASK] mika, [MASK] ß."
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        for depth in (1, MODEL.layers, 2 * MODEL.layers):
+            actual = predict(browser, {"text": text}, depth)
+            assert actual["depth"] == depth
+            for mask, expected in zip(
+                actual["masks"], fill_mask_pipeline(source).fill(text, top_k=8, depth=depth), strict=True
+            ):
+                assert [one["token"] for one in mask] == [prediction.token for prediction in expected]
+                assert [one["score"] for one in mask] == pytest.approx(
+                    [prediction.score for prediction in expected], abs=1e-4
+                )
+
+
+def test_what_the_page_says_of_its_depth_and_of_wrong_input(
+    checkpoint: Path, tmp_path: Path, browser: Browser
+) -> None:
+    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        predict(browser, {"text": "ka [MASK]"}, 2 * MODEL.layers)
+        said = browser.run("return document.getElementById('depth-text').textContent")
+        assert said == f"{2 * MODEL.layers} of {MODEL.layers} steps, deeper than trained"
+        lines = browser.run("return document.querySelectorAll('.chart polyline').length")
+        assert lines == 5
+        browser.run("document.getElementById('field-text').value = 'no mask'")
+        browser.run("document.getElementById('form').requestSubmit()")
+        message = browser.wait("return document.getElementById('error').textContent")
+        assert message == "Write [MASK] where a word is missing."
+
+
+def test_threads_where_the_headers_allow_them(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    headers = {
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Embedder-Policy": "require-corp",
+    }
+    with serve_folder(tmp_path / "out", headers) as address:
+        open_page(browser, address)
+        assert browser.run("return crossOriginIsolated")
+        assert "threads" in browser.run("return document.getElementById('time').textContent")
+        inputs = INPUTS["classify"][0]
+        assert_close(predict(browser, inputs), pipeline(source, precision="fp32")(**inputs))
+
+
+def test_int8_in_the_page_has_the_predictions_of_int8_in_python(
+    checkpoint: Path, tmp_path: Path, browser: Browser
+) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
+    export(source, tmp_path / "out", ExportSettings(to="web", precision="int8"), force=True)
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        for inputs in INPUTS["classify"]:
+            expected = pipeline(tmp_path / "out")(**inputs)
+            actual = predict(browser, inputs)
+            for label, share in expected["probabilities"].items():
+                assert actual["probabilities"][label] == pytest.approx(share, abs=0.02)
+
+
+def test_nothing_is_loaded_from_elsewhere(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        names = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+        assert names
+        assert all(name.startswith(address) for name in names)
+        with pytest.raises(RuntimeError, match="Failed to fetch"):
+            browser.run("return fetch('http://localhost:9/')")
+
+
+def test_webgpu_has_the_same_predictions(checkpoint: Path, tmp_path: Path) -> None:
+    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address, open_browser(GPU_ARGUMENTS) as browser:
+        open_page(browser, address)
+        if browser.run("return document.getElementById('device-choice').hidden"):
+            pytest.skip("this Chromium has no software driver for WebGPU")
+        browser.run(
+            """
+            const choice = document.getElementById('device');
+            choice.value = 'gpu';
+            delete document.getElementById('result').dataset.done;
+            choice.dispatchEvent(new Event('change'));
+            """
+        )
+        browser.wait("return document.getElementById('result').dataset.done")
+        assert "WebGPU" in browser.run("return document.getElementById('time').textContent")
+        inputs = INPUTS["classify"][0]
+        assert_close(predict(browser, inputs), pipeline(source, precision="fp32")(**inputs))
