@@ -2,9 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,25 +83,23 @@ def test_a_pretrained_model_runs_with_a_library(checkpoint: Path) -> None:
     )
 
 
-@pytest.fixture
-def pretend_rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the rates that `auto` measures, by the start of an engine's name."""
-
-    def pretend(**rates: float) -> None:
-        def rate(engine: Engine, _strip: Any) -> float:
-            (value,) = (rates[name] for name in rates if engine.name.lower().startswith(name))
-            return value
-
-        monkeypatch.setattr(selection, "_tokens_per_second", rate)
-
-    return pretend
-
-
 @pytest.mark.parametrize("fastest", ["torch", "onnx", "openvino"])
 def test_auto_takes_the_fastest_engine(
-    fastest: str, pretend_rates: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    fastest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pretend_rates(**{"torch": 10.0, "onnx": 11.0, "openvino": 12.0, fastest: 1234.0})
+    rates = {"torch": 10.0, "onnx": 11.0, "openvino": 12.0, fastest: 1234.0}
+
+    def convert(_model: Any, engine: str, *_: Any) -> Any:
+        return SimpleNamespace(
+            name={"onnxruntime": "ONNX Runtime, fp32", "openvino": "OpenVINO, fp32"}[engine]
+        )
+
+    def rate(engine: Engine, _strip: Any) -> float:
+        (value,) = (rates[name] for name in rates if engine.name.lower().startswith(name))
+        return value
+
+    monkeypatch.setattr(selection, "convert_model", convert)
+    monkeypatch.setattr(selection, "_tokens_per_second", rate)
     engine = prepare_engine(make_model(head=HEADS["classify"]), EngineOptions("cpu", "fp32", "auto"))
     assert engine.name.lower().startswith(fastest)
     message = capsys.readouterr().err

@@ -136,6 +136,7 @@ def test_a_web_export_has_each_block_and_the_token_embedding_once(tmp_path: Path
         assert largest < 300 * settings.embedding_size
 
 
+@pytest.mark.slow
 def test_heads_of_exits_are_graphs_of_their_own(tmp_path: Path) -> None:
     model = make_model(head=HeadSettings("classify", labels=3, exits="own"))
     files = write_model(model, tmp_path, "web")

@@ -83,7 +83,17 @@ def tokenizer_folder(kind: str, folder: Path, made: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["trained", "sentencepiece", "bert", "bert, cased", "bytes", "accents"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "sentencepiece",
+        "bert",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("trained", "bert, cased", "bytes", "accents")
+        ),
+    ],
+)
 def test_a_thousand_hard_texts_have_the_same_ids(
     kind: str, tokenizer: Path, archives: dict[NpmPackage, Path], tmp_path: Path
 ) -> None:
@@ -108,6 +118,7 @@ def test_a_thousand_hard_texts_have_the_same_ids(
         assert answer["offsets"] == [[starts[start], starts[end]] for start, end in offsets]
 
 
+@pytest.mark.slow
 def test_the_folder_predicts_in_python_and_says_what_a_visit_costs(
     classifier: Path, archives: dict[NpmPackage, Path], tmp_path: Path, capsys: Any
 ) -> None:
@@ -125,6 +136,7 @@ def test_the_folder_predicts_in_python_and_says_what_a_visit_costs(
     assert page["blocks"] == [["block.onnx"]] * 2 * MODEL.layers
 
 
+@pytest.mark.slow
 def test_int8_has_a_quarter_of_the_weights_and_no_files_for_webgpu(
     classifier: Path, archives: dict[NpmPackage, Path], tmp_path: Path
 ) -> None:
@@ -137,6 +149,7 @@ def test_int8_has_a_quarter_of_the_weights_and_no_files_for_webgpu(
     assert not (tmp_path / "small" / "lib" / "ort-gpu.wasm").exists()
 
 
+@pytest.mark.slow
 def test_a_missing_block_is_named(classifier: Path, archives: dict[NpmPackage, Path], tmp_path: Path) -> None:
     export(classifier, tmp_path / "out", ExportSettings(to="web"))
     (tmp_path / "out" / "block.onnx").unlink()
