@@ -31,6 +31,7 @@ class LiveDisplay(Protocol):
 
 
 _quiet = False
+_message_writer: Callable[[str], None] | None = None
 _live_display: LiveDisplay | None = None
 
 
@@ -56,9 +57,17 @@ def is_quiet() -> bool:
     return _quiet
 
 
+def set_message_writer(write: Callable[[str], None] | None) -> None:
+    """Give messages to a function, as a log does that is not for people; None prints them as before."""
+    global _message_writer
+    _message_writer = write
+
+
 def print_message(message: str) -> None:
     """Print a message to standard error, unless quiet."""
-    if not _quiet:
+    if _message_writer is not None:
+        _message_writer(message)
+    elif not _quiet:
         end_line()
         print(*map(printable_line, message.split("\n")), sep="\n", file=sys.stderr, flush=True)
 

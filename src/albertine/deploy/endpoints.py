@@ -6,7 +6,7 @@ GET /info returns paths and fields, from which the page builds its forms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,11 +174,21 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
         return _served_sentence_model(name, folder, options, exit_rule)
     model = load_checkpoint(folder)
     if has_masked_head(model):
-        if exit_rule is not None:
-            raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
-        return _served_fill_mask(name, folder, make_fill_mask_pipeline(folder, model, options))
+        _refuse_exits(source, exit_rule)
+        pipeline = make_fill_mask_pipeline(folder, model, _exact(options))
+        return _served_fill_mask(name, folder, pipeline)
     finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
+
+
+def _refuse_exits(source: str, exit_rule: ExitRule | None) -> None:
+    if exit_rule is not None:
+        raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
+
+
+def _exact(options: EngineOptions) -> EngineOptions:
+    """Return the options with fp32 in place of "auto", as for `fill_mask_pipeline` and vectors of texts."""
+    return replace(options, precision="fp32") if options.precision == "auto" else options
 
 
 def _served_export(
@@ -186,7 +196,8 @@ def _served_export(
 ) -> ServedModel:
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
-        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(folder, options))
+        _refuse_exits(name, exit_rule)
+        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(folder, _exact(options)))
     return _served_task_model(name, load_finetuned(folder, options, exit_rule=exit_rule))
 
 

@@ -45,6 +45,11 @@ class ServerLog:
                 f"texts {record.num_texts}, tokens {record.num_tokens}, id {record.request_id}"
             )
 
+    def take_messages(self) -> None:
+        """Write the messages of the other packages as JSON too, if that is the format."""
+        if self._is_json:
+            progress.set_message_writer(self.message)
+
     def message(self, text: str) -> None:
         """Write a message, unless quiet."""
         if not self._is_json:

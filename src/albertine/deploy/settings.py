@@ -42,7 +42,7 @@ class ServeSettings(Settings):
     device: DeviceName = setting("auto", "Device; auto uses a GPU if there is one.")
     precision: PrecisionName = setting(
         "auto",
-        "Precision of matrix products; auto uses fp32 if the model was fine-tuned in fp32, "
+        "Precision of matrix products; auto uses fp32 if the model is pre-trained or was fine-tuned in fp32, "
         "else bf16 if the machine computes it fast.",
     )
     engine: EngineName | None = setting(None, ENGINE_HELP)
@@ -52,6 +52,9 @@ class ServeSettings(Settings):
     def check(self) -> None:
         """Raise SettingError if a host or an origin is malformed, or `exit` no rule."""
         make_exit_rule(self.exit, self.depth)
+        if self.engine == "auto" and self.workers > 1:
+            problem = "must name a library with several workers, which could choose different ones"
+            raise SettingError("engine", self.engine, problem, ("workers",))
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name):
                 raise SettingError(

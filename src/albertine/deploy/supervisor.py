@@ -106,6 +106,8 @@ class Supervisor:
                 index, process, receiving, time.monotonic(), num_failures=num_failures
             )
         sending.close()
+        if self._last_signal is not None:  # it came while the worker was started
+            process.terminate()
 
     def _wait_until_ready(self) -> Sequence[str]:
         """Wait until all workers have loaded the model; return its paths, or raise the error of a worker."""
@@ -141,7 +143,7 @@ class Supervisor:
     def _poll(self) -> None:
         """Start workers that are due, note those that are ready, and collect those that have died."""
         for index, (due, num_failures) in list(self._due.items()):
-            if time.monotonic() >= due:
+            if time.monotonic() >= due and self._last_signal is None:
                 del self._due[index]
                 self._start(index, num_failures)
         for worker in self._waiting():

@@ -12,7 +12,7 @@ from albertine.device import choose_precision
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import engine_title, open_session, require_cpu
 from albertine.engines.libraries import check_libraries
-from albertine.errors import InputError
+from albertine.errors import InputError, WorkError
 from albertine.model.model import Model
 from albertine.settings.engine import FORMAT_OF_ENGINE, EngineName
 from albertine.settings.export import ExportFormat
@@ -48,7 +48,13 @@ def convert_model(model: Model, engine: EngineName, device: str, precision: str)
     from albertine.engines.verify import verify_export
 
     with TemporaryDirectory(prefix="albertine-") as folder:
-        file = Path(folder) / write_model(model, Path(folder), to)[0]
+        try:
+            file = Path(folder) / write_model(model, Path(folder), to)[0]
+        except Exception as error:  # the exporter raises types of its own
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise WorkError(
+                f"engine {engine}: the model cannot be converted ({reason}); use torch"
+            ) from error
 
         def open_in(precision: torch.dtype) -> ExportedEngine:
             settings, head = model.settings, model.head_settings

@@ -12,7 +12,7 @@ from albertine.engines.conversion import check_convertible, convert_model
 from albertine.engines.engine import Engine
 from albertine.engines.libraries import check_libraries
 from albertine.engines.torch_engine import prepare_torch_engine
-from albertine.errors import InputError
+from albertine.errors import AlbertineError, InputError
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import FORMAT_OF_ENGINE, EngineOptions
@@ -61,7 +61,12 @@ def _candidates(model: Model, options: EngineOptions) -> Iterator[Engine]:
             check_libraries(to, "fp32")
         except InputError:
             continue
-        yield convert_model(model.eval(), name, "cpu", options.precision)
+        try:
+            engine = convert_model(model.eval(), name, "cpu", options.precision)
+        except AlbertineError as error:
+            progress.print_message(f"engine {name}: {error}")
+            continue
+        yield engine
     yield prepare_torch_engine(model, "cpu", options.precision)  # last, because it may change the model
 
 

@@ -21,7 +21,7 @@ from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.readme import write_readme
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
-from albertine.export.web_tokenizer import check_web_tokenizer
+from albertine.export.web_tokenizer import check_web_tokenizer, find_node
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
@@ -75,6 +75,7 @@ def export(
     check_convertible(model, str(source))
     if settings.to == "web":
         _check_steps(model, source)
+        find_node()  # not only after the work
     archives = package_archives(settings.packages) if settings.to == "web" else {}
     judge = None
     if settings.precision == "int8":

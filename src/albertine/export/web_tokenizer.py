@@ -147,6 +147,14 @@ def hard_texts(count: int = _NUM_TEXTS) -> list[str]:
     return texts[:count]
 
 
+def find_node() -> str:
+    """Return the path of Node.js; raise `InputError` if it is not installed."""
+    node = shutil.which("node")
+    if node is None:
+        raise InputError("export to web needs node, which checks the page's tokenizer; install Node.js")
+    return node
+
+
 def check_web_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
     """Raise `WorkError` if the tokenizer in the folder of a web export gives other ids than the model's.
 
@@ -154,11 +162,8 @@ def check_web_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
         folder: the folder, with the scripts of the page and of the libraries.
         tokenizer: tokenizer of the model.
     """
-    node = shutil.which("node")
-    if node is None:
-        raise InputError("export to web needs node, which checks the page's tokenizer; install Node.js")
     texts = hard_texts()
-    answers = run_web_tokenizer(node, folder, texts)
+    answers = run_web_tokenizer(find_node(), folder, texts)
     for text, answer, expected in zip(texts, answers, expected_ids(tokenizer, texts), strict=True):
         for use, ids in expected.items():
             if answer[use] != ids:
@@ -177,15 +182,18 @@ def run_web_tokenizer(node: str, folder: Path, texts: Sequence[str]) -> list[dic
             shutil.copy(folder / file, copy / file)
         (copy / "ids.js").write_bytes((files("albertine.export") / "web" / "ids.js").read_bytes())
         (copy / "package.json").write_text('{"type": "module"}', encoding="utf-8")  # for Node.js
-        result = subprocess.run(
-            [node, "ids.js"],
-            cwd=copy,
-            input=json.dumps(texts),
-            capture_output=True,
-            encoding="utf-8",
-            timeout=_TIMEOUT,
-            check=False,
-        )
+        try:
+            result = subprocess.run(
+                [node, "ids.js"],
+                cwd=copy,
+                input=json.dumps(texts),
+                capture_output=True,
+                encoding="utf-8",
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise WorkError(f"{folder}: the tokenizer for browsers takes more than {_TIMEOUT} s") from None
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "Error" in line] or ["no message"]
         raise WorkError(f"{folder}: the tokenizer for browsers fails: {display_text(lines[0])}")

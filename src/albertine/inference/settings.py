@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
-from albertine.settings.engine import ENGINE_HELP, FORMAT_OF_ENGINE, EngineName, EngineOptions
+from albertine.settings.engine import ENGINE_HELP, EngineName, EngineOptions
 from albertine.settings.exit_rule import (
     DEPTH_HELP,
     EXIT_HELP,
@@ -94,7 +94,7 @@ class EvaluateSettings(DepthSettings):
                 raise SettingError(
                     name, value, "must not be set with exits = all, which tries several", ("exits",)
                 )
-        if self.exits is not None and self.engine in FORMAT_OF_ENGINE:
+        if self.exits is not None and self.engine not in (None, "torch"):
             raise SettingError("engine", self.engine, "must be torch with exits = all", ("exits",))
         for name, default in (("picture", None), ("tolerance", _TOLERANCE)):
             value = getattr(self, name)

@@ -22,7 +22,7 @@ export const TASKS = {
       const best = argmax(probabilities);
       return { option: best, text: options[best], probability: probabilities[best], probabilities };
     },
-    shares: ({ probabilities }, { options }) => options.map((option, index) => [option, probabilities[index]]),
+    shares: ({ probabilities }, { options }) => distinct(options).map((option, index) => [option, probabilities[index]]),
   },
   tag: {
     encode: encodeWords,
@@ -32,7 +32,7 @@ export const TASKS = {
       const best = ofWords.map(argmax);
       return { words, tags: best.map((tag) => labels[tag]), probabilities: ofWords.map((values, index) => values[best[index]]) };
     },
-    shares: ({ words, probabilities }) => words.map((word, index) => [word, probabilities[index]]),
+    shares: ({ words, probabilities }) => distinct(words).map((word, index) => [word, probabilities[index]]),
   },
   span: {
     encode: encodePassage,
@@ -221,6 +221,15 @@ function largest(values, count) {
     best.length = Math.min(best.length, count);
   });
   return best;
+}
+
+// Names of lines in the chart: a repeated one has its number.
+function distinct(names) {
+  const counts = new Map();
+  return names.map((name) => {
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+    return counts.get(name) > 1 ? `${name} (${counts.get(name)})` : name;
+  });
 }
 
 // The shares of equal names are added up.
