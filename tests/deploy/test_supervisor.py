@@ -164,6 +164,17 @@ def test_a_worker_that_fails_at_the_start_stops_the_server(
         new_supervisor.run(lambda _: pytest.fail("not ready"))
 
 
+def test_a_worker_that_starts_after_the_signal_is_stopped(
+    new_supervisor: supervisor.Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.answer_then_wait)
+    new_supervisor._last_signal = time.monotonic()
+    new_supervisor._start(0)
+    process = new_supervisor._workers[0].process
+    process.join(WAIT_SECONDS)
+    assert process.exitcode == -signal.SIGTERM
+
+
 def test_a_worker_that_dies_again_is_replaced_later_each_time(
     new_supervisor: supervisor.Supervisor,
     monkeypatch: pytest.MonkeyPatch,

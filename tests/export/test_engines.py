@@ -15,6 +15,7 @@ from tests.model.test_padded import HEADS, make_model
 
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.deploy.settings import ServeSettings
 from albertine.engines import libraries, selection
 from albertine.engines.engine import Engine
 from albertine.engines.selection import prepare_engine
@@ -22,8 +23,9 @@ from albertine.engines.verify import random_strips
 from albertine.errors import InputError
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.inference.pipeline import pipeline
+from albertine.inference.settings import EvaluateSettings
 from albertine.model.model import Model
-from albertine.settings import HeadSettings
+from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineName, EngineOptions
 
 LIBRARIES: tuple[EngineName, ...] = ("onnxruntime", "openvino")
@@ -105,6 +107,26 @@ def test_auto_takes_the_fastest_engine(
     message = capsys.readouterr().err
     assert f"engine {engine.name} is the fastest here" in message
     assert "1,234" in message
+
+
+def test_auto_leaves_out_an_engine_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("no such operator\nlong text")
+
+    monkeypatch.setattr("albertine.engines.model_files.write_model", fail)
+    engine = prepare_engine(make_model(head=HEADS["classify"]), EngineOptions("cpu", "fp32", "auto"))
+    assert engine.name == "torch, fp32"
+    message = capsys.readouterr().err
+    assert "engine onnxruntime: the model cannot be converted (no such operator); use torch" in message
+
+
+def test_auto_is_refused_where_engines_must_be_alike() -> None:
+    with pytest.raises(SettingError, match="must name a library with several workers"):
+        ServeSettings(engine="auto", workers=2)
+    with pytest.raises(SettingError, match="must be torch with exits = all"):
+        EvaluateSettings(engine="auto", exits="all")
 
 
 def test_auto_measures_every_engine() -> None:
