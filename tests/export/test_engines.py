@@ -1,7 +1,10 @@
 """`--engine`: a checkpoint that another library runs, and the choice of the fastest."""
 
 import csv
+import gc
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +51,19 @@ def test_openvino_computes_in_bf16_on_request() -> None:
     with torch.no_grad():
         expected = model(strip).logits
     assert (engine.run(strip).logits - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+def test_signals_are_handled_after_openvino_sessions_of_any_order() -> None:
+    model, received = make_model(head=HEADS["classify"]), list[int]()
+    before = signal.signal(signal.SIGUSR1, lambda number, _: received.append(number))
+    try:
+        for precision in ("fp32", "bf16"):
+            prepare_engine(model, EngineOptions("cpu", precision, "openvino")).run(random_strips(model)[0])
+        gc.collect()
+        os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert received == [signal.SIGUSR1]
 
 
 def test_the_command_line_takes_an_engine(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ from albertine.engines.exported_engine import Session
 _HINTS = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
 
+@cache
+def _core() -> openvino.Core:
+    """Return the only instance of this process, which stays until its end.
+
+    Each sets a stack for signal handlers. If an older one is destroyed first, the younger one then restores
+    a stack that is gone, and the next signal kills the process (OpenVINO 2026.4).
+    """
+    return openvino.Core()
+
+
 def open_openvino(model: Path, precision: torch.dtype) -> Session:
     """Return a session of an OpenVINO model, on as many threads of the CPU as torch uses.
 
@@ -23,7 +34,7 @@ def open_openvino(model: Path, precision: torch.dtype) -> Session:
         model: the .xml file, beside its .bin.
         precision: precision of the products that are not in int8.
     """
-    core = openvino.Core()
+    core = _core()
     settings = {
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "INFERENCE_PRECISION_HINT": _HINTS[precision],
