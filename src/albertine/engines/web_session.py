@@ -1,6 +1,6 @@
 """Runs a model that was exported for browsers: graphs for the embedding, each block, and the head.
 
-A browser calls the block in a loop, for one sequence at a time. So does this session.
+As in a browser, the block is called in a loop, for one sequence at a time.
 """
 
 from collections.abc import Iterator, Mapping
