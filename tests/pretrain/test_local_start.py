@@ -17,6 +17,7 @@ from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.setup import PRETRAIN_HEAD, untrained_model
 from albertine.pretrain.unigram_baseline import no_context_baseline
 from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.train.step_metrics import StepMetrics
@@ -33,6 +34,13 @@ SHAPES = {
         vocab_size=500, embedding_size=64, hidden_size=192, layers=4, heads=6, share="attention"
     ),
 }
+
+
+def test_an_untrained_model_with_rotary_positions_has_no_local_start() -> None:
+    settings = replace(SHAPES["albert"], rotary=True)
+    weights = untrained_model(settings, PretrainSettings()).state_dict()
+    plain_weights = Model(settings, PRETRAIN_HEAD).state_dict()
+    assert all(torch.equal(weights[name], weight) for name, weight in plain_weights.items())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -223,10 +223,10 @@ def untrained_model(model_settings: ModelSettings, settings: PretrainSettings) -
 
     Args:
         model_settings: settings of the model.
-        settings: settings of the run, of which the seed and the choice of the start are used.
+        settings: settings of the run; only the seed and the choice of the start are used.
     """
     model = Model(model_settings, PRETRAIN_HEAD, seed=settings.train.seed)
-    if settings.uses_local_start:
+    if replace(settings, model=model_settings).uses_local_start:
         apply_local_start(model, settings.train.seed, model_settings.layers)
     return model
 
