@@ -19,7 +19,7 @@ from albertine.finetune import run as run_module
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.load import load_checkpoint
-from albertine.pretrain.run import build_trainer
+from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card import finetune_runs, recipe, workspace
 from albertine.report_card.recipe import TASK_RECIPES, learning_rate

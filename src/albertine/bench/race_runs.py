@@ -20,8 +20,8 @@ from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.device import choose_device, choose_precision
+from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.pretraining import Pretraining
-from albertine.pretrain.run import build_trainer
 from albertine.pretrain.scores import ratio_estimate, sample_sums
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +17,7 @@ from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
 from albertine.finetune.baseline import BaselineResult, baseline_advice, evaluate_baseline
+from albertine.finetune.duration import check_minutes, with_measured_steps
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
@@ -90,7 +92,8 @@ def finetune(
     Args:
         model: a run, the folder of a checkpoint, or a hub name; None if `settings.init_from` names it.
         out: output folder, which holds the best model on dev when the function returns.
-        settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task.
+        settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task,
+            and a length in minutes becomes a number of steps, measured before the first run.
         sweep: try all combinations of `settings.grid`, which only `SweepSettings` have.
     """
     out = Path(out)
@@ -98,14 +101,19 @@ def finetune(
     _check_output_folder(out)
     with init_distributed(settings.device) as distributed:
         source = None if model is None else str(model)
+        check_minutes(settings, sweep=sweep)
         data = prepare_task(source, settings)
-        base_settings = with_task_defaults(
-            replace(settings, init_from=source or settings.init_from),
-            data.task.name,
-            data.model_settings,
-            data.num_samples,
-            data.card.max_length,
+        with_defaults = partial(
+            with_task_defaults,
+            task=data.task.name,
+            model_settings=data.model_settings,
+            num_samples=data.num_samples,
+            max_length=data.card.max_length,
         )
+        settings = replace(settings, init_from=source or settings.init_from)
+        runs_begun = [out, *sorted(out.glob("seed-*"))]
+        settings = with_measured_steps(runs_begun, settings, data, distributed, with_defaults)
+        base_settings = with_defaults(settings)
         settings_by_run = dict(trials(base_settings, sweep=sweep)) or {"": base_settings}
         if "" not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")

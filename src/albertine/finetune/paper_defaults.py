@@ -22,6 +22,7 @@ from typing import TypeVar
 from albertine.finetune.settings import FinetuneSettings
 from albertine.settings import ModelSettings
 from albertine.tasks.registry import find_task
+from albertine.train.duration import check_has_steps
 
 S = TypeVar("S", bound=FinetuneSettings)
 
@@ -139,6 +140,7 @@ def with_task_defaults(
         max_length: maximum tokens of a sequence.
     """
     defaults, train = task_defaults(task, albert_v2=settings.albert_v2), settings.train
+    check_has_steps(train)
     batch_size = train.batch_size or (
         defaults.batch_size if train.steps else defaults.scaled_batch_size(num_samples)
     )

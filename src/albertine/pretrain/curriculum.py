@@ -17,6 +17,7 @@ _EXAMPLES = {
     "mlm_probability": "0.3, 0.15 from 0.5",
 }
 GROW = "grow"
+CURRICULUM_KEYS = ("length", "depth", "mlm_probability")
 # Shares of the time that a growing depth spends with 1, 2, half and all layers.
 _TIME_SHARES = (0.25, 0.2, 0.25, 0.3)
 _FIXED_COST = 0.35  # of a step without any layer, in layers
@@ -114,7 +115,7 @@ class CurriculumSettings(Settings):
 
     def check(self) -> None:
         """Raise `SettingError` if the text of a setting does not describe valid stages."""
-        for key in ("length", "depth", "mlm_probability"):
+        for key in CURRICULUM_KEYS:
             self.stages(key)
 
     def stages(self, key: str) -> CurriculumStages | None:

@@ -287,7 +287,7 @@ class Pretraining:
         if self._held_out_batches is None or self._held_out_batches[0] != objective:
             dataset = PretrainDataset(self.corpus, objective, "dev")
             size = max(1, self._micro_batch_tokens // objective.max_length)
-            sample_count = max(1, self.evaluation_tokens // objective.max_length)
+            sample_count = max(1, self.settings.train.evaluation_tokens // objective.max_length)
             indices = np.arange(min(len(dataset), sample_count))
             chunks = [indices[start : start + size] for start in range(0, len(indices), size)]
             # A batch gathers sharded weights from all processes, so all need as many; some may be empty.
@@ -296,13 +296,6 @@ class Pretraining:
             batches = [collate(dataset.draw(chunk), len(chunk)) for chunk in own_chunks]
             self._held_out_batches = (objective, batches)
         return self._held_out_batches[1]
-
-    @property
-    def evaluation_tokens(self) -> int:
-        """Number of tokens per evaluation; by default 1/20 of the tokens trained on in between."""
-        train = self.settings.train
-        every = train.evaluate_every or max(1, train.steps // 40)
-        return train.evaluate_tokens or min(262_144, max(8_192, every * train.batch_tokens // 20))
 
     def diagnose(self, metrics: StepMetrics) -> str | None:
         """Return a message if the loss is at one of the baselines."""

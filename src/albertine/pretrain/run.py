@@ -4,24 +4,17 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from albertine import progress
-from albertine.corpus.corpus import Corpus, open_corpus
-from albertine.corpus.dataset import PretrainDataset
-from albertine.device import default_micro_batch_tokens
-from albertine.model.model import Model
+from albertine.corpus.corpus import open_corpus
+from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
-from albertine.pretrain.local_start import apply_local_start
-from albertine.pretrain.plateau import PlateauDetector
-from albertine.pretrain.pretraining import Pretraining
+from albertine.pretrain.duration import with_measured_steps
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import load_init_checkpoint, make_model, resolved_settings
-from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bias
+from albertine.pretrain.setup import load_init_checkpoint, resolved_settings
 from albertine.settings import ModelSettings, build_settings
-from albertine.train.assembly import assemble_trainer
-from albertine.train.distributed import Distributed, init_distributed
+from albertine.train.distributed import init_distributed
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
 from albertine.train.trackers import check_tracker_installed
-from albertine.train.trainer import Trainer
 
 # Settings that may change when a run resumes: they affect where and how fast the run computes, which
 # checkpoints it keeps and where it reports. The corpus may move: its checksums identify it.
@@ -36,7 +29,8 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
     """Pre-train a model, or resume an interrupted run; return the metrics of the last evaluation.
 
     Settings without a value are derived from the corpus, the checkpoint to start from and
-    the batch size; those that were given (`settings.explicit_keys`) are not changed.
+    the batch size; those that were given (`settings.explicit_keys`) are not changed. A length
+    in minutes becomes a number of steps, measured before the first step.
 
     Args:
         out: folder of the run: a new one, or one to resume. It contains a model at any time.
@@ -49,6 +43,7 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
         stored_model_settings = _stored_model_settings(run, settings)
         init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)
+        settings = with_measured_steps(run, settings, corpus, init_model, init_settings, distributed)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
         distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, CHANGEABLE_SETTINGS)))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)
@@ -77,51 +72,3 @@ def _stored_model_settings(run: Path, settings: PretrainSettings) -> ModelSettin
     if settings.init_from is None or not has_checkpoints(run):
         return None
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).model
-
-
-def build_trainer(
-    run: Path,
-    settings: PretrainSettings,
-    corpus: Corpus,
-    init_model: Model | None,
-    distributed: Distributed,
-    trainable_type: type[Pretraining] = Pretraining,
-) -> Trainer:
-    """Return the trainer of a run.
-
-    Args:
-        run: folder of the run.
-        settings: settings from `resolved_settings`.
-        corpus: the corpus.
-        init_model: the model to start from; None for random weights.
-        distributed: the processes that train together.
-        trainable_type: class of the data, losses and evaluation.
-    """
-    train, frequencies = settings.train, TokenFrequencies.from_corpus(corpus)
-    model = make_model(settings, init_model)
-    if init_model is None and not has_checkpoints(run):
-        _apply_starts(model, settings, frequencies)
-    dataset = PretrainDataset(corpus, settings.objective_at(0))
-    if settings.objective.text_fraction < 1 and distributed.is_main:
-        chosen, documents = dataset.num_documents, corpus.manifest.documents["train"]
-        progress.print_message(f"objective.text_fraction: {chosen:,} of {documents:,} documents")
-    unigram_loss = frequencies.baseline_loss(dataset)
-    unknown_fraction = frequencies.frequency(corpus.tokenizer.special_ids.unk)
-    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
-    trainable = trainable_type(
-        corpus,
-        settings,
-        distributed,
-        PlateauDetector(settings, unigram_loss, unknown_fraction),
-        max(micro_batch_tokens, settings.longest_sample()),
-    )
-    baselines = {"mlm": ("unigram", unigram_loss)}
-    return assemble_trainer(run, model, trainable, train, settings, distributed, baselines=baselines)
-
-
-def _apply_starts(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
-    """Apply the unigram start and the local start to a new model, as the settings say."""
-    if settings.unigram_start:
-        set_unigram_bias(model, frequencies)
-    if settings.uses_local_start:
-        apply_local_start(model, settings.train.seed, settings.depth_at(0))

@@ -21,6 +21,7 @@ from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.text.tokenizer import load_tokenizer
+from albertine.train.duration import check_has_steps
 from albertine.train.schedule import LearningRateSchedule
 
 PRETRAIN_HEAD = HeadSettings(kind="pretrain")
@@ -45,6 +46,7 @@ def resolved_settings(
         init_model_settings: model settings of the checkpoint to start from; None if there is none.
         world_size: number of processes that share a batch.
     """
+    check_has_steps(settings.train)
     model, explicit_keys = settings.model, settings.explicit_keys
     if init_model_settings is not None:
         model = model_from_checkpoint(init_model_settings, model, explicit_keys)

@@ -21,6 +21,12 @@ class TrainerSettings(Settings):
     """Settings of a training run; the kind of run determines the values that are not set."""
 
     steps: int = setting(20_000, "Number of optimizer steps.", minimum=1, maximum=LARGEST_EXACT_INTEGER)
+    minutes: float | None = setting(
+        None,
+        "Length of the run in minutes, in place of steps: the first seconds measure how many steps fit.",
+        minimum=0.01,
+        maximum=1e6,
+    )
     micro_batch_tokens: int | None = setting(
         None,
         "Maximum tokens per micro-batch; gradients are accumulated over micro-batches. "
@@ -63,6 +69,11 @@ class TrainerSettings(Settings):
     patience: int | None = setting(None, "Stop after this many evaluations without improvement.", minimum=1)
     tracker: TrackerName = setting("none", "Experiment tracker that also gets the metrics.")
 
+    @property
+    def evaluation_interval(self) -> int:
+        """Number of steps between evaluations."""
+        return self.evaluate_every or max(1, self.steps // 40)
+
     def check(self) -> None:
         """Raise `SettingError` if the warm-up is longer than the run."""
         if self.warmup is not None and 0 < self.steps < self.warmup:
@@ -99,3 +110,9 @@ class PretrainTrainSettings(TrainerSettings):
         "Train the head after several steps of depth, at most 6, so that fine-tuned models can leave early; "
         "the loss of a step has a weight proportional to its depth.",
     )
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Number of tokens per evaluation; by default 1/20 of the tokens trained on in between."""
+        tokens_between = self.evaluation_interval * self.batch_tokens
+        return self.evaluate_tokens or min(262_144, max(8_192, tokens_between // 20))

@@ -18,6 +18,7 @@ all of which a checkpoint holds or identifies. So an interrupted and resumed run
 the same weights, bit for bit, as an uninterrupted one.
 """
 
+import math
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,10 +89,10 @@ class Trainer:
         self._trainable, self._optimizers, self._gradients = trainable, optimizers, gradients
         self._settings, self._distributed = settings, distributed
         self._schedule = LearningRateSchedule.from_resolved_settings(settings)
-        self._evaluate_every = settings.evaluate_every or max(1, settings.steps // 40)
+        self._evaluate_every = settings.evaluation_interval
         self._shutdown = ShutdownSignal()
         self._checkpointing = Checkpointing(model, trainable, optimizers, settings, recorder, distributed)
-        self._is_timed_save_due, self._peak_flops = False, 0.0
+        self._is_timed_save_due, self._peak_flops = False, math.inf
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether there is one."""
@@ -140,6 +141,17 @@ class Trainer:
                 self._trainable.close()
             self._checkpointing.save(self.state)
             self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
+
+    def time_step(self, step: int) -> float:
+        """Take a step like that number `step` of the run, and return its tokens per second.
+
+        Only for a trainer that is thrown away: the steps of a run depend on all steps before.
+        """
+        self.model.train()
+        self.state = TrainerState(step=step, data_position=self._trainable.data_position)
+        metrics = self._train_step()
+        assert metrics is not None  # a new state has no average that the loss could exceed
+        return metrics.tokens_per_second
 
     def _advance(self) -> None:
         """Take a step, then evaluate and write a checkpoint if due."""

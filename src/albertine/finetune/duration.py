@@ -1,0 +1,75 @@
+"""The number of steps of a fine-tuning run whose length is given in minutes; see `train.duration`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.finetune.prepare import FinetuneData
+from albertine.finetune.run import build_trainer
+from albertine.finetune.settings import FinetuneSettings
+from albertine.train import duration
+from albertine.train.distributed import Distributed
+
+_DEFAULT_EVALUATIONS = 11  # a tenth of the run apart, and one before the first step
+
+
+def check_minutes(settings: FinetuneSettings, *, sweep: bool) -> None:
+    """Raise `InputError` if minutes are given together with steps or for a sweep."""
+    duration.check_length(settings, settings.train)
+    if sweep and settings.train.minutes is not None:
+        raise InputError(
+            f"--train.minutes {settings.train.minutes:g}: the runs of a sweep take the same number of "
+            "examples, not the same time; give --train.steps"
+        )
+
+
+def with_measured_steps(
+    runs: list[Path],
+    settings: FinetuneSettings,
+    data: FinetuneData,
+    distributed: Distributed,
+    with_defaults: Callable[[FinetuneSettings], FinetuneSettings],
+) -> FinetuneSettings:
+    """Return settings with steps in place of minutes; runs that have begun keep their steps.
+
+    Args:
+        runs: folders of the runs, which all have the same number of steps.
+        settings: requested settings.
+        data: examples and checkpoint.
+        distributed: the processes.
+        with_defaults: fills in the hyperparameters that are not set.
+    """
+    minutes = settings.train.minutes
+    if minutes is None:
+        return settings
+    # Without a number of steps, the batch size is that for the amount of data.
+    trial = with_defaults(replace(settings, train=replace(settings.train, minutes=None)))
+    trial = replace(trial, train=duration.trial_settings(trial.train))
+    steps = None
+    if distributed.is_main:
+        steps = next(filter(None, map(duration.stored_steps, runs)), None)
+    steps = distributed.broadcast(steps)
+    if steps is None:
+        with TemporaryDirectory() as folder, progress.quiet_output():
+            trainer = build_trainer(Path(folder), trial, data, distributed, can_collapse=False)
+            token_seconds = duration.seconds_per_token(trainer, 0)
+        batch_size, every = trial.train.batch_size or 1, settings.train.evaluate_every
+        steps = distributed.broadcast(_steps_that_fit(minutes, batch_size, every, data, token_seconds))
+    train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)
+    return replace(settings, train=train)
+
+
+def _steps_that_fit(
+    minutes: float, batch_size: int, evaluate_every: int | None, data: FinetuneData, token_seconds: float
+) -> int:
+    """Return the number of steps that fit, evaluations included."""
+    train_tokens = sum(sample.num_tokens for sample in data.train_samples)
+    dev_tokens = sum(sample.num_tokens for sample in data.dev_samples)
+    step_seconds = batch_size * train_tokens / data.num_samples * token_seconds
+    evaluations = (
+        _DEFAULT_EVALUATIONS if evaluate_every is None else 60 * minutes / step_seconds / evaluate_every + 1
+    )
+    return duration.steps_that_fit(minutes, step_seconds, evaluations * dev_tokens, token_seconds)

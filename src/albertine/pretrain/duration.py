@@ -1,0 +1,101 @@
+"""The number of steps of a pre-training run whose length is given in minutes; see `train.duration`."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from albertine import progress
+from albertine.corpus.corpus import Corpus
+from albertine.device import default_micro_batch_tokens
+from albertine.model.model import Model
+from albertine.pretrain.assembly import build_trainer
+from albertine.pretrain.curriculum import CURRICULUM_KEYS
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.setup import resolved_settings
+from albertine.settings import ModelSettings
+from albertine.train import duration
+from albertine.train.distributed import Distributed
+from albertine.train.settings import PretrainTrainSettings
+from albertine.train.trainer import Trainer
+
+_MIN_TOKENS_BETWEEN_EVALUATIONS = 160_000
+
+
+def with_measured_steps(
+    run: Path,
+    settings: PretrainSettings,
+    corpus: Corpus,
+    init_model: Model | None,
+    init_settings: ModelSettings | None,
+    distributed: Distributed,
+) -> PretrainSettings:
+    """Return settings with steps in place of minutes; a run that has begun keeps its steps.
+
+    Args:
+        run: folder of the run.
+        settings: requested settings.
+        corpus: the corpus.
+        init_model: the model to start from; None for random weights, or if the run has begun.
+        init_settings: model settings of the checkpoint to start from; None if there is none.
+        distributed: the processes that train together.
+    """
+    minutes = settings.train.minutes
+    if minutes is None:
+        return settings
+    duration.check_length(settings, settings.train)
+    steps = distributed.broadcast(duration.stored_steps(run) if distributed.is_main else None)
+    if steps is None:
+        trial = _trial_settings(settings, distributed)
+        trial = resolved_settings(trial, corpus, init_settings, distributed.world_size)
+        with TemporaryDirectory() as folder, progress.quiet_output():
+            trainer = build_trainer(Path(folder), trial, corpus, init_model, distributed)
+            token_seconds = _mean_seconds_per_token(trainer, trial)
+        steps = distributed.broadcast(_steps_that_fit(minutes, settings.train, token_seconds))
+    return replace(settings, train=_with_steps(settings.train, steps))
+
+
+def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettings:
+    """Return the settings of a run with a number of steps.
+
+    In a short run, the default of 40 evaluations could take longer than its training.
+    """
+    train = replace(train, minutes=None, steps=steps)
+    every = max(train.evaluation_interval, _MIN_TOKENS_BETWEEN_EVALUATIONS // train.batch_tokens)
+    return train if train.evaluate_every else replace(train, evaluate_every=every)
+
+
+def _trial_settings(settings: PretrainSettings, distributed: Distributed) -> PretrainSettings:
+    """Return the settings of a trial, whose steps have at most one micro-batch in each process."""
+    train = duration.trial_settings(settings.train)
+    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    largest = max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
+    return replace(settings, workers=0, train=replace(train, batch_tokens=min(train.batch_tokens, largest)))
+
+
+def _mean_seconds_per_token(trainer: Trainer, trial: PretrainSettings) -> float:
+    """Return the mean time of a token over the run, whose stages differ in depth, length or masking."""
+    return sum(
+        share * duration.seconds_per_token(trainer, math.ceil(start * trial.train.steps))
+        for start, share in _stages(trial)
+    )
+
+
+def _stages(settings: PretrainSettings) -> Iterator[tuple[float, float]]:
+    """Yield start and length of each stage of the curriculum, as fractions of the run."""
+    starts = {0.0, 1.0}
+    for key in CURRICULUM_KEYS:
+        stages = settings.curriculum.stages(key)
+        starts |= set(stages.starts) if stages else set()
+    for start, end in pairwise(sorted(starts)):
+        yield start, end - start
+
+
+def _steps_that_fit(minutes: float, train: PretrainTrainSettings, token_seconds: float) -> int:
+    """Return the number of steps that fit, evaluations included."""
+    step_seconds = train.batch_tokens * token_seconds
+    train = _with_steps(train, max(1, int(60 * minutes / step_seconds)))
+    evaluated_tokens = train.evaluation_tokens * train.steps / train.evaluation_interval
+    return duration.steps_that_fit(minutes, step_seconds, evaluated_tokens, token_seconds)

@@ -1,0 +1,86 @@
+"""The number of steps of a run whose length is given in minutes.
+
+A trainer that is thrown away takes a few steps. The number of steps that fit is then stored in the
+settings of the run, in place of the minutes. So the run itself does not depend on the clock: it resumes
+exactly, and its settings repeat it. See docs/decisions/length-in-minutes.md.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.settings import Settings
+from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
+from albertine.train.settings import TrainerSettings
+from albertine.train.trainer import Trainer
+
+S = TypeVar("S", bound=TrainerSettings)
+
+TRIAL_STEPS = 10_000  # length of the run that a trial pretends to be part of
+_MIN_TIMED_STEPS, _TIMED_SECONDS = 3, 2.0
+# An evaluation runs only forward, which is a third of the operations of a training step.
+_FORWARD_SHARE = 1 / 3
+
+
+def check_length(settings: Settings, train: TrainerSettings) -> None:
+    """Raise `InputError` if both minutes and steps are given."""
+    if train.minutes is not None and "train.steps" in settings.explicit_keys:
+        raise InputError(
+            f"--train.minutes {train.minutes:g} and --train.steps {train.steps:,}: two lengths of the run; "
+            "give one (the settings of a run that was given minutes have its steps)"
+        )
+
+
+def check_has_steps(train: TrainerSettings) -> None:
+    """Raise `InputError` if the length is given in minutes, where only steps are possible."""
+    if train.minutes is not None:
+        raise InputError(f"--train.minutes {train.minutes:g}: not possible here; give --train.steps")
+
+
+def stored_steps(run: Path) -> int | None:
+    """Return the number of steps of a run that has begun; None if it has not."""
+    if not (run / SETTINGS_FILE).exists():
+        return None
+    train: Mapping[str, Any] = read_run_settings(run).values.get("train", {})
+    steps = train.get("steps")
+    if not isinstance(steps, int) or steps < 1:
+        raise InputError(
+            f"{run / SETTINGS_FILE}: has no train.steps; restore the file, or give another --out"
+        )
+    return steps
+
+
+def trial_settings(train: S) -> S:
+    """Return the settings of a trial; its learning rate is 0, so its steps change no weight."""
+    return replace(train, minutes=None, steps=TRIAL_STEPS, lr=0.0, warmup=0)
+
+
+def seconds_per_token(trainer: Trainer, step: int) -> float:
+    """Return the median time of a token in a few steps, after one that prepares kernels."""
+    trainer.time_step(step)
+    speeds: list[float] = []
+    started = time.monotonic()
+    while len(speeds) < _MIN_TIMED_STEPS or time.monotonic() - started < _TIMED_SECONDS:
+        speeds.append(trainer.time_step(step))
+    return 1 / median(speeds)
+
+
+def steps_that_fit(minutes: float, step_seconds: float, evaluated_tokens: float, token_seconds: float) -> int:
+    """Return the number of steps that fit into the minutes, and print it.
+
+    Args:
+        minutes: length of the run.
+        step_seconds: time of a training step, on average over the run.
+        evaluated_tokens: number of tokens in all evaluations of the run together.
+        token_seconds: time of a token in a training step.
+    """
+    evaluation_seconds = _FORWARD_SHARE * evaluated_tokens * token_seconds
+    # Evaluations take at most half of the minutes here; a run with more of them takes longer.
+    steps = max(1, int(max(60 * minutes - evaluation_seconds, 30 * minutes) / step_seconds))
+    progress.print_message(f"{minutes:g} minutes: {steps:,} steps at the speed of the first seconds")
+    return steps

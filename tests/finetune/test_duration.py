@@ -1,0 +1,55 @@
+"""Tests of fine-tuning runs whose length is given in minutes."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from tests.task_fixtures import with_train_settings
+
+from albertine.errors import InputError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings, SweepSettings
+from albertine.settings import read_settings_file
+from albertine.train import duration
+
+MINUTES = 0.01  # 0.6 s
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_minutes_become_steps_that_a_resumed_run_keeps(
+    seeds: int,
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(duration, "_TIMED_SECONDS", 0.1)
+    settings = with_train_settings(finetune_settings, steps=0, batch_size=None, minutes=MINUTES)
+    settings = replace(settings, seeds=seeds)
+    results = finetune(str(checkpoint), tmp_path / "run", settings)
+    folder = tmp_path / "run" / ("seed-1" if seeds > 1 else "")
+    stored = read_settings_file(folder / "settings.toml").values["train"]
+    steps = int(stored["steps"])
+    assert "minutes" not in stored
+    assert {run.steps for run in results.runs} == {steps}
+    assert f"0.01 minutes: {steps:,} steps" in capsys.readouterr().err
+
+    with_steps = with_train_settings(settings, minutes=None, steps=steps, batch_size=stored["batch_size"])
+    same = finetune(str(checkpoint), tmp_path / "same", with_steps)
+    assert [run.metrics for run in same.runs] == [run.metrics for run in results.runs]
+
+    monkeypatch.setattr(duration, "seconds_per_token", lambda *_: pytest.fail("it is measured again"))
+    finetune(str(checkpoint), tmp_path / "run", settings)
+
+
+def test_two_lengths_and_sweeps_are_refused(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    settings = with_train_settings(finetune_settings, minutes=5)
+    with pytest.raises(InputError, match=r"--train\.minutes 5 and --train\.steps"):
+        finetune(str(checkpoint), tmp_path / "run", settings)
+    settings = with_train_settings(settings, steps=0)
+    sweep = SweepSettings(**{field.name: getattr(settings, field.name) for field in fields(settings)})
+    with pytest.raises(InputError, match=r"--train\.minutes 5: the runs of a sweep"):
+        finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)

@@ -1,0 +1,91 @@
+"""Tests of pre-training runs whose length is given in minutes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from albertine.corpus.corpus import open_corpus
+from albertine.errors import InputError
+from albertine.pretrain import duration as pretrain_duration
+from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.setup import resolved_settings
+from albertine.settings import read_settings_file
+from albertine.train import duration
+from albertine.train.settings import PretrainTrainSettings
+from albertine.train.trainer import Trainer
+
+from .conftest import read_untimed_metrics, weight_bytes, with_train
+
+MINUTES = 0.01  # 0.6 s
+DEFAULT_STEPS = PretrainTrainSettings().steps  # the same as if no number were given
+
+
+def test_minutes_become_steps_that_a_resumed_run_keeps(
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(duration, "_TIMED_SECONDS", 0.1)
+    in_minutes = with_train(settings, steps=DEFAULT_STEPS, minutes=MINUTES)
+    pretrain(tmp_path / "run", in_minutes)
+    stored = read_settings_file(tmp_path / "run" / "settings.toml").values["train"]
+    assert "minutes" not in stored
+    steps = int(stored["steps"])
+    assert 1 <= steps < 2_000
+    assert f"0.01 minutes: {steps:,} steps" in capsys.readouterr().err
+
+    pretrain(tmp_path / "same", with_train(settings, steps=steps))
+    assert weight_bytes(tmp_path / "same") == weight_bytes(tmp_path / "run")
+    assert read_untimed_metrics(tmp_path / "same") == read_untimed_metrics(tmp_path / "run")
+
+    monkeypatch.setattr(duration, "seconds_per_token", lambda *_: pytest.fail("it is measured again"))
+    pretrain(tmp_path / "run", in_minutes)
+    assert f"finished at step {steps:,} of {steps:,}" in capsys.readouterr().err
+
+
+def test_the_mean_speed_is_that_of_all_stages(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds_per_token(trainer: Trainer, step: int) -> float:
+        trainer.time_step(step)
+        return 0.001 if step < 0.25 * duration.TRIAL_STEPS else 0.002
+
+    monkeypatch.setattr(duration, "seconds_per_token", seconds_per_token)
+    monkeypatch.setattr(pretrain_duration, "_MIN_TOKENS_BETWEEN_EVALUATIONS", 256 * 5)
+    settings = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.25"))
+    settings = with_train(settings, steps=DEFAULT_STEPS, minutes=0.4, evaluate_every=None)
+    pretrain(tmp_path / "run", settings)
+    # A step takes 256 * (0.25 * 0.001 + 0.75 * 0.002) = 0.448 s, so 53 fit. They have 10 evaluations of 256
+    # tokens, each in a third of the time of a step: 1.6 s.
+    stored = read_settings_file(tmp_path / "run" / "settings.toml").values["train"]
+    assert (stored["steps"], stored["evaluate_every"]) == (50, 5)
+
+
+def test_evaluations_leave_half_of_the_time_for_steps() -> None:
+    assert duration.steps_that_fit(1, step_seconds=1.0, evaluated_tokens=0, token_seconds=0.01) == 60
+    assert duration.steps_that_fit(1, step_seconds=1.0, evaluated_tokens=3_000, token_seconds=0.01) == 50
+    assert duration.steps_that_fit(1, step_seconds=1.0, evaluated_tokens=1e9, token_seconds=0.01) == 30
+    assert duration.steps_that_fit(1, step_seconds=1e9, evaluated_tokens=0, token_seconds=0.01) == 1
+
+
+def test_two_lengths_are_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--train\.minutes 5 and --train\.steps 12: two lengths"):
+        pretrain(tmp_path / "run", with_train(settings, minutes=5))
+    assert not (tmp_path / "run").exists()
+
+
+def test_minutes_are_refused_where_only_steps_are_possible(settings: PretrainSettings) -> None:
+    corpus = open_corpus(settings.corpus)
+    with pytest.raises(InputError, match=r"--train\.minutes 5: not possible here"):
+        resolved_settings(with_train(settings, steps=DEFAULT_STEPS, minutes=5), corpus, None)
+
+
+def test_settings_without_steps_are_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.toml").write_text("[train]\nlr = 0.1\n")
+    with pytest.raises(InputError, match=r"settings\.toml: has no train\.steps"):
+        pretrain(tmp_path / "run", with_train(settings, steps=DEFAULT_STEPS, minutes=5))
