@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from albertine import progress
 from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
@@ -152,6 +153,42 @@ def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
 
     options.read_settings(NoSettings)
     write_report(run)
+
+
+@app.command(group=MODELS)
+def compare(
+    first: Path,
+    second: Path,
+    /,
+    *more: Path,
+    out: Path | None = None,
+    json: JsonFlag = False,
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare runs: their scores, curves, and the settings in which they differ.
+
+    With several seeds in common, the difference from the first run has a 95% interval.
+
+    Example: albertine compare runs/a runs/b --out comparison.html
+
+    Args:
+        first: A run, or the folder of runs with several seeds: --out of pretrain or finetune.
+        second: Another one of the same kind.
+        more: More runs.
+        out: Also write the comparison, with overlaid curves, as a page to this file (.html).
+    """
+    from albertine.report.compared_runs import compare_runs
+    from albertine.report.comparison_page import comparison_page
+    from albertine.report.comparison_table import show_comparison
+
+    options.read_settings(NoSettings)
+    if out is not None and out.suffix != ".html":
+        raise InputError(f"--out {out}: the page is HTML; give a file name that ends in .html")
+    comparison = compare_runs([first, second, *more])
+    if out is not None:
+        comparison_page(comparison).write(out)
+        progress.print_message(f"{out}: open it in a browser")
+    show_comparison(comparison, as_json=json)
 
 
 @app.command(group=MODELS)

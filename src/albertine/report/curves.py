@@ -66,18 +66,27 @@ def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
 
 def finetuning_charts(run: Path, task: str) -> list[str]:
     """Return charts of the training loss and of the score on dev."""
-    metrics = read_metrics(run)
-    evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
-    scores = [
-        (step, 100 * primary_metric(task, metrics_on_dev))
-        for step, metrics_on_dev in evaluations
-        if metrics_on_dev
-    ]
-    losses = downsampled(metric_curve(metrics, "loss"), _MAX_POINTS)
+    return finetuning_comparison_charts([PlottedRun("", run, 1)], task)
+
+
+def finetuning_comparison_charts(runs: Sequence[PlottedRun], task: str) -> list[str]:
+    """Return charts of the training losses and of the scores on dev of several runs."""
+    losses, scores = [], []
+    for run in runs:
+        metrics = run.metrics()
+        points = downsampled(metric_curve(metrics, "loss"), _MAX_POINTS)
+        losses.append(Curve(run.name, points, run.color))
+        scores.append(Curve(run.name, _score_points(metrics, task), run.color, dots=True))
     return [
-        line_chart("Training loss", Axes("step", "loss", 0), [Curve("", losses, 1)]),
-        line_chart("Score on dev", Axes("step", "score (%)"), [Curve("", scores, 1, dots=True)]),
+        line_chart("Training loss", Axes("step", "loss", 0), losses),
+        line_chart("Score on dev", Axes("step", "score (%)"), scores),
     ]
+
+
+def _score_points(metrics: Sequence[metrics_log.MetricsLine], task: str) -> list[CurvePoint]:
+    """Return (step, score in percent) of each evaluation on dev."""
+    evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
+    return [(step, 100 * primary_metric(task, scores)) for step, scores in evaluations if scores]
 
 
 def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> list[CurvePoint]:

@@ -1,18 +1,13 @@
 """The report of a fine-tuning run, or of several runs: curves, scores, and how to use the model."""
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from albertine import progress
-from albertine.errors import InputError
-from albertine.finetune.baseline import BaselineResult
 from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
-from albertine.finetune.run import FinetuneResult
-from albertine.input_files import read_json_object
+from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
 from albertine.interop.load import load_checkpoint
-from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.curves import finetuning_charts
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import model_blocks
@@ -44,30 +39,14 @@ def finetuning_page(run: Path) -> Page:
     return Page(run.resolve().name, _summary(card), key_figures, sections)
 
 
-@dataclass(frozen=True)
-class _Results:
-    """The content of `results.json`; see `FinetuneResults.write`."""
-
-    task: str
-    median: dict[str, float]
-    best_run: str
-    runs: list[FinetuneResult]
-    baseline: BaselineResult | None = None
-    baseline_advice: str | None = None
-
-
-def _read_results(run: Path) -> _Results | None:
+def _read_results(run: Path) -> StoredFinetuneResults | None:
     """Return the results of all runs in a folder; None if it is one of several runs or is unfinished."""
-    file = run / RESULTS_FILE
-    if not file.exists():
-        if not (run.parent / RESULTS_FILE).exists():  # not one of several runs
-            progress.print_message(f"no {file}: the run is unfinished; the report lacks its table of runs")
-        return None
-    advice = "run the same albertine finetune command again to write it"
-    try:
-        return dataclass_from_json(_Results, read_json_object(file, advice))
-    except JsonError as error:
-        raise InputError(f"{file}: {error}; {advice}") from None
+    results = read_finetune_results(run)
+    if results is None and not (run.parent / RESULTS_FILE).exists():  # not one of several runs
+        progress.print_message(
+            f"no {run / RESULTS_FILE}: the run is unfinished; the report lacks its table of runs"
+        )
+    return results
 
 
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
@@ -85,7 +64,7 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
     return read_metrics(run) if (run / METRICS_FILE).exists() else []
 
 
-def _run_blocks(run: Path, results: _Results) -> list[str]:
+def _run_blocks(run: Path, results: StoredFinetuneResults) -> list[str]:
     rows = [
         [
             result.run_name or run.resolve().name,

@@ -114,6 +114,8 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
     ReadingCommand("convert run result", "run"),
     ReadingCommand("report run", "run", ("corpus",)),
     ReadingCommand("pretrain --plot run", "run"),
+    ReadingCommand("compare run apart --json", "run", ("apart",)),
+    ReadingCommand("compare classify-2 classify --json", "classify", ("classify-2",)),
     ReadingCommand("probe run --corpus corpus --device cpu --tokens 256 --json", "run", ("corpus",)),
     ReadingCommand("report-card run --corpus corpus --out result --device cpu --json", "run", ("corpus",)),
     ReadingCommand(

@@ -137,6 +137,7 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         ),
         "report, pre-training": WritingCommand("report run", ("run", "corpus")),
         "report, fine-tuning": WritingCommand("report classify", ("classify", "reviews.csv")),
+        "compare": WritingCommand("compare classify classify-2 --out out.html", ("classify", "classify-2")),
         "report-card": WritingCommand(
             "report-card run --corpus corpus --data world/glue --out out --device cpu",
             ("run", "corpus", "world"),

@@ -1,0 +1,236 @@
+"""Runs side by side: what their settings differ in, their scores, and whether the scores are comparable."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.finetune.model_selection import score_to_minimize
+from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
+from albertine.finetune.run import FinetuneResult
+from albertine.interop.hub import refuse_ensemble
+from albertine.paired_statistics import PairedDifference, paired_difference
+from albertine.settings.schema import display_text
+from albertine.tasks.metrics.display import shown_metrics
+from albertine.tasks.registry import find_task, primary_metric
+from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
+from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
+
+PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
+# Runs that differ in one of these are measured on other held-out samples, or on other examples.
+_SETTINGS_OF_MEASUREMENT = (
+    "corpus", "objective.", "curriculum.length", "curriculum.mlm_probability", "train.evaluate_tokens",
+    "model.vocab_size", "data", "dev", "held_out", "sequence.",
+)  # fmt: skip
+_SETTINGS_OF_SEEDS = {"seeds", "train.seed"}
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run, or the runs of one call with several seeds.
+
+    Attributes:
+        name: the folder as the user named it.
+        task: name of the task; None for pre-training.
+        curve_folder: folder of the run, or of the best of several, whose curves are drawn.
+        settings: settings by dotted key.
+        seeds: the seed of each run.
+        scores: values of each score, one for each seed.
+        task_scores: the score by which models for the task are compared, for each seed; empty for
+            pre-training.
+        steps: number of steps.
+        tokens: number of training tokens of the run in `curve_folder`.
+        seconds: training time of the run in `curve_folder`.
+    """
+
+    name: str
+    task: str | None
+    curve_folder: Path
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    scores: Mapping[str, tuple[float, ...]]
+    task_scores: tuple[float, ...]
+    steps: int
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Runs of one kind, the first of which the others are compared with."""
+
+    runs: tuple[ComparedRun, ...]
+
+    @property
+    def differing_settings(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each setting that is not the same in all runs; None where a run lacks it."""
+        keys = dict.fromkeys(key for run in self.runs for key in run.settings)
+        values = {key: tuple(run.settings.get(key) for run in self.runs) for key in keys}
+        return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the scores that all runs have."""
+        return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
+
+    def difference(self, run: ComparedRun) -> PairedDifference | None:
+        """Return how much a run's task score is above that of the first run, over the same seeds.
+
+        None for the first run, for pre-training, and if the runs have fewer than two seeds in common.
+        """
+        first = self.runs[0]
+        common = [seed for seed in run.seeds if seed in first.seeds]
+        if run is first or not run.task_scores or len(common) < 2:
+            return None
+        by_seed, first_by_seed = (
+            dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
+        )
+        return paired_difference([by_seed[seed] for seed in common], [first_by_seed[seed] for seed in common])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the scores has to know."""
+        warnings = []
+        measured_otherwise = [
+            key for key in self.differing_settings if key.startswith(_SETTINGS_OF_MEASUREMENT)
+        ]
+        if measured_otherwise:
+            warnings.append(
+                f"the scores are not of the same samples, because the runs differ in "
+                f"{', '.join(measured_otherwise)}; measure all models on the same data, with "
+                + ("albertine probe" if self.runs[0].task is None else "albertine evaluate")
+            )
+        if all(len(run.seeds) == 1 for run in self.runs):
+            warnings.append("one seed for each: a small difference can be chance")
+        return warnings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {
+            "task": self.runs[0].task,
+            "differing_settings": {key: list(row) for key, row in self.differing_settings.items()},
+            "runs": [
+                {
+                    "run": run.name,
+                    "seeds": list(run.seeds),
+                    "steps": run.steps,
+                    "tokens": run.tokens,
+                    "seconds": run.seconds,
+                    "scores": {name: list(run.scores[name]) for name in run.scores},
+                    "difference_from_first": difference.to_json()
+                    if (difference := self.difference(run))
+                    else None,
+                }
+                for run in self.runs
+            ],
+            "warnings": self.warnings,
+        }
+
+
+def compare_runs(folders: Sequence[str | Path]) -> RunComparison:
+    """Return a comparison of pre-training runs, or of fine-tuning runs on one task."""
+    if len(folders) < 2:
+        raise InputError("give two or more runs to compare")
+    runs = tuple(_read_run(str(folder)) for folder in folders)
+    names = [run.name for run in runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{twice}: given twice")
+    first = runs[0]
+    for run in runs[1:]:
+        if run.task != first.task:
+            raise InputError(
+                f"{run.name}: {_kind(run)}, and {first.name} is {_kind(first)}; compare runs of one kind"
+            )
+    return RunComparison(runs)
+
+
+def _kind(run: ComparedRun) -> str:
+    return "a pre-training run" if run.task is None else f"a fine-tuning run on {run.task}"
+
+
+def _read_run(name: str) -> ComparedRun:
+    folder = Path(name)
+    refuse_ensemble(folder)
+    results = read_finetune_results(folder)
+    curve_folder = folder / results.best_run if results else folder
+    if not (curve_folder / SETTINGS_FILE).exists():
+        raise InputError(
+            f"{curve_folder}: not a run; give the --out folder of albertine pretrain or albertine finetune"
+        )
+    source = read_run_settings(curve_folder)
+    settings = {key: _value_at(source.values, key) for key in sorted(source.keys - _SETTINGS_OF_SEEDS)}
+    lines = _read_lines(curve_folder)
+    steps = [line for line in lines if "tokens" in line]
+    if not steps:
+        raise InputError(f"{name}: no training step yet; compare the runs later")
+    task = _task_name(str(settings["task"]), curve_folder) if "task" in settings else None
+    if results:
+        runs = _one_per_seed(results)
+        seeds, metrics = [run.seed for run in runs], [run.metrics for run in runs]
+    else:
+        seeds = [_value_at(source.values, "train.seed")]
+        metrics = [_last_scores(lines) if task is None else _best_scores(lines, task)]
+    shown = [name for name in shown_metrics(metrics[0]) if all(name in row for row in metrics)]
+    return ComparedRun(
+        name=name,
+        task=task,
+        curve_folder=curve_folder,
+        settings=settings,
+        seeds=tuple(seeds),
+        scores={key: tuple(row[key] for row in metrics) for key in shown},
+        task_scores=() if task is None else tuple(_task_score(name, task, row) for row in metrics),
+        steps=steps[-1]["step"],
+        tokens=int(steps[-1]["tokens"]),
+        seconds=steps[-1].get("seconds") or 0.0,
+    )
+
+
+def _one_per_seed(results: StoredFinetuneResults) -> list[FinetuneResult]:
+    """Return the runs of all seeds; of a sweep, which has several runs with a seed, only the best run."""
+    if len({run.seed for run in results.runs}) == len(results.runs):
+        return results.runs
+    return [run for run in results.runs if run.run_name == results.best_run] or results.runs[:1]
+
+
+def _task_name(task: str, folder: Path) -> str:
+    try:
+        return find_task(task).name
+    except InputError:
+        raise InputError(f"{folder / SETTINGS_FILE}: unknown task {display_text(task)}; restore it") from None
+
+
+def _task_score(name: str, task: str, metrics: Mapping[str, float]) -> float:
+    if not metrics:
+        raise InputError(f"{name}: no evaluation on dev yet; compare the runs later")
+    try:
+        return primary_metric(task, metrics)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _read_lines(folder: Path) -> list[MetricsLine]:
+    if not (folder / METRICS_FILE).exists():
+        raise InputError(f"{folder / METRICS_FILE}: missing, and the comparison needs it; restore the file")
+    return read_metrics(folder)
+
+
+def _last_scores(lines: Sequence[MetricsLine]) -> dict[str, float]:
+    """Return the scores of the last evaluation of a pre-training run; empty if there was none."""
+    evaluations = [scores for line in lines if (scores := held_out_scores(line))]
+    last = evaluations[-1] if evaluations else {}
+    return {name: last[name] for name in PRETRAINING_SCORES if name in last}
+
+
+def _best_scores(lines: Sequence[MetricsLine], task: str) -> dict[str, float]:
+    """Return the scores of the best evaluation of a fine-tuning run; empty if there was none."""
+    evaluations = [(line["step"], scores) for line in lines if (scores := held_out_scores(line))]
+    _, best = min(evaluations, key=lambda one: score_to_minimize(task, one[1], one[0]), default=(0, {}))
+    return best
+
+
+def _value_at(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key; None if it is missing."""
+    for part in key.split("."):
+        values = values.get(part, {})
+    return None if values == {} else values

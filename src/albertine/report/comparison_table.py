@@ -1,0 +1,30 @@
+"""Prints a comparison of runs, as tables or as JSON."""
+
+from albertine import progress
+from albertine.report.compared_runs import RunComparison
+from albertine.report.comparison_page import score_table, setting_text
+from albertine.tasks.metrics.display import result_table
+
+
+def show_comparison(comparison: RunComparison, *, as_json: bool) -> None:
+    """Print scores, differing settings and warnings."""
+    if as_json:
+        progress.print_json(comparison.to_json())
+        return
+    console = progress.result_console()
+    header, rows = score_table(comparison)
+    table = result_table(*header)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    differing = comparison.differing_settings
+    if differing:
+        table = result_table("setting", *(run.name for run in comparison.runs))
+        for key, values in differing.items():
+            table.add_row(key, *map(setting_text, values))
+        console.print()
+        console.print(table)
+    else:
+        console.print("all settings are the same", highlight=False, markup=False)
+    for warning in comparison.warnings:
+        console.print(warning, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,189 @@
+"""Tests of the comparison of runs: scores, differences over seeds, settings that differ, and refusals."""
+
+import json
+import statistics
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import InputError
+from albertine.finetune.run import FinetuneResult
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.pretrain.settings import PretrainSettings
+from albertine.report.compared_runs import compare_runs
+from albertine.report.comparison_page import comparison_page, score_table
+from albertine.settings import Settings, settings_to_toml
+from albertine.train.settings import PretrainTrainSettings
+
+STUDENT_4 = 2.776445  # 97.5% quantile of Student's t distribution with 4 degrees of freedom
+
+
+def write_run(folder: Path, settings: Settings, evaluations: dict[int, dict[str, float]]) -> Path:
+    """Write the settings and the metrics log of a run."""
+    folder.mkdir(parents=True)
+    (folder / "settings.toml").write_text(settings_to_toml(settings))
+    lines: list[dict[str, Any]] = []
+    for step in range(1, max(evaluations) + 1):
+        lines.append({"step": step, "tokens": 100 * step, "seconds": 2.0 * step, "loss": 3.0 / step})
+        if step in evaluations:
+            lines.append(
+                {"step": step, **{f"held_out_{key}": value for key, value in evaluations[step].items()}}
+            )
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def write_pretraining(folder: Path, loss: float, **changes: Any) -> Path:
+    settings = PretrainSettings(train=PretrainTrainSettings(steps=4, lr=changes.pop("lr", 0.01)), **changes)
+    return write_run(folder, settings, {2: {"mlm_loss": 9.0}, 4: {"mlm_loss": loss, "mlm_accuracy": 0.25}})
+
+
+def write_finetuning(folder: Path, accuracies: dict[int, float], task: str = "classify") -> Path:
+    """Write the folder of runs with several seeds."""
+    for seed, accuracy in accuracies.items():
+        settings = FinetuneSettings(task=task, train=FinetuneTrainSettings(steps=4, seed=seed))
+        write_run(
+            folder / f"seed-{seed}", settings, {4: {"loss": 1.0, "accuracy": accuracy, "macro_f1": 0.5}}
+        )
+    runs = [
+        FinetuneResult(
+            f"seed-{seed}", 1e-3, 16, 0.0, seed, 4, 4, {"accuracy": accuracy, "macro_f1": 0.5}, 0, 1.0, None
+        )
+        for seed, accuracy in accuracies.items()
+    ]
+    results = {
+        "task": task,
+        "median": runs[0].metrics,
+        "best_run": runs[-1].run_name,
+        "runs": [asdict(run) for run in runs],
+    }
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_scores_of_pretraining_are_the_last_ones(tmp_path: Path) -> None:
+    comparison = compare_runs(
+        [write_pretraining(tmp_path / "a", 4.5), write_pretraining(tmp_path / "b", 4.25, lr=0.02)]
+    )
+    assert comparison.score_names == ["mlm_loss", "mlm_accuracy"]
+    assert [run.scores["mlm_loss"] for run in comparison.runs] == [(4.5,), (4.25,)]
+    assert comparison.differing_settings == {"train.lr": (0.01, 0.02)}
+    assert comparison.warnings == ["one seed for each: a small difference can be chance"]
+    header, rows = score_table(comparison)
+    assert header == ["run", "loss on masked tokens", "masked tokens correct", "steps", "tokens", "time"]
+    assert rows[1][1:3] == ["4.250", "25.0"]
+    assert rows[1][3:] == ["4", "0.00M", "8 s"]
+
+
+def test_other_samples_are_reported(tmp_path: Path) -> None:
+    comparison = compare_runs(
+        [write_pretraining(tmp_path / "a", 4.5), write_pretraining(tmp_path / "b", 4.25, corpus="other")]
+    )
+    assert "not of the same samples, because the runs differ in corpus" in comparison.warnings[0]
+    assert "albertine probe" in comparison.warnings[0]
+
+
+def test_differences_are_paired_over_the_seeds(tmp_path: Path) -> None:
+    first = {0: 0.70, 1: 0.80, 2: 0.75, 3: 0.60, 4: 0.65}
+    second = {4: 0.70, 3: 0.63, 2: 0.76, 1: 0.86, 0: 0.73, 5: 0.99}
+    comparison = compare_runs(
+        [write_finetuning(tmp_path / "a", first), write_finetuning(tmp_path / "b", second)]
+    )
+    differences = [second[seed] - first[seed] for seed in first]
+    half = STUDENT_4 * statistics.stdev(differences) / 5**0.5
+    difference = comparison.difference(comparison.runs[1])
+    assert difference is not None
+    assert difference.seeds == 5
+    assert difference.mean == pytest.approx(statistics.fmean(differences))
+    assert (difference.low, difference.high) == pytest.approx(
+        (difference.mean - half, difference.mean + half), abs=1e-6
+    )
+    assert comparison.difference(comparison.runs[0]) is None
+    assert comparison.differing_settings == {}
+    assert comparison.warnings == []
+    _, rows = score_table(comparison)
+    assert rows[0][1] == "70.0 (60.0 to 80.0, 5 seeds)"
+    assert rows[0][-1] == ""
+    assert rows[1][-1].startswith("+3.6 (95%: ")
+
+
+def test_of_a_sweep_only_the_best_run_counts(tmp_path: Path) -> None:
+    folder = write_finetuning(tmp_path / "a", {0: 0.5, 1: 0.7})
+    results = json.loads((folder / "results.json").read_text())
+    for run in results["runs"]:
+        run["seed"] = 0
+    (folder / "results.json").write_text(json.dumps(results))
+    comparison = compare_runs([folder, write_finetuning(tmp_path / "b", {0: 0.6})])
+    assert comparison.runs[0].scores["accuracy"] == (0.7,)
+
+
+@pytest.mark.parametrize("names", ["short", "a-name-that-is-longer"])
+def test_the_page_has_all_runs(tmp_path: Path, names: str) -> None:
+    folders = [write_pretraining(tmp_path / f"{names}-{number}", 4.0 + number) for number in range(8)]
+    html = comparison_page(compare_runs(folders)).html()
+    assert all(str(folder) in html for folder in folders)
+    assert html.count("<polyline") == 6
+    assert "first 6 runs" in html
+    assert ("numbers of their rows" in html) == (names != "short")
+    assert "All settings are the same." in html
+
+
+def test_of_other_kinds_and_tasks_nothing_is_compared(tmp_path: Path) -> None:
+    pretraining = write_pretraining(tmp_path / "pretraining", 4.5)
+    classify = write_finetuning(tmp_path / "classify", {0: 0.5})
+    sst = write_finetuning(tmp_path / "sst", {0: 0.5}, "sst-2")
+    for folders, message in (
+        ([pretraining], "two or more runs"),
+        ([pretraining, pretraining], "given twice"),
+        ([pretraining, classify], "a fine-tuning run on classify, and .* is a pre-training run"),
+        ([classify, sst], "a fine-tuning run on sst-2, and .* is a fine-tuning run on classify"),
+        ([pretraining, tmp_path / "missing"], "missing: not a run"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compare_runs(folders)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("results.json", "{", "results.json"),
+        ("results.json", '{"task": "classify", "median": {}, "best_run": "", "runs": []}', "no runs"),
+        ("seed-0/metrics.jsonl", "", "no training step yet"),
+        ("seed-0/settings.toml", "task = 3", "unknown task"),
+        ("seed-0/settings.toml", "[", "settings.toml"),
+    ],
+)
+def test_damaged_runs_are_refused(tmp_path: Path, file: str, text: str, message: str) -> None:
+    first = write_finetuning(tmp_path / "a", {0: 0.5})
+    damaged = write_finetuning(tmp_path / "b", {0: 0.5})
+    (damaged / file).write_text(text)
+    with pytest.raises(InputError, match=message):
+        compare_runs([first, damaged])
+
+
+def test_missing_metrics_are_named(tmp_path: Path) -> None:
+    first = write_finetuning(tmp_path / "a", {0: 0.5})
+    results = json.loads((first / "results.json").read_text())
+    results["runs"][0]["metrics"] = {"macro_f1": 0.5}
+    (first / "results.json").write_text(json.dumps(results))
+    with pytest.raises(InputError, match="a: classify: the metric accuracy is missing"):
+        compare_runs([first, write_finetuning(tmp_path / "b", {0: 0.5})])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_pretraining(tmp_path / "a", 4.5)
+    second = write_pretraining(tmp_path / "b", 4.25, lr=0.02)
+    page = tmp_path / "page.html"
+    assert run_command(app, ["compare", str(first), str(second), "--out", str(page)]) == 0
+    output = capsys.readouterr().out
+    assert "4.250" in output
+    assert "train.lr" in output
+    assert "<h2>Settings that differ</h2>" in page.read_text()
+    assert run_command(app, ["compare", str(first), str(second), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == compare_runs([first, second]).to_json()
+    assert run_command(app, ["compare", str(first), str(second), "--out", str(tmp_path / "table.csv")]) == 2
+    assert "ends in .html" in capsys.readouterr().err
