@@ -34,6 +34,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "score": "score run --data reviews.csv --text review --out new.jsonl --device cpu",
         "embed": "embed run --data reviews.csv --text review --out new.npy --device cpu",
         "demo": "demo --out new --print-settings",
+        "compare": "compare run apart",
         "report": "report run",
         "report-card": "report-card run --corpus corpus --out new --print-settings",
         "finetune": "finetune run --out new --task classify --data reviews.csv --print-settings",

@@ -61,7 +61,7 @@ _CARD_COMMANDS = (
     f"report-card run --corpus corpus --out card {_CPU}",
     f"report-card run --corpus corpus --out card --json {_CPU}",
 )
-_RUN_COMMANDS = (_RESUME, "report run", "pretrain --plot run", _FILL_MASK)
+_RUN_COMMANDS = (_RESUME, "report run", "compare run apart", "pretrain --plot run", _FILL_MASK)
 _PAIR = "--question review --context stars"
 _TABLE_OPTIONS = "--task classify --text review --label stars"
 
@@ -285,7 +285,11 @@ READERS: Mapping[str, Reader] = {
         resumable=("run",),
     ),
     "metrics": Reader(
-        "run/metrics.jsonl", JSON_LINES, _RUN_COMMANDS, ("corpus", "run/checkpoints"), resumable=("run",)
+        "run/metrics.jsonl",
+        JSON_LINES,
+        _RUN_COMMANDS,
+        ("corpus", "run/checkpoints", "apart"),
+        resumable=("run",),
     ),
     "finetuning-metrics": Reader(
         "classify/metrics.jsonl",
@@ -298,12 +302,18 @@ READERS: Mapping[str, Reader] = {
     "card-result": Reader(
         "card/results/held-out.json", JSON, _CARD_COMMANDS, ("run", "corpus"), resumable=("card",)
     ),
-    "results": Reader("classify/results.json", JSON, ("report classify",), resumable=("classify",)),
+    "results": Reader(
+        "classify/results.json",
+        JSON,
+        ("report classify", "compare classify classify-2"),
+        ("classify-2",),
+        resumable=("classify",),
+    ),
     "run-settings": Reader(
         "run/settings.toml",
         TOML,
-        (_RESUME, "report run", _FILL_MASK),
-        ("corpus", "run/checkpoints"),
+        (_RESUME, "report run", "compare run apart", _FILL_MASK),
+        ("corpus", "run/checkpoints", "apart"),
         resumable=("run",),
     ),
     # tables and tasks
