@@ -12,12 +12,15 @@ import pytest
 
 from albertine.command import run_command
 from albertine.corpus.build import build_corpus
+from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
+from albertine.report.held_out_examples import fill_mask_examples
 from albertine.report.write import write_report
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -238,3 +241,27 @@ def test_the_command_writes_the_page(pretraining_run: Path, capsys: pytest.Captu
     assert run_command(app, ["report", str(pretraining_run)]) == 0
     assert (pretraining_run / "report.html").exists()
     assert "open it in a browser" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "label"), [("all", "Times that the shared layer"), ("none", "Layers:")])
+def test_the_slider_has_the_predictions_of_every_depth(
+    pretraining_run: Path, tmp_path: Path, share: str, label: str
+) -> None:
+    run = pretraining_run
+    if share == "none":
+        run = tmp_path / "bert"
+        pretrain(run, settings_for(pretraining_run.parent / "corpus", "sop", share=share))
+    pipeline = fill_mask_pipeline(run)
+    (example,) = fill_mask_examples(pipeline, Corpus(pretraining_run.parent / "corpus"), 1, seed=0)
+    assert len(example.predictions) == 3
+    assert example.predictions[-1] != example.predictions[0]
+    page = read_well_formed(write_report(run))
+    assert label in page
+    assert 'max="3" value="3"' in page
+    for depth, predictions in enumerate(example.predictions, start=1):
+        assert [score for _, score in predictions] == sorted(
+            (score for _, score in predictions), reverse=True
+        )
+        assert page.count(f'data-depth="{depth}"') == page.count('data-depth="3"') > 1
+    num_examples = page.count('data-depth="3">')  # only this depth is visible without JavaScript
+    assert page.count('hidden="hidden"') == 2 * num_examples + 1

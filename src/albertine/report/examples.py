@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from albertine.report.charts import Bar, bar_chart
+from albertine.report.depth_slider import at_each_depth
 
 
 @dataclass(frozen=True)
@@ -15,13 +16,14 @@ class FillMaskExample:
         before: The text before the word.
         word: The word.
         after: The text after the word.
-        predictions: The best predictions, as (word, probability).
+        predictions: The best predictions after each step of depth, as (word, probability); only those of the
+            last step if the model has no others.
     """
 
     before: str
     word: str
     after: str
-    predictions: Sequence[tuple[str, float]]
+    predictions: Sequence[Sequence[tuple[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,27 @@ class SegmentOrderExample:
 
 
 def fill_mask_html(example: FillMaskExample) -> str:
-    """Return a sentence and the predictions for its masked word; a correct prediction is green."""
-    bars = [
-        Bar(word, probability, f"{probability:.0%}", 3 if word == example.word else 4)
-        for word, probability in example.predictions
+    """Return a sentence and the predictions for its masked word after each step; a correct one is green."""
+    charts = [
+        bar_chart(
+            "",
+            [
+                Bar(word, probability, f"{probability:.0%}", 3 if word == example.word else 4)
+                for word, probability in predictions
+            ],
+        )
+        for predictions in example.predictions
     ]
-    is_correct = bool(bars) and bars[0].color == 3
-    answer_html = f'<span class="{"correct" if is_correct else "wrong"}">{escape(example.word)}</span>'
+    is_correct = [predictions[0][0] == example.word for predictions in example.predictions]
+    answers = [
+        f'<p class="small">Original word: <span class="{"correct" if correct else "wrong"}">'
+        f"{escape(example.word)}</span></p>"
+        for correct in is_correct
+    ]
+    blocks = [answer + chart for answer, chart in zip(answers, charts, strict=True)]
     return (
         f"<div><blockquote>{escape(example.before)} <mark>&nbsp;?&nbsp;</mark> "
-        f"{escape(example.after)}</blockquote>"
-        f'<p class="small">Original word: {answer_html}</p>{bar_chart("", bars)}</div>'
+        f"{escape(example.after)}</blockquote>{at_each_depth(blocks)}</div>"
     )
 
 

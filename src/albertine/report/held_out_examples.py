@@ -1,6 +1,6 @@
 """Held-out examples for a report: masked words, segment orders, and changes from layer to layer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -26,7 +26,10 @@ _TRANSITION_SAMPLES = 64
 def fill_mask_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[FillMaskExample]:
-    """Return the predictions for one masked word in each of up to `count` held-out samples."""
+    """Return predictions for one masked word in each of some held-out samples, after each step of depth.
+
+    There are `count` samples, or fewer if the text is short.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
     examples: list[FillMaskExample] = []
     whole_words = WholeWordTokens(corpus.tokenizer)
@@ -48,12 +51,27 @@ def fill_mask_examples(
             corpus.tokenizer.decode(ids[position + 1 :].tolist()),
         )
         ids[position] = corpus.tokenizer.special_ids.mask
-        (predictions,) = pipeline.predict_tokens(ids.tolist(), sample.segments.tolist(), [position], _TOP_K)
-        words_with_probability = [
-            (token_text(prediction.token, corpus.tokenizer), prediction.score) for prediction in predictions
+        predictions = [
+            _words_with_probability(pipeline, ids.tolist(), sample.segments.tolist(), position, depth)
+            for depth in _depths(pipeline)
         ]
-        examples.append(FillMaskExample(before, word, after, words_with_probability))
+        examples.append(FillMaskExample(before, word, after, predictions))
     return examples
+
+
+def _depths(pipeline: FillMaskPipeline) -> Sequence[int | None]:
+    """Return the depths after which a model predicts; only None if it predicts after the last step alone."""
+    model = pipeline.engine.model_settings
+    return range(1, model.layers + 1) if model.depth_rule == "fixed" else [None]
+
+
+def _words_with_probability(
+    pipeline: FillMaskPipeline, ids: list[int], segments: list[int], position: int, depth: int | None
+) -> list[tuple[str, float]]:
+    (predictions,) = pipeline.predict_tokens(ids, segments, [position], _TOP_K, depth)
+    return [
+        (token_text(prediction.token, pipeline.tokenizer), prediction.score) for prediction in predictions
+    ]
 
 
 def segment_order_examples(

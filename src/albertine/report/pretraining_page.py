@@ -14,6 +14,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.report import held_out_examples
 from albertine.report.architecture_diagram import architecture_diagram, architecture_name
 from albertine.report.curves import PlottedRun, pretraining_charts
+from albertine.report.depth_slider import depth_slider, depth_slider_script
 from albertine.report.examples import fill_mask_html, segment_order_html
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
@@ -113,13 +114,17 @@ def _held_out_sections(
 
 
 def fill_mask_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int) -> Section:
-    """Return a section of predictions for masked words."""
-    explanation = "Held-out sentences with one masked word: the best predictions and their probabilities."
+    """Return a section of predictions for masked words, with a slider over the depth."""
     examples = held_out_examples.fill_mask_examples(pipeline, corpus, count, seed)
-    return Section(
-        "Predictions for masked words",
-        [paragraphs(explanation), side_by_side(map(fill_mask_html, examples))] if examples else [],
-    )
+    num_depths = max((len(example.predictions) for example in examples), default=1)
+    explanation = "Held-out sentences with one masked word: the best predictions and their probabilities."
+    if num_depths > 1:
+        explanation += " The slider shows what the model would predict if it stopped after fewer layers."
+    blocks = [side_by_side(map(fill_mask_html, examples))]
+    if num_depths > 1:
+        slider = depth_slider(num_depths, shares_layers=pipeline.engine.model_settings.shares_all_layers)
+        blocks = [slider, *blocks, depth_slider_script()]
+    return Section("Predictions for masked words", [paragraphs(explanation), *blocks] if examples else [])
 
 
 def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int) -> Section:
