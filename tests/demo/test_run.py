@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import albertine
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
@@ -21,6 +22,7 @@ from albertine.demo.page import _probe_blocks
 from albertine.demo.run import _prepare_folder
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
+from albertine.model.parameter_counts import count_parameters
 from albertine.train import parallel_runs
 
 SMALL = (
@@ -88,6 +90,29 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
     monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
+
+
+@pytest.mark.slow
+def test_two_berts_are_trained_for_the_same_time(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    assert run_command(app, ["demo", "--compare", "--out", str(out), *SMALL]) == 0
+    page = read_well_formed(out / "report.html")
+    assert "All models train on the same text for the same time" in page
+    counts = {}
+    for name in ("albert", "bert", "narrow-bert"):
+        model = albertine.load(out / name)
+        counts[name] = count_parameters(model.settings).encoder
+        assert model.settings.shares_all_layers == (name == "albert")
+        assert len(list((out / ("tasks" if name == "albert" else f"{name}-tasks")).iterdir())) == 3
+    assert counts["bert"] > 2 * counts["albert"]
+    assert counts["narrow-bert"] == pytest.approx(counts["albert"], rel=0.1)
+    assert f"{counts['narrow-bert']:,}" in page
+    # A run that resumes keeps the number of steps that fitted into the time.
+    files = {file: file.stat().st_mtime_ns for file in out.glob("*bert/*.safetensors")}
+    for name in ("bert", "narrow-bert", "probe"):
+        (out / "results" / f"{name}.json").unlink()
+    assert run_command(app, ["demo", "--compare", "--out", str(out), *SMALL]) == 0
+    assert {file: file.stat().st_mtime_ns for file in files} == files
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from albertine.model.parameter_counts import bert_of_same_shape, count_parameters
+from albertine.model.parameter_counts import bert_of_same_shape, bert_of_same_size, count_parameters
 from albertine.settings import MODEL_PRESETS, ModelSettings
 
 
@@ -61,3 +61,18 @@ def test_bert_of_the_same_shape_is_bert() -> None:
     assert count_parameters(bert_of_same_shape(MODEL_PRESETS["albert-large"])) == count_parameters(
         MODEL_PRESETS["bert-large"]
     )
+
+
+@pytest.mark.parametrize("name", ["demo", "albert-tiny", "albertine-base", "albert-xxlarge"])
+def test_a_bert_of_the_same_size_is_the_closest(name: str) -> None:
+    model = MODEL_PRESETS[name]
+    bert = bert_of_same_size(model)
+    assert bert.layers == model.layers
+    assert bert.share == "none"
+    wanted = count_parameters(model).encoder
+    distances = [
+        abs(count_parameters(replace(bert, hidden_size=width, embedding_size=width)).encoder - wanted)
+        for width in (bert.hidden_size - model.heads, bert.hidden_size, bert.hidden_size + model.heads)
+        if width
+    ]
+    assert min(distances) == abs(count_parameters(bert).encoder - wanted)

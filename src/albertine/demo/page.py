@@ -21,8 +21,8 @@ from albertine.report.model_charts import ChartedModel, parameter_chart, transit
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import OUTPUT_LABELS, fill_mask_section, segment_order_section
 
-_DISPLAY_NAMES = {"albert": "ALBERT", "bert": "BERT"}
-_COLORS = {"albert": 1, "bert": 2}
+_DISPLAY_NAMES = {"albert": "ALBERT", "bert": "BERT", "narrow-bert": "narrow BERT"}
+_COLORS = {"albert": 1, "bert": 2, "narrow-bert": 5}
 _EXAMPLES = 4
 _TASK_TITLES = {
     "squad": "Where is the answer? (SQuAD)",
@@ -96,11 +96,14 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
         PlottedRun(_DISPLAY_NAMES[name], workspace.out / name, _COLORS[name])
         for name in workspace.model_names
     ]
-    comparison = (
-        "Both models train on the same text for the same number of steps. "
-        if workspace.settings.compare
-        else ""
-    )
+    comparison = ""
+    if workspace.settings.compare:
+        berts = [workspace.model_settings(name) for name in ("bert", "narrow-bert")]
+        shape, size = (count_parameters(model).encoder for model in berts)
+        comparison = (
+            "All models train on the same text for the same time: the ALBERT, a BERT of the same shape with "
+            f"{shape:,} parameters, and a narrow BERT, {berts[1].hidden_size} wide, with {size:,}. "
+        )
     explanation = comparison + (
         "Pre-training predicts masked tokens, and whether two segments are in order or swapped. Its first "
         "steps apply the shared layer once, later ones up to four times; the loss rises for a moment where "
@@ -118,9 +121,8 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
         accuracies = [
             _with_interval(probe[f"{objective}_accuracy"]) for objective in ("mask_token", "sop", "nsp")
         ]
-        rows.append(
-            [_DISPLAY_NAMES[name], accuracies[0], f"{probe['mask_token_loss']['value']:.3f}", *accuracies[1:]]
-        )
+        loss = f"{probe['mask_token_loss']['value']:.3f}"
+        rows.append([_DISPLAY_NAMES[name], accuracies[0], loss, *accuracies[1:]])
     explanation = (
         f"Accuracy on {probe_results['albert']['probe']['sequences']:,} held-out samples, with 95% "
         "confidence intervals. The last column is BERT's objective, whether two segments come from the same "
@@ -152,15 +154,13 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     """Return charts of the scores on dev, next to baselines that do not read the text."""
     charts = []
     for name in workspace.task_names:
-        scores = {
-            "pre-trained ALBERT": _score(workspace.finetune_model(name)),
-            "without pre-training": _score(workspace.finetune_model(name, "untrained")),
-            **_baseline_scores(workspace, name),
-        }
-        bars = [
-            Bar(label, score, f"{100 * score:.1f}", color)
-            for (label, score), color in zip(scores.items(), (1, 2, 4, 4), strict=False)
-        ]
+        scores = {("pre-trained ALBERT", 1): _score(workspace.finetune_model(name))}
+        if workspace.settings.compare:
+            scores[("BERT", 2)] = _score(workspace.finetune_model(name, "bert"))
+            scores[("narrow BERT", 5)] = _score(workspace.finetune_model(name, "narrow-bert"))
+        scores[("without pre-training", 6)] = _score(workspace.finetune_model(name, "untrained"))
+        scores |= {(label, 4): score for label, score in _baseline_scores(workspace, name).items()}
+        bars = [Bar(label, score, f"{100 * score:.1f}", color) for (label, color), score in scores.items()]
         charts.append(bar_chart(_TASK_TITLES[name], bars))
     explanation = (
         "The pre-trained ALBERT, fine-tuned on each task: percent correct on held-out examples. Beside it, "
@@ -171,7 +171,39 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
             "The bag of words is a baseline trained on the same examples, which sees the words but not "
             "their order."
         )
-    return [paragraphs(explanation), side_by_side(charts), *_bag_of_words_note(workspace)]
+    return [
+        paragraphs(explanation),
+        side_by_side(charts),
+        *_size_note(workspace),
+        *_bag_of_words_note(workspace),
+    ]
+
+
+def _size_note(workspace: DemoWorkspace) -> list[str]:
+    """Return what the scores say about ALBERT's claim, the score per parameter; nothing without BERTs."""
+    if not workspace.settings.compare:
+        return []
+    counts = {
+        name: count_parameters(workspace.model_settings(name)).encoder for name in workspace.model_names
+    }
+    ahead = [
+        name
+        for name in workspace.task_names
+        if _score(workspace.finetune_model(name)) > _score(workspace.finetune_model(name, "narrow-bert"))
+    ]
+    finding = (
+        f"ALBERT's claim is its score per parameter. With as many parameters ({counts['albert']:,} and "
+        f"{counts['narrow-bert']:,}) and the same training time, ALBERT is ahead of the narrow BERT on "
+        f"{len(ahead)} of {len(workspace.task_names)} tasks here."
+    )
+    if len(ahead) < len(workspace.task_names):
+        finding += " So the claim does not hold on all tasks at this size and with this training time."
+    finding += (
+        " One seed decides nothing, and all models have the learning rates that were chosen for the ALBERT "
+        "and for a BERT of its shape. The study of the paper's Table 2 compares them with several seeds: "
+        "albertine study table-2 --scale minutes --out studies."
+    )
+    return [paragraphs(finding)]
 
 
 def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:

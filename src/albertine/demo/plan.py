@@ -6,7 +6,7 @@ from pathlib import Path
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.demo.settings import DemoSettings
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
-from albertine.model.parameter_counts import bert_of_same_shape
+from albertine.model.parameter_counts import bert_of_same_shape, bert_of_same_size
 from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import MODEL_PRESETS, ModelSettings
@@ -20,7 +20,7 @@ WORLD_HEADS = 8
 BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.05
 MLM_PROBABILITY = 0.3
 # For the little world; with own text, the learning rate follows from the batch size.
-LEARNING_RATES = {"albert": 0.006, "bert": 0.004}
+LEARNING_RATES = {"albert": 0.006, "bert": 0.004, "narrow-bert": 0.004}
 DEV_EXAMPLES = 2_000  # with fewer, a score differs by several points by chance
 _WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
 
@@ -67,21 +67,32 @@ def tokenizer_settings(settings: DemoSettings) -> TokenizerSettings:
 
 
 def model_settings(settings: DemoSettings, name: str, vocab_size: int) -> ModelSettings:
-    """Return the settings of the ALBERT or the BERT, of the same width and depth."""
+    """Return the settings of the ALBERT, the BERT of the same shape, or the BERT with as many parameters."""
     albert = replace(
         BASE_MODEL,
         hidden_size=settings.hidden_size or BASE_MODEL.hidden_size,
         heads=BASE_MODEL.heads if settings.text else WORLD_HEADS,
         vocab_size=vocab_size,
     )
-    return albert if name == "albert" else bert_of_same_shape(albert)
+    if name == "albert":
+        return albert
+    return bert_of_same_shape(albert) if name == "bert" else bert_of_same_size(albert)
 
 
 def pretrain_settings(
-    settings: DemoSettings, name: str, model: ModelSettings, corpus: Path
+    settings: DemoSettings, name: str, model: ModelSettings, corpus: Path, minutes: float | None = None
 ) -> PretrainSettings:
-    """Return the settings of pre-training a model."""
-    steps, seed = settings.pretraining_steps, settings.seed
+    """Return the settings of pre-training a model, for some minutes or else for the steps of the ALBERT."""
+    seed = settings.seed
+    train = PretrainTrainSettings(
+        minutes=minutes,
+        batch_tokens=BATCH_TOKENS,
+        lr=None if settings.text else LEARNING_RATES[name],
+        seed=seed,
+    )
+    if minutes is None:
+        steps = settings.pretraining_steps
+        train = replace(train, steps=steps, evaluate_every=-(-steps // 15))
     return PretrainSettings(
         corpus=corpus,
         model=model,
@@ -89,13 +100,7 @@ def pretrain_settings(
             max_length=BASE_MODEL.max_length, mlm_probability=MLM_PROBABILITY, seed=seed
         ),
         curriculum=CurriculumSettings(depth=GROW if name == "albert" else None),
-        train=PretrainTrainSettings(
-            steps=steps,
-            batch_tokens=BATCH_TOKENS,
-            lr=None if settings.text else LEARNING_RATES[name],
-            seed=seed,
-            evaluate_every=-(-steps // 15),
-        ),
+        train=train,
     )
 
 

@@ -18,7 +18,8 @@ class DemoSettings(Settings):
         6_000, "Number of training examples per task of the little world.", minimum=100, maximum=1_000_000
     )
     compare: bool = setting(
-        False, "Also pre-train a BERT of the same shape, on the same text and for the same number of steps."
+        False,
+        "Also train two BERTs for the same time, one of the same shape and one with as many parameters.",
     )
     hidden_size: int | None = setting(
         None,
@@ -27,7 +28,7 @@ class DemoSettings(Settings):
         maximum=4_096,
     )
     pretraining_steps: int = setting(
-        1_000, "Steps of each pre-training run, at 4,096 tokens.", minimum=10, maximum=10_000_000
+        1_000, "Steps of pre-training the ALBERT, at 4,096 tokens.", minimum=10, maximum=10_000_000
     )
     finetuning_steps: int = setting(
         400, "Steps of a fine-tuning run; on MNLI, half as many more.", minimum=5, maximum=1_000_000

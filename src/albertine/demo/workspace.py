@@ -3,10 +3,13 @@
 OUT/world/               stories and tasks of the little world (not with --text)
 OUT/tokenizer/           the tokenizer
 OUT/corpus/              the corpus
-OUT/albert/              the pre-training run; with --compare also OUT/bert/, with the same steps and tokens
+OUT/albert/              the pre-training run
 OUT/cloze/               multiple-choice questions made from the text
 OUT/tasks/NAME/          the ALBERT fine-tuned on a task
 OUT/untrained/           the ALBERT with its initial weights; in tasks/, the same fine-tuned on each task
+OUT/bert/                with --compare, a BERT of the same shape, trained for the same time
+OUT/narrow-bert/         with --compare, a BERT with as many parameters, trained for the same time
+OUT/NAME-tasks/          these BERTs fine-tuned on each task
 OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 
@@ -41,12 +44,14 @@ from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
+from albertine.train.metrics_log import METRICS_FILE, read_metrics
 from albertine.train.parallel_runs import run_in_parallel
 from albertine.train.settings import PretrainTrainSettings
 from albertine.world.write import write_world
 
 RESULTS_FOLDER = "results"
-Start = Literal["pre-trained", "untrained"]
+Start = Literal["albert", "untrained", "bert", "narrow-bert"]  # of fine-tuning
+_BERTS: tuple[Start, ...] = ("bert", "narrow-bert")
 _PROBE_TOKENS = 60_000
 _CLOZE_SIZES: dict[CorpusSplit, int] = {"train": 4_000, "dev": 2_000}  # questions
 _MIN_QUESTIONS = 20
@@ -79,8 +84,8 @@ class DemoWorkspace:
             if own_text
             else [DemoStep("Generate a little world: stories, and tasks with known answers", self.make_world)]
         )
+        models = "ALBERT and the BERTs" if self.settings.compare else "ALBERT"
         task_phrase = "on multiple choice" if own_text else "on three tasks"
-        models = "an ALBERT" + (" and a BERT of the same shape" if self.settings.compare else "")
         return [
             *world_steps,
             DemoStep(
@@ -89,17 +94,22 @@ class DemoWorkspace:
             ),
             DemoStep("Build a corpus", self.build_corpus),
             DemoStep(
-                f"Pre-train {models}; beside it, fine-tune the same network without pre-training",
-                self.pretrain_models,
+                "Pre-train an ALBERT; beside it, fine-tune the same network without pre-training",
+                self.pretrain_albert,
+            ),
+            *(
+                [DemoStep("Pre-train two BERTs for the same time", self.pretrain_berts)]
+                if self.settings.compare
+                else []
             ),
             DemoStep("Probe what it has learned, on held-out text", self.print_probe_results),
-            DemoStep(f"Fine-tune the ALBERT {task_phrase}", self.finetune_models),
+            DemoStep(f"Fine-tune the {models} {task_phrase}", self.finetune_models),
         ]
 
     @property
-    def model_names(self) -> tuple[str, ...]:
+    def model_names(self) -> tuple[Start, ...]:
         """Names of the models to pre-train."""
-        return ("albert", "bert") if self.settings.compare else ("albert",)
+        return ("albert", *_BERTS) if self.settings.compare else ("albert",)
 
     @property
     def text_source(self) -> str:
@@ -150,29 +160,35 @@ class DemoWorkspace:
         return Corpus(folder)
 
     def model_settings(self, name: str) -> ModelSettings:
-        """Return the settings of a model; both models have the same width, depth and cost per token."""
+        """Return the settings of a model; all have the same depth."""
         vocab_size = len(Corpus(self.out / "corpus").tokenizer)
         return plan.model_settings(self.settings, name, vocab_size)
 
-    def pretrain_models(self) -> None:
-        """Pre-train the models, and beside them fine-tune the ALBERT with its initial weights.
+    def pretrain_albert(self) -> None:
+        """Pre-train the ALBERT, and beside it fine-tune it with its initial weights.
 
         A model this small is hardly faster on two cores, so each run has one.
         """
-        pretraining: dict[Path, Callable[[], dict[str, Any]]] = {
-            self.out / name: partial(self.pretrain_model, name)
-            for name in self.model_names
-            if name not in self.results
-        }
+        pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
         finetuning = self._finetuning_runs("untrained", plan.BESIDE_PRETRAINING)
         steps = self.settings.pretraining_steps * len(pretraining) + self._total_steps(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps)
 
+    def pretrain_berts(self) -> None:
+        """Pre-train the BERTs side by side, each for the training time of the ALBERT."""
+        run_in_parallel("Training", self._pretraining_runs(_BERTS), None)
+
+    def _pretraining_runs(self, names: Collection[str]) -> dict[Path, Callable[[], dict[str, Any]]]:
+        """Return the pre-training runs of some models that are not finished, by their folder."""
+        return {
+            self.out / name: partial(self.pretrain_model, name) for name in names if name not in self.results
+        }
+
     def _finetuning_runs(
         self, start: Start, names: Collection[str]
     ) -> dict[Path, Callable[[], dict[str, Any]]]:
-        """Return the fine-tuning runs of some tasks that are not finished, by their folder."""
+        """Return the fine-tuning runs of a model on some tasks that are not finished, by their folder."""
         return {
             self._tasks_folder(start) / name: partial(self.finetune_model, name, start)
             for name in self.task_names
@@ -180,7 +196,9 @@ class DemoWorkspace:
         }
 
     def _tasks_folder(self, start: Start) -> Path:
-        return (self.out if start == "pre-trained" else self.out / "untrained") / "tasks"
+        if start in _BERTS:
+            return self.out / f"{start}-tasks"
+        return (self.out if start == "albert" else self.out / "untrained") / "tasks"
 
     def _total_steps(self, runs: Collection[Path]) -> int:
         return sum(plan.finetuning_steps(self.settings, folder.name) for folder in runs)
@@ -196,16 +214,27 @@ class DemoWorkspace:
 
     def pretrain_model(self, name: str) -> dict[str, Any]:
         """Pre-train one model, and return its result."""
+        minutes = self.training_seconds("albert") / 60 if name in _BERTS else None
         pretrain_settings = plan.pretrain_settings(
-            self.settings, name, self.model_settings(name), self.out / "corpus"
+            self.settings, name, self.model_settings(name), self.out / "corpus", minutes
         )
         return self.results.get(name, lambda: pretrain(self.out / name, pretrain_settings))
+
+    def training_seconds(self, name: str) -> float:
+        """Return how long the steps of a pre-training run took."""
+        file = self.out / name / METRICS_FILE
+        lines = read_metrics(self.out / name) if file.exists() else []
+        seconds = next((line["seconds"] for line in reversed(lines) if line.get("seconds")), None)
+        if seconds is None:
+            raise InputError(f"{file}: has no training time; restore the file, or give another --out")
+        return float(seconds)
 
     def probe_models(self) -> dict[str, Any]:
         """Return the probe results of the models, and how far each layer moves their hidden states."""
 
         def compute() -> dict[str, Any]:
-            corpus, results = Corpus(self.out / "corpus"), {}
+            corpus = Corpus(self.out / "corpus")
+            results: dict[str, Any] = {}
             for name in self.model_names:
                 run = str(self.out / name)
                 probe_settings = ProbeSettings(corpus=corpus.folder, tokens=_PROBE_TOKENS)
@@ -256,22 +285,23 @@ class DemoWorkspace:
         return self.results.get("questions", compute)
 
     def finetune_models(self) -> None:
-        """Fine-tune the pre-trained ALBERT on all tasks, and with its initial weights on those left."""
+        """Fine-tune the pre-trained models on all tasks, and the initial weights on those left."""
         if not self.task_names:
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
-        remaining = self._finetuning_runs("pre-trained", self.task_names)
-        remaining |= self._finetuning_runs("untrained", self.task_names)
+        remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
+        for start in (*self.model_names, "untrained"):
+            remaining |= self._finetuning_runs(start, self.task_names)
         run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining))
         for name in self.task_names:
             metrics = self.finetune_model(name)["metrics"]
-            progress.print_message(f"{self._tasks_folder('pre-trained') / name}: {format_metrics(metrics)}")
+            progress.print_message(f"{self._tasks_folder('albert') / name}: {format_metrics(metrics)}")
 
-    def finetune_model(self, name: str, start: Start = "pre-trained") -> dict[str, Any]:
-        """Fine-tune the ALBERT on a task, from its pre-trained or its initial weights; return the metrics."""
+    def finetune_model(self, name: str, start: Start = "albert") -> dict[str, Any]:
+        """Fine-tune a model on a task; return the metrics."""
         finetune_settings = plan.finetune_settings(self.settings, name, self.out)
 
         def compute() -> dict[str, Any]:
-            checkpoint = self.out / "albert" if start == "pre-trained" else self.untrained_checkpoint()
+            checkpoint = self.untrained_checkpoint() if start == "untrained" else self.out / start
             results = finetune(checkpoint, self._tasks_folder(start) / name, finetune_settings)
             task, metrics = results.task, results.median_metrics
             return {"task": task, "metrics": metrics, "primary_metric": primary_metric(task, metrics)}
@@ -279,5 +309,5 @@ class DemoWorkspace:
         return self.results.get(_result_name(name, start), compute)
 
 
-def _result_name(task: str, start: Start = "pre-trained") -> str:
-    return task if start == "pre-trained" else f"untrained-{task}"
+def _result_name(task: str, start: Start) -> str:
+    return task if start == "albert" else f"{start}-{task}"

@@ -103,3 +103,14 @@ def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
         step_rank=0,
         step_vectors=False,
     )
+
+
+def bert_of_same_size(model: ModelSettings) -> ModelSettings:
+    """Return a BERT of the same depth that is so narrow that its encoder has about as many parameters.
+
+    Its width is the multiple of the number of heads that comes closest.
+    """
+    wanted, bert = count_parameters(model).encoder, bert_of_same_shape(model)
+    widths = range(model.heads, model.hidden_size + 1, model.heads)
+    candidates = (replace(bert, hidden_size=width, embedding_size=width, ffn_size=None) for width in widths)
+    return min(candidates, key=lambda candidate: abs(count_parameters(candidate).encoder - wanted))

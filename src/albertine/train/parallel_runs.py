@@ -28,13 +28,13 @@ def worker_count(runs: int) -> int:
     return min(runs, os.cpu_count() or 1, _MAX_WORKERS)
 
 
-def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int) -> None:
+def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int | None) -> None:
     """Run all functions in parallel; if there are more runs than cores, start them in order.
 
     Args:
         activity: The activity named in the progress line, such as "Training".
         runs: The function of each run, by the run's folder.
-        total_steps: Number of steps of all runs together.
+        total_steps: Number of steps of all runs together; None if it is not known.
     """
     if not runs:
         return
@@ -43,7 +43,8 @@ def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps
     threads = max(1, cores // _MAX_WORKERS)
     workers = worker_count(len(runs))
     steps_before = sum(map(_last_step, runs))
-    with progress.progress_counter(activity, total=total_steps - steps_before, unit="steps") as advance:
+    remaining_steps = None if total_steps is None else total_steps - steps_before
+    with progress.progress_counter(activity, total=remaining_steps, unit="steps") as advance:
         reported_steps = steps_before
 
         def update_progress() -> None:
