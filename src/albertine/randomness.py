@@ -41,6 +41,7 @@ class Stream(IntEnum):
     BASELINE_EXAMPLES = 13
     REPORT_CARD_EXAMPLES = 14
     TEXT_FRACTION = 15
+    REPORT_SENTENCES = 16
 
 
 def random_bits(*key: Any) -> RandomBits:

@@ -17,10 +17,12 @@ from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.inference.embedding import load_embedding_pipeline
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.held_out_examples import fill_mask_examples
+from albertine.report.nearest_sentences import _held_out_sentences, nearest_sentences
 from albertine.report.write import write_report
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -265,3 +267,21 @@ def test_the_slider_has_the_predictions_of_every_depth(
         assert page.count(f'data-depth="{depth}"') == page.count('data-depth="3"') > 1
     num_examples = page.count('data-depth="3">')  # only this depth is visible without JavaScript
     assert page.count('hidden="hidden"') == 2 * num_examples + 1
+
+
+def test_neighbours_are_the_sentences_with_the_highest_cosine(pretraining_run: Path) -> None:
+    corpus, embed = Corpus(pretraining_run.parent / "corpus"), load_embedding_pipeline(pretraining_run)
+    sentences = _held_out_sentences(corpus, seed=3)
+    assert len(set(sentences)) == len(sentences) > 20
+    vectors = np.stack([embed(text, pooling="mean", normalize=False) for text in sentences])
+    vectors -= vectors.mean(0)
+    (example,) = nearest_sentences(embed, corpus, 1, seed=3)
+    assert example.sentence == sentences[0]
+    cosines = [
+        float(vectors[0] @ other / np.linalg.norm(vectors[0]) / np.linalg.norm(other)) for other in vectors
+    ]
+    best = sorted(range(1, len(sentences)), key=lambda index: -cosines[index])[:3]
+    assert [cosine for _, cosine in example.neighbours] == pytest.approx(
+        [cosines[index] for index in best], abs=1e-5
+    )
+    assert "Nearest sentences" in read_well_formed(write_report(pretraining_run))

@@ -19,7 +19,12 @@ from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
-from albertine.report.pretraining_page import OUTPUT_LABELS, fill_mask_section, segment_order_section
+from albertine.report.pretraining_page import (
+    OUTPUT_LABELS,
+    fill_mask_section,
+    nearest_sentences_section,
+    segment_order_section,
+)
 
 _DISPLAY_NAMES = {"albert": "ALBERT", "bert": "BERT", "narrow-bert": "narrow BERT"}
 _COLORS = {"albert": 1, "bert": 2, "narrow-bert": 5}
@@ -59,6 +64,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
+        nearest_sentences_section(workspace.out / "albert", corpus, _EXAMPLES, seed + 2),
         Section("Changes from layer to layer", _transition_blocks(workspace, probe_results)),
         Section("The same steps as commands", _code_blocks(workspace)),
         Section("Next steps", _next_blocks(workspace)),

@@ -7,6 +7,7 @@ from pathlib import Path
 from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError
+from albertine.inference.embedding import load_embedding_pipeline
 from albertine.inference.fill_mask import FillMaskPipeline, fill_mask_pipeline
 from albertine.interop.load import load_checkpoint
 from albertine.model.parameter_counts import bert_of_same_shape, count_parameters
@@ -17,6 +18,7 @@ from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.depth_slider import depth_slider, depth_slider_script
 from albertine.report.examples import fill_mask_html, segment_order_html
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
+from albertine.report.nearest_sentences import nearest_sentences, nearest_sentences_html
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
@@ -109,6 +111,7 @@ def _held_out_sections(
     return [
         fill_mask_section(pipeline, corpus, _NUM_EXAMPLES, _SEED),
         *([segment_order_section(pipeline, corpus, _NUM_EXAMPLES, _SEED + 1)] if pair == "sop" else []),
+        nearest_sentences_section(run, corpus, _NUM_EXAMPLES, _SEED + 2),
         Section("Changes from layer to layer", [side_by_side(transition_charts([charted_model]))]),
     ]
 
@@ -138,6 +141,17 @@ def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int
         "Predictions for segment order",
         [paragraphs(explanation), side_by_side(map(segment_order_html, examples))] if examples else [],
     )
+
+
+def nearest_sentences_section(run: Path, corpus: Corpus, count: int, seed: int) -> Section:
+    """Return a section of sentences with similar ones."""
+    explanation = (
+        "Held-out sentences, each with the three that are nearest by the angle between their vectors (the "
+        "mean of the hidden states, minus that of all sentences). The model was not trained for such vectors."
+    )
+    examples = nearest_sentences(load_embedding_pipeline(run), corpus, count, seed)
+    blocks = [paragraphs(explanation), side_by_side(map(nearest_sentences_html, examples))]
+    return Section("Nearest sentences", blocks if examples else [])
 
 
 def _summary(settings: PretrainSettings, metrics: Sequence[MetricsLine]) -> str:
