@@ -83,7 +83,7 @@ def test_report_of_a_pretraining_run(pretraining_run: Path) -> None:
         "batch_tokens = 512",
     ):
         assert text in page, text
-    assert page.count("<blockquote>") == 4 + 2 * 4
+    assert page.count("<blockquote>") == 4 + 2 * 4 + 4  # masked words, pairs of segments, nearest sentences
 
 
 def test_report_without_the_corpus(pretraining_run: Path) -> None:
