@@ -29,9 +29,9 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
         f"albertine corpus build {text_source} --tokenizer tokenizer "
         f"--held-out {plan.HELD_OUT_FRACTION}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {settings.hidden_size}"
-        f"{'' if settings.text else world_options} --curriculum.depth {GROW} "
-        f"--objective.mlm-probability {plan.MLM_PROBABILITY} "
+        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {settings.hidden_size} "
+        f"--model.norm-first --model.rotary{'' if settings.text else world_options} "
+        f"--curriculum.depth {GROW} --objective.mlm-probability {plan.MLM_PROBABILITY} "
         f"--train.steps {settings.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",

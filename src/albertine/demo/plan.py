@@ -73,6 +73,8 @@ def model_settings(settings: DemoSettings, name: str, vocab_size: int) -> ModelS
         hidden_size=settings.hidden_size or BASE_MODEL.hidden_size,
         heads=BASE_MODEL.heads if settings.text else WORLD_HEADS,
         vocab_size=vocab_size,
+        norm_first=True,
+        rotary=True,
     )
     if name == "albert":
         return albert

@@ -31,12 +31,14 @@ def architecture_diagram(model: ModelSettings, title: str, output_label: str) ->
         (
             "box",
             f"{model.vocab_size:,} tokens, {model.embedding_size} wide",
-            "token, position and segment embeddings",
+            "token and segment embeddings" if model.rotary else "token, position and segment embeddings",
         )
     ]
     if model.has_projection:
         boxes.append(("box", f"projection from {model.embedding_size} to {model.hidden_size}", "one matrix"))
-    width_label = f"{model.hidden_size} wide, {model.heads} heads"
+    width_label = f"{model.hidden_size} wide, {model.heads} heads" + (
+        ", rotary positions" if model.rotary else ""
+    )
     if is_fully_shared:
         boxes.append(("block", "attention + feed-forward", width_label))
     else:
