@@ -180,6 +180,7 @@ def build_card(
         max_length=max_length,
         sequence=replace(settings.sequence, max_length=max_length),
         columns={key: getattr(settings, key) for key in COLUMN_SETTINGS},
+        header=settings.header,
     )
     return task.task_type.complete_card(card, examples, str(settings.data))
 

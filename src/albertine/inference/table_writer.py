@@ -9,7 +9,9 @@ from typing import Any, TextIO, TypeAlias
 from albertine import progress
 from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
+from albertine.settings.schema import display_text
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.columns import kept_cell
 
 # Each example, and the values to write for it by name.
 Rows: TypeAlias = Iterable[tuple[Example, Mapping[str, Any]]]
@@ -51,7 +53,8 @@ def write_table(rows: Rows, out: Path | None, columns: Sequence[str], descriptio
 def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:  # noqa: ARG001
     count = 0
     for example, values in rows:
-        stream.write(progress.json_text({"id": example.example_id, **values}) + "\n")
+        kept = example.kept or {}
+        stream.write(progress.json_text({"id": example.example_id, **kept, **values}) + "\n")
         count += 1
     return count
 
@@ -61,24 +64,52 @@ def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
 
 
 def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
-    def write_row(cells: list[Any]) -> None:
-        stream.write("\t".join(" ".join(str(cell).split()) for cell in cells) + "\n")
+    def write_row(cells: list[str]) -> None:
+        stream.write("\t".join(cell.translate(_TSV_SPACES) for cell in cells) + "\n")
 
     return _write_cells(rows, write_row, columns)
 
 
-def _write_cells(rows: Rows, write_row: Callable[[list[Any]], Any], columns: Sequence[str]) -> int:
-    write_row(["id", *columns])
+# Such a file has no quoting, so tabs and all line breaks of Unicode become spaces.
+_TSV_SPACES = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
+
+def _write_cells(rows: Rows, write_row: Callable[[list[str]], Any], columns: Sequence[str]) -> int:
+    """Write the names of the columns, then all rows; return the number of rows."""
+    kept_columns: list[str] = []
     count = 0
-    for example, values in rows:
-        count += 1
-        write_row([example.example_id, *(_cell(values.get(column)) for column in columns)])
+    for count, (example, values) in enumerate(rows, start=1):
+        kept = example.kept or {}
+        if count == 1:
+            kept_columns = [column for column in kept if column != "id"]
+            write_row(["id", *kept_columns, *columns])
+        elif len(kept) > len(kept_columns):
+            _check_kept_columns(example, kept_columns)
+        write_row(
+            [
+                example.example_id,
+                *(kept_cell(kept.get(column)) for column in kept_columns),
+                *(_cell(values.get(column)) for column in columns),
+            ]
+        )
+    if not count:
+        write_row(["id", *columns])
     return count
 
 
-def _cell(value: Any) -> Any:
+def _check_kept_columns(example: Example, columns: Sequence[str]) -> None:
+    """Raise `InputError` if a row has a value to keep in a column that the first row lacks."""
+    new = next((column for column in example.kept or {} if column not in (*columns, "id")), None)
+    if new is not None:
+        raise InputError(
+            f"{example.location}: column {display_text(new)}, which the first row lacks; "
+            "name the columns with --keep, or write .jsonl"
+        )
+
+
+def _cell(value: Any) -> str:
     """Return a value for a cell of a table: nothing as an empty cell, a list as words."""
-    return "" if value is None else " ".join(value) if isinstance(value, list) else value
+    return "" if value is None else " ".join(value) if isinstance(value, list) else str(value)
 
 
 _WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".tsv": _write_tsv}

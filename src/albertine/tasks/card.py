@@ -34,6 +34,7 @@ class TaskCard:
         max_length: maximum tokens of a sequence.
         sequence: how examples become sequences.
         columns: names of the columns of the training data, by setting.
+        header: whether the first line of the training data, if it is a CSV or TSV file, names its columns.
         precision: precision of the matrix products in fine-tuning; None if unknown.
         target_scale: standard deviation of the numbers to predict, for regression; None if unknown.
     """
@@ -48,6 +49,7 @@ class TaskCard:
     max_length: int = 512
     sequence: SequenceSettings = field(default_factory=SequenceSettings)
     columns: dict[str, str | None] = field(default_factory=dict)
+    header: bool = True
     precision: Literal["fp32", "bf16"] | None = None
     target_scale: float | None = None
 

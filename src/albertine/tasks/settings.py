@@ -7,6 +7,11 @@ from albertine.settings import Settings, setting
 
 Split = Literal["dev", "test", "train"]
 
+HEADER_HELP = (
+    "The first line of a .csv or .tsv file names its columns; with --no-header it is a row, and columns are "
+    "given by number, as in --text 1."
+)
+
 
 @dataclass(frozen=True)
 class DataSettings(Settings):
@@ -22,8 +27,14 @@ class DataSettings(Settings):
         "Folder of the task in its official layout, a file (.csv, .tsv, .jsonl, .parquet, .conll, .json), "
         "or hub:OWNER/NAME.",
     )
-    text: str = setting("text", "Column of the text; for tag, of the words.")
-    text_pair: str | None = setting(None, "Column of the second text, if the task judges pairs.")
+    text: str = setting(
+        "text",
+        "Column of the text, or several whose texts are joined, as in title,body; for tag, column of the "
+        "words.",
+    )
+    text_pair: str | None = setting(
+        None, "Column of the second text, or several to join, if the task judges pairs."
+    )
     label: str = setting("label", "Column of the label, number or tags; for choice, of the correct option.")
     question: str = setting("question", "Column of the question.")
     context: str = setting("context", "Column of the passage.")
@@ -32,6 +43,7 @@ class DataSettings(Settings):
         "options", "For choice: column of the list of options, or several columns as in a,b,c,d."
     )
     id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered.")
+    header: bool = setting(True, HEADER_HELP)
     on_error: Literal["stop", "skip"] = setting(
         "stop", "What to do with an invalid row: stop, or skip it and report the number of skipped rows."
     )

@@ -21,6 +21,8 @@ class TextTask(TaskType):
         num_texts: number of texts of an example, 1 or 2; None if unknown.
     """
 
+    joinable_columns = ("text", "text_pair")
+
     def __init__(self, tokenizer: Tokenizer, max_length: int, num_texts: int | None):
         self._builder = SequenceBuilder(tokenizer, max_length)
         self.num_texts = num_texts
