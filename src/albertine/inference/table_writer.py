@@ -83,8 +83,8 @@ def _write_cells(rows: Rows, write_row: Callable[[list[str]], Any], columns: Seq
         if count == 1:
             kept_columns = [column for column in kept if column != "id"]
             write_row(["id", *kept_columns, *columns])
-        elif len(kept) > len(kept_columns):
-            _check_kept_columns(example, kept_columns)
+        elif not kept.keys() <= {"id", *kept_columns}:
+            raise _new_column_error(example, kept_columns)
         write_row(
             [
                 example.example_id,
@@ -97,14 +97,13 @@ def _write_cells(rows: Rows, write_row: Callable[[list[str]], Any], columns: Seq
     return count
 
 
-def _check_kept_columns(example: Example, columns: Sequence[str]) -> None:
-    """Raise `InputError` if a row has a value to keep in a column that the first row lacks."""
-    new = next((column for column in example.kept or {} if column not in (*columns, "id")), None)
-    if new is not None:
-        raise InputError(
-            f"{example.location}: column {display_text(new)}, which the first row lacks; "
-            "name the columns with --keep, or write .jsonl"
-        )
+def _new_column_error(example: Example, columns: Sequence[str]) -> InputError:
+    """Return the error of a row with a value to keep in a column that the first row lacks."""
+    new = min(set(example.kept or {}) - {"id", *columns})
+    return InputError(
+        f"{example.location}: column {display_text(new)}, which the first row lacks; "
+        "name the columns with --keep, or write .jsonl"
+    )
 
 
 def _cell(value: Any) -> str:
