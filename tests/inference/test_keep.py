@@ -23,7 +23,7 @@ from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample, example_chunks
 
 ROWS: list[dict[str, Any]] = [
-    {"id": 7, "when": "2024", "review": "ka lo", "note": 'a,b\t"c"', "tags": ["x", "y"], "more": {"n": [None]}},
+    {"id": 7, "when": "2024", "review": "ka lo", "note": 'a,b\t"', "tags": ["x", "y"], "more": {"n": [None]}},
     {"id": None, "when": None, "review": "mi", "note": "  two  spaces ", "tags": [], "more": {}},
     {"id": "q", "when": "é", "review": "lo", "note": "", "tags": None, "more": {"deep": {"er": True}}},
 ]  # fmt: skip

@@ -47,6 +47,7 @@ class Tagging(TaskType):
     title = "tagging"
     head_kind = "token"
     has_labels = True
+    targets_are_labels = True
     scores_per_token = True
     similar_task = "sst-2"
     table_columns = ("tags",)

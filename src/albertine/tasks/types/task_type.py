@@ -52,6 +52,7 @@ class TaskType(ABC):
         metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
         has_labels: whether a prediction is chosen from a fixed list of labels.
+        targets_are_labels: whether each target is the id of a label, so that labels may have weights.
         predicts_numbers: whether a prediction is a number, which has no probability.
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         has_parts: whether samples have parts, which the co-matching head reads.
@@ -70,6 +71,7 @@ class TaskType(ABC):
     metric_names: ClassVar[tuple[str, ...]] = ()
     primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     has_labels: ClassVar[bool] = False
+    targets_are_labels: ClassVar[bool] = False
     predicts_numbers: ClassVar[bool] = False
     scores_per_token: ClassVar[bool] = False
     has_parts: ClassVar[bool] = False
