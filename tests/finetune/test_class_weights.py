@@ -152,7 +152,7 @@ def test_types_without_class_weights_refuse_them(
 ) -> None:
     weights = ["--train.class-weights", "balanced"]
     settings = replace(finetune_settings, task="regress")
-    with pytest.raises(InputError, match="class-weights: --task regress is regression.*: classify, tag$"):
+    with pytest.raises(InputError, match=r"class-weights: --task regress is regression.*: classify, tag$"):
         prepare_task(str(checkpoint), with_train_settings(settings, class_weights="balanced"))
     line = finetune_error(checkpoint, tmp_path, [*weights, "--train.exits", "--train.learned-exit"], capsys)
     assert "class-weights" in line
