@@ -73,6 +73,8 @@ def _table_reader(name: str, file_format: Format) -> Reader:
         (
             f"predict classify --data {name} --out new.jsonl {_CPU}",
             f"predict classify --data {name} --on-error skip --out new.tsv {_CPU}",
+            f"predict classify --data {name} --keep mark --on-error skip --out new.jsonl {_CPU}",
+            f"predict classify --data {name} --text review,stars --keep all --out new.csv {_CPU}",
             f"evaluate classify --data {name} --json {_CPU}",
             f"evaluate regress --data {name} --label mark --json {_CPU}",
             f"evaluate tag --data {name} --text review --label stars --json {_CPU}",
