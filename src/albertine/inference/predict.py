@@ -126,8 +126,10 @@ def prediction_writer(
         return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
-    columns = task.task_type.table_columns
-    return lambda _, predictions: write_table(predictions, out, columns, "predictions")
+    columns, separator = task.task_type.table_columns, task.task_type.list_separator
+    return lambda _, predictions: write_table(
+        predictions, out, columns, "predictions", list_separator=separator
+    )
 
 
 def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:

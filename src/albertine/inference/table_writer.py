@@ -32,7 +32,9 @@ def check_table_file(out: Path, other_suffixes: Sequence[str] = ()) -> None:
     refuse_existing_file(out)
 
 
-def write_table(rows: Rows, out: Path | None, columns: Sequence[str], description: str) -> int:
+def write_table(
+    rows: Rows, out: Path | None, columns: Sequence[str], description: str, *, list_separator: str = " "
+) -> int:
     """Write all rows and return their number.
 
     Args:
@@ -40,17 +42,18 @@ def write_table(rows: Rows, out: Path | None, columns: Sequence[str], descriptio
         out: a file that `check_table_file` accepts; None for JSON lines on standard output.
         columns: names of the values in CSV and TSV; JSON lines have all values.
         description: plural name of the rows, for the message at the end.
+        list_separator: separator of the texts of a list in CSV and TSV.
     """
     if out is None:
-        return _WRITERS[".jsonl"](rows, sys.stdout, columns)
+        return _WRITERS[".jsonl"](rows, sys.stdout, columns, list_separator)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        count = _WRITERS[out.suffix.lower()](rows, stream, columns)
+        count = _WRITERS[out.suffix.lower()](rows, stream, columns, list_separator)
     progress.print_message(f"{out}: {count:,} {description}")
     return count
 
 
-def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:  # noqa: ARG001
+def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:  # noqa: ARG001
     count = 0
     for example, values in rows:
         kept = example.kept or {}
@@ -59,22 +62,24 @@ def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:  # 
     return count
 
 
-def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
-    return _write_cells(rows, csv.writer(stream).writerow, columns)
+def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:
+    return _write_cells(rows, csv.writer(stream).writerow, columns, list_separator)
 
 
-def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
+def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:
     def write_row(cells: list[str]) -> None:
         stream.write("\t".join(cell.translate(_TSV_SPACES) for cell in cells) + "\n")
 
-    return _write_cells(rows, write_row, columns)
+    return _write_cells(rows, write_row, columns, list_separator)
 
 
 # Such a file has no quoting, so tabs and all line breaks of Unicode become spaces.
 _TSV_SPACES = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 
-def _write_cells(rows: Rows, write_row: Callable[[list[str]], Any], columns: Sequence[str]) -> int:
+def _write_cells(
+    rows: Rows, write_row: Callable[[list[str]], Any], columns: Sequence[str], list_separator: str
+) -> int:
     """Write the names of the columns, then all rows; return the number of rows."""
     kept_columns: list[str] = []
     count = 0
@@ -89,7 +94,7 @@ def _write_cells(rows: Rows, write_row: Callable[[list[str]], Any], columns: Seq
             [
                 example.example_id,
                 *(kept_cell(kept.get(column)) for column in kept_columns),
-                *(_cell(values.get(column)) for column in columns),
+                *(_cell(values.get(column), list_separator) for column in columns),
             ]
         )
     if not count:
@@ -106,9 +111,11 @@ def _new_column_error(example: Example, columns: Sequence[str]) -> InputError:
     )
 
 
-def _cell(value: Any) -> str:
-    """Return a value for a cell of a table: nothing as an empty cell, a list as words."""
-    return "" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+def _cell(value: Any, list_separator: str) -> str:
+    """Return a value for a cell of a table: nothing as an empty cell, an object as JSON."""
+    if isinstance(value, dict):
+        return kept_cell(value)
+    return "" if value is None else list_separator.join(value) if isinstance(value, list) else str(value)
 
 
 _WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".tsv": _write_tsv}

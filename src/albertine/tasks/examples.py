@@ -90,6 +90,18 @@ class TextExample(Example):
 
 
 @dataclass(frozen=True)
+class MultiLabelExample(TextExample):
+    """One text or a pair of texts with any number of labels; `labels` is None if they are unknown."""
+
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the labels are known; there may be none."""
+        return self.labels is not None
+
+
+@dataclass(frozen=True)
 class TaggedExample(Example):
     """A sentence as words, with a tag for each word; `tags` is None if they are unknown."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from albertine.settings import Settings, setting
+from albertine.settings import SettingError, Settings, setting
 
 Split = Literal["dev", "test", "train"]
 
@@ -20,7 +20,7 @@ class DataSettings(Settings):
     task: str | None = setting(
         None,
         "A task of GLUE (cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli), squad-1.1, squad-2.0, race, "
-        "dream; or, for your own data, its type: classify, regress, tag, span, choice.",
+        "dream; or, for your own data, its type: classify, multi-label, regress, tag, span, choice.",
     )
     data: str | None = setting(
         None,
@@ -35,7 +35,14 @@ class DataSettings(Settings):
     text_pair: str | None = setting(
         None, "Column of the second text, or several to join, if the task judges pairs."
     )
-    label: str = setting("label", "Column of the label, number or tags; for choice, of the correct option.")
+    label: str = setting(
+        "label",
+        "Column of the label, number or tags; for choice, of the correct option; for multi-label, of the "
+        "labels, or several columns of 0 and 1, as in a,b,c.",
+    )
+    label_separator: str = setting(
+        ";", "For multi-label: separator of the labels in a cell; lists in JSON and Parquet need none."
+    )
     question: str = setting("question", "Column of the question.")
     context: str = setting("context", "Column of the passage.")
     answers: str = setting("answers", "Column of the answers, in the form of SQuAD or as plain text.")
@@ -47,6 +54,12 @@ class DataSettings(Settings):
     on_error: Literal["stop", "skip"] = setting(
         "stop", "What to do with an invalid row: stop, or skip it and report the number of skipped rows."
     )
+
+    def check(self) -> None:
+        """Raise `SettingError` if the separator of labels is empty or white space only."""
+        super().check()
+        if not self.label_separator.strip():
+            raise SettingError("label_separator", self.label_separator, "must not be blank, as in ;")
 
 
 @dataclass(frozen=True)
